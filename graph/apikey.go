@@ -18,7 +18,13 @@ func (r *mutationResolver) CreateAPIKey(
 	if err != nil {
 		return nil, err
 	}
-	k, secret, err := r.Keys.Create(ctx, m, apikey.NewKey{Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
+	k, secret, err := r.Keys.Create(ctx, m, apikey.NewKey{
+		Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt,
+		Limits: apikey.Limits{
+			DestinationHosts: in.DestinationHosts, Origins: in.Origins, Networks: in.Networks,
+			RequestsPerMinute: in.RequestsPerMinute,
+		},
+	})
 	return &gen.CreateAPIKeyPayload{APIKey: k, Secret: &secret}, err
 }
 

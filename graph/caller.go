@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
 )
@@ -19,7 +20,7 @@ var passwordFields = []string{
 
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
-	caller := transport.Caller{Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
+	caller := transport.Caller{RequestsPerMinute: requestRate(ctx), Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
 	caller.Attach = func(ctx context.Context) context.Context { return withLists(turns.OwnedBy(ctx, caller.Owner)) }
 	if actor, anonymous := account.Current(ctx); anonymous == nil {
 		caller.Anonymous = false
@@ -28,6 +29,14 @@ func (c *Config) authenticate(ctx context.Context, authorization string) (transp
 		}
 	}
 	return caller, err
+}
+
+// requestRate returns the requests per minute of an API key that has a rate of its own; zero for other callers.
+func requestRate(ctx context.Context) int64 {
+	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
+		return int64(optional.Value(actor.Key.RequestsPerMinute))
+	}
+	return 0
 }
 
 // subject identifies the caller for rate limits: an API key, an account or an address.
@@ -75,13 +84,20 @@ func owner(ctx context.Context) string {
 	return subject(ctx)
 }
 
+// requests is the name of the budget of requests, in which an API key may have a rate of its own.
+const requests = "requests"
+
 // budget returns the points that a caller and its groups may spend in a minute.
 func (c *Config) budget(name string, perMinute int64) transport.Budget {
 	rate := ratelimit.Rate{Name: name, Attempts: perMinute, Window: time.Minute}
 	return func(ctx context.Context, caller transport.Caller, points int64) (transport.Allowance, error) {
-		a, err := c.Limits.Spend(ctx, rate, caller.Subject, points)
+		own := rate
+		if name == requests && caller.RequestsPerMinute > 0 {
+			own.Attempts = caller.RequestsPerMinute
+		}
+		a, err := c.Limits.Spend(ctx, own, caller.Subject, points)
 		allowance := transport.Allowance{
-			Known: a.Known, Limit: rate.Attempts, Left: a.Left, Window: rate.Window, Reset: a.Reset,
+			Known: a.Known, Limit: own.Attempts, Left: a.Left, Window: own.Window, Reset: a.Reset,
 		}
 		for _, g := range caller.Groups {
 			if err != nil {

@@ -138,7 +138,7 @@ func New(c Config) *transport.Handler {
 	t.Schema = newSchema(r)
 	t.Extensions = []graphql.HandlerExtension{extension{r}}
 	t.Authenticate = r.authenticate
-	t.Requests, t.Cost = r.budget("requests", c.RequestRate), r.cost
+	t.Requests, t.Cost = r.budget(requests, c.RequestRate), r.cost
 	t.Passwords = limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords}
 	return transport.New(t)
 }

@@ -28,7 +28,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	}
 	var m workspace.Membership
 	if in.IdempotencyKey == nil && in.Routing.Value() == nil {
-		m, err = r.Workspaces.Presume(ctx, actor, in.WorkspaceID, workspace.WriteLinks)
+		m, err = r.Workspaces.Presume(ctx, actor, in.WorkspaceID, workspace.CreateLinks)
 	} else {
 		m, err = r.Workspaces.Require(ctx, actor, in.WorkspaceID)
 	}
@@ -41,15 +41,16 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	if err != nil {
 		return nil, err
 	}
-	return created(results[0], in.URL), results[0].Err
+	return r.created(results[0], in.URL), results[0].Err
 }
 
 // created is the payload of the creation of a link to a URL.
-func created(one link.Result, url string) *gen.CreateLinkPayload {
-	return &gen.CreateLinkPayload{
-		Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(url),
-		Ignored: one.Ignored,
+func (r *mutationResolver) created(one link.Result, url string) *gen.CreateLinkPayload {
+	p := &gen.CreateLinkPayload{Link: one.Link, Created: one.Created, Ignored: one.Ignored}
+	if one.Link != nil {
+		p.ShortURL, p.SameDestination = new(r.Links.ShortURL(one.Link)), one.Link.RedirectsTo(url)
 	}
+	return p
 }
 
 func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
@@ -63,7 +64,7 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 			OperationID: id.New(id.Operation),
 		})
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkPayload {
-		p := created(one, in.Links[i].URL)
+		p := r.created(one, in.Links[i].URL)
 		p.Errors = found
 		return p
 	})

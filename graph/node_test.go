@@ -87,7 +87,7 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 		w.callers[string(role)] = p.token
 	}
 	for _, rule := range workspace.Rules {
-		if rule.Keys {
+		if rule.Keys && rule.Permission != workspace.CreateLinks {
 			w.callers["a key with "+string(rule.Permission)] = w.key(t, rule.Permission)
 		}
 	}
@@ -97,7 +97,11 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 
 func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret string) {
 	t.Helper()
-	_, secret, err := w.Keys.Create(t.Context(), w.ada.workspace, apikey.NewKey{Name: "key", Scopes: scopes})
+	in := apikey.NewKey{Name: "key", Scopes: scopes}
+	if slices.Contains(scopes, workspace.CreateLinks) { // a publishable key
+		in.DestinationHosts = []string{"example.com"}
+	}
+	_, secret, err := w.Keys.Create(t.Context(), w.ada.workspace, in)
 	must.NoError(t, err)
 	return secret
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -38,6 +39,12 @@ var typePermissions = map[string]workspace.Permission{
 	"WebhookDelivery": workspace.WriteWebhooks,
 }
 
+// publishableFields are what publishable API keys may request.
+var publishableFields = map[string]bool{
+	"Mutation.createLink": true, "CreateLinkPayload.shortUrl": true, "CreateLinkPayload.created": true, "CreateLinkPayload.errors": true,
+	"Mutation.createLinks": true, "CreateLinksPayload.results": true, "CreateLinksPayload.errors": true,
+}
+
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
 // from one object to another that the key may not read is null, or fails with FORBIDDEN if it
 // cannot be null. Root fields are not checked here: the domain method behind each checks the
@@ -47,6 +54,12 @@ func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		f := graphql.GetFieldContext(ctx)
+		if actor.Key.IsPublishable() && !publishableFields[f.Object+"."+f.Field.Name] && f.Object != "UserError" {
+			if f.Field.Definition.Type.NonNull || isRootType(f.Object) {
+				return nil, errs.New(errs.Forbidden, "A publishable API key creates links, and reads shortUrl, created and errors of the payload.")
+			}
+			return nil, nil
+		}
 		needed := typePermissions[f.Field.Definition.Type.Name()]
 		if needed == "" || isRootType(f.Object) || f.Object == "Workspace" && f.Field.Name == "routingDefaults" {
 			return inner(ctx, resolve)

@@ -76,7 +76,7 @@ func (a *app) joins(ctx context.Context, l *link.Link) (bool, error) {
 	if errs.Is(err, errs.NotFound) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && l.In.May(workspace.ReadLinks), err
 }
 
 // inspect answers with where a link leads. Stats follow if they are not nil.

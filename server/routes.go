@@ -79,7 +79,7 @@ func isClean(p string) bool {
 
 // origins are those whose pages may call the API.
 func (a *app) origins() web.Origins {
-	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins}
+	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins, PermittedByKey: a.Accounts.PermitsOrigin}
 }
 
 // home redirects to LINKFORGE_ROOT_URL, and developers to the playground.

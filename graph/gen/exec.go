@@ -91,16 +91,20 @@ type ComplexityRoot struct {
 	}
 
 	ApiKey struct {
-		CreatedAt     func(childComplexity int) int
-		CreatedBy     func(childComplexity int) int
-		ExpiresAt     func(childComplexity int) int
-		ID            func(childComplexity int) int
-		LastUsedAt    func(childComplexity int) int
-		Name          func(childComplexity int) int
-		OldHashEndsAt func(childComplexity int) int
-		Permissions   func(childComplexity int) int
-		Prefix        func(childComplexity int) int
-		RevokedAt     func(childComplexity int) int
+		CreatedAt         func(childComplexity int) int
+		CreatedBy         func(childComplexity int) int
+		DestinationHosts  func(childComplexity int) int
+		ExpiresAt         func(childComplexity int) int
+		ID                func(childComplexity int) int
+		LastUsedAt        func(childComplexity int) int
+		Name              func(childComplexity int) int
+		Networks          func(childComplexity int) int
+		OldHashEndsAt     func(childComplexity int) int
+		Origins           func(childComplexity int) int
+		Permissions       func(childComplexity int) int
+		Prefix            func(childComplexity int) int
+		RequestsPerMinute func(childComplexity int) int
+		RevokedAt         func(childComplexity int) int
 	}
 
 	ApiKeyConnection struct {
@@ -203,6 +207,7 @@ type ComplexityRoot struct {
 		Ignored         func(childComplexity int) int
 		Link            func(childComplexity int) int
 		SameDestination func(childComplexity int) int
+		ShortURL        func(childComplexity int) int
 	}
 
 	CreateLinksPayload struct {
@@ -1511,6 +1516,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.CreatedBy(childComplexity), true
+	case "ApiKey.destinationHosts":
+		if e.ComplexityRoot.ApiKey.DestinationHosts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.DestinationHosts(childComplexity), true
 	case "ApiKey.expiresAt":
 		if e.ComplexityRoot.ApiKey.ExpiresAt == nil {
 			break
@@ -1535,12 +1546,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.Name(childComplexity), true
+	case "ApiKey.networks":
+		if e.ComplexityRoot.ApiKey.Networks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.Networks(childComplexity), true
 	case "ApiKey.oldSecretEndsAt":
 		if e.ComplexityRoot.ApiKey.OldHashEndsAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.ApiKey.OldHashEndsAt(childComplexity), true
+	case "ApiKey.origins":
+		if e.ComplexityRoot.ApiKey.Origins == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.Origins(childComplexity), true
 	case "ApiKey.scopes":
 		if e.ComplexityRoot.ApiKey.Permissions == nil {
 			break
@@ -1553,6 +1576,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.Prefix(childComplexity), true
+	case "ApiKey.requestsPerMinute":
+		if e.ComplexityRoot.ApiKey.RequestsPerMinute == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.RequestsPerMinute(childComplexity), true
 	case "ApiKey.revokedAt":
 		if e.ComplexityRoot.ApiKey.RevokedAt == nil {
 			break
@@ -1916,6 +1945,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.SameDestination(childComplexity), true
+	case "CreateLinkPayload.shortUrl":
+		if e.ComplexityRoot.CreateLinkPayload.ShortURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.ShortURL(childComplexity), true
 
 	case "CreateLinksPayload.errors":
 		if e.ComplexityRoot.CreateLinksPayload.Errors == nil {
@@ -7507,6 +7542,17 @@ input CreateApiKeyInput {
   scopes: [Permission!]!
   "Expiration, in the future. Default: never."
   expiresAt: Time
+  """
+  Hosts that links of this key may lead to, up to 100; with a leading dot also all hosts below. Required for a publishable key, which has the
+  only permission LINKS_CREATE. Default: any host.
+  """
+  destinationHosts: [String!]
+  "Origins of pages that may use the key, such as https://app.example.com, up to 20. Default: those of the server. Programs send none."
+  origins: [String!]
+  "Networks in CIDR notation that may use the key, up to 20. Default: all."
+  networks: [String!]
+  "Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key."
+  requestsPerMinute: Int
 }
 
 "Payload of createApiKey."
@@ -7662,8 +7708,10 @@ input CreateLinkInput {
 
 "Payload of createLink, and the result of one link of createLinks."
 type CreateLinkPayload {
-  "The new or existing link; null when there are errors."
+  "The new or existing link; null when there are errors, and for callers without LINKS_READ."
   link: Link
+  "The short URL of the link; null when there are errors."
+  shortUrl: URL
   "Whether this call created it; false for an existing link, and for a deleted one that is revived."
   created: Boolean!
   """
@@ -8312,8 +8360,10 @@ members and settings.
 enum Permission {
   "Read links and their quotas. Minimum role: VIEWER; or an API key."
   LINKS_READ
-  "Create, change, delete and claim links; includes LINKS_READ. Minimum role: EDITOR; or an API key."
+  "Create, change, delete and claim links; includes LINKS_READ and LINKS_CREATE. Minimum role: EDITOR; or an API key."
   LINKS_WRITE
+  "Create links, without reading any. A key with this permission alone is publishable. Minimum role: EDITOR; or an API key."
+  LINKS_CREATE
   "Read stats. Minimum role: VIEWER; or an API key."
   STATS_READ
   "Read the members. Minimum role: VIEWER; or an API key."
@@ -8640,6 +8690,14 @@ type ApiKey implements Node {
   prefix: String!
   "Its permissions."
   scopes: [Permission!]!
+  "The hosts that its links may lead to; empty: any."
+  destinationHosts: [String!]!
+  "The origins of pages that may use it; empty: those of the server. Programs send none."
+  origins: [String!]!
+  "The networks that may use it; empty: all."
+  networks: [String!]!
+  "Requests per minute; null: the server's limit."
+  requestsPerMinute: Int
   "The user who created it."
   createdBy: User
   "Time of creation."
@@ -10791,6 +10849,14 @@ func (ec *executionContext) childFields_ApiKey(ctx context.Context, field graphq
 		return ec.fieldContext_ApiKey_prefix(ctx, field)
 	case "scopes":
 		return ec.fieldContext_ApiKey_scopes(ctx, field)
+	case "destinationHosts":
+		return ec.fieldContext_ApiKey_destinationHosts(ctx, field)
+	case "origins":
+		return ec.fieldContext_ApiKey_origins(ctx, field)
+	case "networks":
+		return ec.fieldContext_ApiKey_networks(ctx, field)
+	case "requestsPerMinute":
+		return ec.fieldContext_ApiKey_requestsPerMinute(ctx, field)
 	case "createdBy":
 		return ec.fieldContext_ApiKey_createdBy(ctx, field)
 	case "createdAt":
@@ -10999,6 +11065,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 	switch field.Name {
 	case "link":
 		return ec.fieldContext_CreateLinkPayload_link(ctx, field)
+	case "shortUrl":
+		return ec.fieldContext_CreateLinkPayload_shortUrl(ctx, field)
 	case "created":
 		return ec.fieldContext_CreateLinkPayload_created(ctx, field)
 	case "sameDestination":
@@ -15005,6 +15073,98 @@ func (ec *executionContext) fieldContext_ApiKey_scopes(_ context.Context, field 
 	return graphql.NewScalarFieldContext("ApiKey", field, true, false, "Permission")
 }
 
+func (ec *executionContext) _ApiKey_destinationHosts(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_destinationHosts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationHosts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_destinationHosts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiKey_origins(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_origins(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Origins, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_origins(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiKey_networks(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_networks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Networks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_networks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiKey_requestsPerMinute(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_requestsPerMinute(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestsPerMinute, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_requestsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
+}
+
 func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16612,6 +16772,29 @@ func (ec *executionContext) fieldContext_CreateLinkPayload_link(_ context.Contex
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _CreateLinkPayload_shortUrl(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_shortUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ShortURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_shortUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "URL")
 }
 
 func (ec *executionContext) _CreateLinkPayload_created(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
@@ -36730,7 +36913,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "expiresAt"}
+	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36765,6 +36948,34 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 				return it, err
 			}
 			it.ExpiresAt = data
+		case "destinationHosts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationHosts"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationHosts = data
+		case "origins":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("origins"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Origins = data
+		case "networks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("networks"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Networks = data
+		case "requestsPerMinute":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestsPerMinute"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestsPerMinute = data
 		}
 	}
 	return it, nil
@@ -41922,6 +42133,26 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "destinationHosts":
+			out.Values[i] = ec._ApiKey_destinationHosts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "origins":
+			out.Values[i] = ec._ApiKey_origins(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "networks":
+			out.Values[i] = ec._ApiKey_networks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "requestsPerMinute":
+			out.Values[i] = ec._ApiKey_requestsPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "createdBy":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -42636,6 +42867,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("CreateLinkPayload")
 		case "link":
 			out.Values[i] = ec._CreateLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "shortUrl":
+			out.Values[i] = ec._CreateLinkPayload_shortUrl(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -292,6 +292,15 @@ type CreateAPIKeyInput struct {
 	Scopes []workspace.Permission `json:"scopes"`
 	// Expiration, in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Hosts that links of this key may lead to, up to 100; with a leading dot also all hosts below. Required for a publishable key, which has the
+	// only permission LINKS_CREATE. Default: any host.
+	DestinationHosts []string `json:"destinationHosts,omitempty"`
+	// Origins of pages that may use the key, such as https://app.example.com, up to 20. Default: those of the server. Programs send none.
+	Origins []string `json:"origins,omitempty"`
+	// Networks in CIDR notation that may use the key, up to 20. Default: all.
+	Networks []string `json:"networks,omitempty"`
+	// Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key.
+	RequestsPerMinute *int `json:"requestsPerMinute,omitempty"`
 }
 
 // Payload of createApiKey.
@@ -322,8 +331,10 @@ type CreateFolderPayload struct {
 
 // Payload of createLink, and the result of one link of createLinks.
 type CreateLinkPayload struct {
-	// The new or existing link; null when there are errors.
+	// The new or existing link; null when there are errors, and for callers without LINKS_READ.
 	Link *link.Link `json:"link,omitempty"`
+	// The short URL of the link; null when there are errors.
+	ShortURL *string `json:"shortUrl,omitempty"`
 	// Whether this call created it; false for an existing link, and for a deleted one that is revived.
 	Created bool `json:"created"`
 	// Whether the returned link redirects to exactly the URL of the input. False if an existing link was created with another

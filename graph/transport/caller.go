@@ -20,6 +20,8 @@ type Caller struct {
 	// Groups are what the caller shares with others: the account and workspace behind an API key, and
 	// the network of the address. Their limits are wider.
 	Groups []Group
+	// RequestsPerMinute is the rate of a caller that has one of its own; zero for others.
+	RequestsPerMinute int64
 	// Owner is the account, workspace or network that concurrent work is attributed to.
 	Owner string
 	// Anonymous callers may send smaller bodies.

@@ -22,16 +22,39 @@ type Key struct {
 	CreatedBy string
 	// Scopes are names of workspace permissions.
 	Scopes []string
+	// DestinationHosts are where links of the key may lead, see workspace.Membership.MayLeadTo, and Origins the pages that may use
+	// it; empty means any.
+	DestinationHosts, Origins []string
+	// RequestsPerMinute is the rate of the key; nil means the server's.
+	RequestsPerMinute *int
 }
+
+// IsPublishable reports whether anyone may read the key, because it does nothing but create links; false for nil.
+func (k *Key) IsPublishable() bool {
+	return k != nil && len(k.Scopes) == 1 && k.Scopes[0] == createLinks
+}
+
+// createLinks is workspace.CreateLinks.
+const createLinks = "LINKS_CREATE"
 
 // Keys authenticates API keys.
 type Keys interface {
 	// Authenticate returns the key with the secret, or Unauthenticated.
 	Authenticate(ctx context.Context, secret string) (*Key, error)
+	// PermitsOrigin reports whether the key with the secret names the origin of a page.
+	PermitsOrigin(ctx context.Context, secret, origin string) bool
 }
 
-// KeyPrefix distinguishes the secret of an API key from a token.
-const KeyPrefix = "lfk_"
+// The prefixes distinguish the secrets of API keys from tokens, and for people and scanners those that anyone may read.
+const (
+	KeyPrefix            = "lfk_"
+	PublishableKeyPrefix = "lfp_"
+)
+
+// IsKey reports whether a token is the secret of an API key.
+func IsKey(token string) bool {
+	return strings.HasPrefix(token, KeyPrefix) || strings.HasPrefix(token, PublishableKeyPrefix)
+}
 
 type actorKey struct{}
 
@@ -60,6 +83,13 @@ func RequireUser(ctx context.Context) (Actor, error) {
 	return a, err
 }
 
+// PermitsOrigin reports whether an Authorization header has an API key that names the origin of a page.
+func (s *Store) PermitsOrigin(ctx context.Context, authorization, origin string) bool {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	token = strings.TrimSpace(token)
+	return strings.EqualFold(scheme, "Bearer") && IsKey(token) && s.Keys.PermitsOrigin(ctx, token, origin)
+}
+
 // Authenticate returns a context with the actor of an Authorization header. An empty header is
 // anonymous. It returns Unauthenticated.
 func (s *Store) Authenticate(ctx context.Context, authorization string) (context.Context, error) {
@@ -71,7 +101,7 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 		return ctx, errs.New(errs.Unauthenticated, "The Authorization header must be Bearer, followed by a token.")
 	}
 	token = strings.TrimSpace(token)
-	if strings.HasPrefix(token, KeyPrefix) {
+	if IsKey(token) {
 		key, err := s.Keys.Authenticate(ctx, token)
 		if err != nil {
 			return ctx, err

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -46,7 +47,8 @@ type Key struct {
 	OldHash       []byte
 	OldHashEndsAt *time.Time
 	// Scopes are permissions, separated by spaces.
-	Scopes     string
+	Scopes string
+	Limits
 	CreatedBy  string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -67,6 +69,7 @@ func (k *Key) Permissions() []workspace.Permission {
 type NewKey struct {
 	Name   string
 	Scopes []workspace.Permission
+	Limits
 	// ExpiresAt is optional.
 	ExpiresAt *time.Time
 }
@@ -112,6 +115,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, CreatedBy: m.AccountID(), CreatedAt: now,
 		ExpiresAt: in.ExpiresAt,
 	}
+	if k.Limits, err = in.Limits.check(k.credential().IsPublishable()); err != nil {
+		return nil, "", err
+	}
 	secret = k.newSecret()
 	// A key outlives its creator's membership, so the membership is locked while it is created.
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
@@ -121,7 +127,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, now, audit.KeyCreated, k.ID, audit.Details{"scopes": in.Scopes})
+		return m.Audit(ctx, tx, now, audit.KeyCreated, k.ID, k.details(in.Scopes))
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("creating an API key: %w", err)
@@ -131,7 +137,11 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 
 // newSecret gives the key a secret, and returns it.
 func (k *Key) newSecret() string {
-	secret := account.KeyPrefix + rand.Text()
+	prefix := account.KeyPrefix
+	if k.credential().IsPublishable() {
+		prefix = account.PublishableKeyPrefix
+	}
+	secret := prefix + rand.Text()
 	k.Prefix, k.Hash = secret[:shownPrefix], account.HashSecret(secret)
 	return secret
 }
@@ -258,12 +268,14 @@ func (s *Store) Rotate(
 	return k, secret, nil
 }
 
-// Authenticate returns the credential that the secret proves. It reads the database each time, so
-// that every node refuses a revoked key at once. It implements account.Keys and returns
-// Unauthenticated.
+// Authenticate returns the credential that the secret proves to the client of the context. It reads the database each time, so
+// that every node refuses a revoked key at once. It implements account.Keys and returns Unauthenticated, also for a client that
+// may not use the key.
 func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
-	hash := account.HashSecret(secret)
-	k, err := s.valid(ctx, "(hash = ? OR old_hash = ? AND old_hash_ends_at > ?)", hash, hash, s.now())
+	k, err := s.bySecret(ctx, secret)
+	if err == nil && !k.admits(web.ExactAddressOf(ctx), web.OriginOf(ctx)) {
+		err = errInvalid()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -294,12 +306,22 @@ func (s *Store) valid(ctx context.Context, where string, args ...any) (*Key, err
 	err := s.DB.NewSelect().Model(k).Where(where, args...).Where("revoked_at IS NULL").
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
 	if err != nil {
-		invalid := errs.New(errs.Unauthenticated, "The API key is invalid, expired or revoked.")
-		return nil, db.NoRowsAs(invalid, err, "looking up an API key")
+		return nil, db.NoRowsAs(errInvalid(), err, "looking up an API key")
 	}
 	return k, nil
 }
 
-func (k *Key) credential() *account.Key {
-	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes)}
+func errInvalid() error {
+	return errs.New(errs.Unauthenticated, "The API key is invalid, expired, revoked, or not for this client.")
+}
+
+// PermitsOrigin reports whether the key with a secret names the origin, so that pages there may read the answers to it.
+func (s *Store) PermitsOrigin(ctx context.Context, secret, origin string) bool {
+	k, err := s.bySecret(ctx, secret)
+	return err == nil && slices.Contains(k.Origins, origin)
+}
+
+func (s *Store) bySecret(ctx context.Context, secret string) (*Key, error) {
+	hash := account.HashSecret(secret)
+	return s.valid(ctx, "(hash = ? OR old_hash = ? AND old_hash_ends_at > ?)", hash, hash, s.now())
 }

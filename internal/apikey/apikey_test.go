@@ -74,7 +74,7 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
-		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats},
+		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.CreateLinks, workspace.ReadStats},
 			m.Permissions()); diff != "" {
 			t.Errorf("permissions (-want +got):\n%s", diff)
 		}

@@ -179,6 +179,10 @@ func (b *batch) validate(it *item) {
 	if it.isKnown() || it.draft != nil || it.Err != nil {
 		return
 	}
+	if field := it.in.besideURL(); it.call.member.IsPublishable() && field != "" {
+		it.Err = errPublishable(field)
+		return
+	}
 	if it.draft, it.Err = it.in.draft(it.call.member, b.now); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
@@ -389,8 +393,11 @@ func (b *batch) findDomains(ctx context.Context) error {
 		}
 	}
 	found, err := domain.Find(ctx, b.DB, b.calls[0].member.ID(), ids) // such a call is alone
+	if err != nil {
+		return err
+	}
 	for _, it := range b.items {
-		if it.in.DomainID == nil || err != nil || it.Err != nil {
+		if it.in.DomainID == nil || it.Err != nil || it.call.member.IsPublishable() { // which may not name one
 			continue
 		}
 		it.domain = found[*it.in.DomainID]
@@ -402,7 +409,7 @@ func (b *batch) findDomains(ctx context.Context) error {
 				"Omit domainId.", it.domain.Host).At("domainId")
 		}
 	}
-	return err
+	return nil
 }
 
 func (b *batch) nextCode(it *item) (string, bool) {

@@ -99,12 +99,17 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Input) (l
 // statements does not depend on the number of links. An error means that nothing was created:
 // InvalidInput, IdempotencyConflict or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]link.Result, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	ctx, err := m.Enter(ctx, workspace.CreateLinks)
 	if err != nil {
 		return nil, err
 	}
 	if err := link.CheckBatch(len(in.Links), "links"); err != nil {
 		return nil, err
+	}
+	if m.IsPublishable() {
+		if err := s.checkPublishable(ctx, m, in); err != nil {
+			return nil, err
+		}
 	}
 	hasRouting := slices.ContainsFunc(in.Links, func(l *Input) bool { return l.Routing != nil })
 	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) { // they read before the transaction checks the membership

@@ -49,7 +49,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	for _, it := range items {
 		drafts = append(drafts, it.draft)
 	}
-	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.WriteLinks, members)
+	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.CreateLinks, members)
 	lookups, unsafe := b.Destinations.Lookups(tx, link.URLsOf(drafts)...)
 	folders, workspacesOf := folder.Lookup(b.DB, tx, folderIDs...)
 	found := b.lookUps(tx, items)

@@ -141,10 +141,27 @@ func URLsOf(links []*Link) []string {
 	return urls
 }
 
-// Refusals returns the errors of links whose URLs are unsafe.
+// leadsOutside returns InvalidInput for a link that leads to a host to which the API key of its membership may not lead.
+func (l *Link) leadsOutside() *errs.Error {
+	if !l.In.HasDestinationHosts() {
+		return nil
+	}
+	for _, u := range l.Routing.URLs() {
+		canonical, _ := urlnorm.Canonical(u.URL) // without a host if it is refused
+		if e := l.In.MayLeadTo(canonical.Host()); e != nil && !u.IsImage {
+			return e.At(u.Field...).Under("routing")
+		}
+	}
+	return l.In.MayLeadTo(l.Host())
+}
+
+// Refusals returns the errors of links whose URLs are unsafe, or lead to hosts to which their API keys may not lead.
 func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
+		if e := l.leadsOutside(); e != nil {
+			refused[l] = e
+		}
 		for _, u := range l.Routing.URLs() {
 			if e := unsafe[u.URL]; e != nil {
 				refused[l] = errs.New(e.Kind, "%s", e.Message).At(u.Field...).Under("routing")

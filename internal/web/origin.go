@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +18,8 @@ type Origins struct {
 	// Listed are further origins as browsers write them, scheme://host:port without the scheme's own
 	// port; "*" is every one.
 	Listed []string
+	// PermittedByKey reports whether the API key in an Authorization header permits an origin; nil permits none.
+	PermittedByKey func(ctx context.Context, authorization, origin string) bool
 }
 
 // exposed are the response headers that a page of another origin may read, beside the default ones.
@@ -58,10 +61,22 @@ func (o Origins) CORS(methods ...string) Middleware {
 	if o.any() {
 		options.AllowedOrigins = []string{"*"}
 	} else {
-		options.AllowOriginRequestFunc = func(r *http.Request, _ string) bool { return o.Allow(r) }
+		options.AllowOriginRequestFunc = func(r *http.Request, origin string) bool {
+			return o.Allow(r) || announcesKey(r) ||
+				o.PermittedByKey != nil && o.PermittedByKey(r.Context(), r.Header.Get("Authorization"), origin)
+		}
 	}
 	return cors.New(options).Handler
 }
+
+// announcesKey reports whether a preflight request asks for a request that may have an API key, which permits the origin or not:
+// only that one names the key.
+func announcesKey(r *http.Request) bool {
+	names := strings.ToLower(r.Header.Get("Access-Control-Request-Headers"))
+	return r.Method == http.MethodOptions && slices.Contains(strings.FieldsFunc(names, isSeparator), "authorization")
+}
+
+func isSeparator(c rune) bool { return c == ',' || c == ' ' }
 
 // Options answers OPTIONS requests that are no preflight requests.
 func Options(methods string) http.Handler {

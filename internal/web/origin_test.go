@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,7 +74,11 @@ func TestCORS_AnswersPreflight(t *testing.T) {
 			"Vary": "Origin, Accept", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed,
 		}},
 		"no preflight":             {app, "OPTIONS", "", false, headers{"Vary": "Origin, Accept"}},
-		"another page's preflight": {app, "OPTIONS", evil, true, headers{"Vary": preflight}},
+		"another page's preflight": {app, "OPTIONS", evil, true, headers{ // an API key may permit the request that follows
+			"Vary": preflight, "Access-Control-Allow-Origin": evil, "Access-Control-Allow-Methods": "POST",
+			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",
+		}},
+		"another page's preflight without a key": {app, "OPTIONS", evil, true, headers{"Vary": preflight}},
 		"a preflight": {app, "OPTIONS", app, true, headers{
 			"Vary": preflight, "Access-Control-Allow-Origin": app, "Access-Control-Allow-Methods": "POST",
 			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",
@@ -89,6 +94,9 @@ func TestCORS_AnswersPreflight(t *testing.T) {
 				if c.isPreflight {
 					r.Header.Set("Access-Control-Request-Method", "POST")
 					r.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
+				}
+				if strings.HasSuffix(name, "without a key") {
+					r.Header.Set("Access-Control-Request-Headers", "content-type")
 				}
 			})
 			status := http.StatusTeapot

@@ -176,7 +176,10 @@ func Host(r *http.Request) string {
 }
 
 // client is where a request came from.
-type client struct{ address, agent string }
+type client struct {
+	address, agent, origin string
+	exact                  netip.Addr
+}
 
 type clientKey struct{}
 
@@ -185,7 +188,10 @@ type clientKey struct{}
 // itself.
 func Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := client{address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), "")}
+		from := client{
+			address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), ""), origin: r.Header.Get("Origin"),
+			exact: ClientAddress(r),
+		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, from)))
 	})
 }
@@ -203,6 +209,12 @@ func Site(address string) string {
 	wide, _ := network.Addr().Prefix(48) // 48 bits fit into every IPv6 address
 	return wide.String()
 }
+
+// ExactAddressOf is the address that Client remembered, for comparisons with networks; invalid when it is unknown.
+func ExactAddressOf(ctx context.Context) netip.Addr { return clientOf(ctx).exact }
+
+// OriginOf is the origin of the page that Client remembered; empty for programs.
+func OriginOf(ctx context.Context) string { return clientOf(ctx).origin }
 
 // AgentOf is the program that Client remembered.
 func AgentOf(ctx context.Context) string { return clientOf(ctx).agent }

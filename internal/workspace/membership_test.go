@@ -90,6 +90,7 @@ func TestMembership_FollowsPermissions(t *testing.T) {
 	allowed := map[Permission]string{ // in the order of the roles, and then to API keys that have the scope
 		ReadLinks:       "yes yes yes yes no no no yes",
 		WriteLinks:      "yes yes yes no no no no yes",
+		CreateLinks:     "yes yes yes no no no no yes",
 		ReadStats:       "yes yes yes yes no no no yes",
 		ReadMembers:     "yes yes yes yes no no no yes",
 		WriteMembers:    "yes yes no no no no no no",
@@ -136,7 +137,7 @@ func TestMembership_FollowsPermissions(t *testing.T) {
 
 func TestMembership_WriteImpliesRead(t *testing.T) {
 	t.Parallel()
-	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, ReadDomains: WriteDomains} {
+	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains} {
 		m := Membership{workspace: &Workspace{}, key: &account.Key{Scopes: []string{string(write)}}}
 		if !m.May(read) || m.May(ReadStats) {
 			t.Errorf("with %s: %s %t, stats %t", write, read, m.May(read), m.May(ReadStats))

@@ -32,6 +32,7 @@ type Permission string
 const (
 	ReadLinks       Permission = "LINKS_READ"
 	WriteLinks      Permission = "LINKS_WRITE"
+	CreateLinks     Permission = "LINKS_CREATE"
 	ReadStats       Permission = "STATS_READ"
 	ReadMembers     Permission = "MEMBERS_READ"
 	WriteMembers    Permission = "MEMBERS_WRITE"
@@ -59,7 +60,8 @@ type Rule struct {
 // Rules is the table of permissions.
 var Rules = []Rule{
 	{ReadLinks, Viewer, true, "read links and their quota usage"},
-	{WriteLinks, Editor, true, "create, change, delete and claim links; includes LINKS_READ"},
+	{WriteLinks, Editor, true, "create, change, delete and claim links; includes LINKS_READ and LINKS_CREATE"},
+	{CreateLinks, Editor, true, "create links, without reading any; included in LINKS_WRITE"},
 	{ReadStats, Viewer, true, "read stats"},
 	{ReadMembers, Viewer, true, "list the members"},
 	{WriteMembers, Admin, false, "invite and remove members, change their roles, list and revoke invitations"},
@@ -74,7 +76,34 @@ var Rules = []Rule{
 }
 
 // implied are the permissions that come with another one.
-var implied = map[Permission]Permission{ReadLinks: WriteLinks, ReadDomains: WriteDomains}
+var implied = map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains}
+
+// IsPublishable reports whether the membership is that of a publishable API key, see account.Key.
+func (m Membership) IsPublishable() bool { return m.key.IsPublishable() }
+
+// KeyID returns the id of the API key; empty for a member.
+func (m Membership) KeyID() string {
+	if m.key == nil {
+		return ""
+	}
+	return m.key.ID
+}
+
+// HasDestinationHosts reports whether MayLeadTo forbids any host.
+func (m Membership) HasDestinationHosts() bool {
+	return m.key != nil && len(m.key.DestinationHosts) > 0
+}
+
+// MayLeadTo returns InvalidInput unless links of the membership, which has destination hosts, may lead to a canonical host.
+func (m Membership) MayLeadTo(host string) *errs.Error {
+	for _, allowed := range m.key.DestinationHosts {
+		if host == strings.TrimPrefix(allowed, ".") || strings.HasPrefix(allowed, ".") && strings.HasSuffix(host, allowed) {
+			return nil
+		}
+	}
+	return errs.New(errs.InvalidInput, "The API key may not lead visitors to this host: it is limited to %s.",
+		strings.Join(m.key.DestinationHosts, ", "))
+}
 
 func ruleOf(p Permission) Rule {
 	return Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Permission == p })]

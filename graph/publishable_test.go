@@ -1,0 +1,67 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// TestPublishableKey_RequestsCreationsAlone tries all fields of the roots, and all of the payload.
+func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		w.Limits.Off = true
+		key := w.key(t, workspace.CreateLinks)
+		schema := contract(t)
+		for _, root := range []string{"Query", "Mutation"} {
+			for _, f := range schema.Types[root].Fields {
+				if strings.HasPrefix(f.Name, "__") || f.Name == "createLink" || f.Name == "createLinks" || len(f.Arguments) > 0 && root == "Query" {
+					continue
+				}
+				fields := "{ __typename }"
+				if schema.Types[f.Type.Name()].IsLeafType() {
+					fields = ""
+				}
+				variables, arguments := "", ""
+				if root == "Mutation" && len(f.Arguments) > 0 {
+					continue // their inputs differ: server's walk calls all of them with such a key
+				}
+				r := w.ask(t, key, fmt.Sprintf("%s%s { %s%s %s }", strings.ToLower(root), variables, f.Name, arguments, fields))
+				if !strings.Contains(r.text, `"FORBIDDEN"`) {
+					t.Errorf("%s.%s: %s", root, f.Name, r.text)
+				}
+			}
+		}
+		const create = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { %s } }`
+		in := map[string]any{"workspaceId": w.ada.workspace.ID(), "url": "https://example.com/published"}
+		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl created link { id code note } errors { code }"), "in", in); !strings.Contains(r.text, `"created":true,"link":null,"errors":[]`) ||
+			!strings.Contains(r.text, `"shortUrl":"http`) {
+			t.Errorf("%s", r.text)
+		}
+		for _, field := range []string{"sameDestination", "ignored"} {
+			if r := w.ask(t, key, fmt.Sprintf(create, field), "in", in); !strings.Contains(r.text, `"FORBIDDEN"`) {
+				t.Errorf("%s: %s", field, r.text)
+			}
+		}
+		in["url"] = "https://evil.example/"
+		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl errors { code field }"), "in", in); !strings.Contains(r.text, `"shortUrl":null,"errors":[{"code":"INVALID_INPUT","field":["url"]}]`) {
+			t.Errorf("another host: %s", r.text)
+		}
+		for name, query := range map[string]string{
+			"link":      `query ($x: ID!) { link(by: {id: $x}) { id } }`,
+			"workspace": `query ($x: ID!) { workspace(by: {id: $x}) { name } }`,
+			"node":      `query ($x: ID!) { node(id: $x) { id } }`,
+			"delete":    `mutation ($x: ID!) { deleteLink(input: {id: $x}) { errors { code } } }`,
+			"folder":    `mutation ($x: ID!) { createFolder(input: {workspaceId: $x, name: "n"}) { errors { code } } }`,
+		} {
+			if r := w.ask(t, key, query, "x", w.ada.workspace.ID()); !strings.Contains(r.text, `"FORBIDDEN"`) {
+				t.Errorf("%s: %s", name, r.text)
+			}
+		}
+	})
+}

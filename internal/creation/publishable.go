@@ -1,0 +1,48 @@
+package creation
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxPublishable is how many links a call with a publishable key may create, and publishablePerAddress how many a client address may
+// create with one key.
+const maxPublishable = 10
+
+var publishablePerAddress = ratelimit.Rate{Name: "publishable-address", Attempts: 30, Window: time.Hour}
+
+// checkPublishable checks a call with a publishable API key, and charges its links to the address of the client. It returns
+// InvalidInput or RateLimited.
+func (s *Store) checkPublishable(ctx context.Context, m workspace.Membership, in Batch) error {
+	if len(in.Links) > maxPublishable {
+		return errs.New(errs.InvalidInput, "A publishable API key creates up to %d links in a call.", maxPublishable).At("links")
+	}
+	if in.IdempotencyKey != nil {
+		return errPublishable("idempotencyKey")
+	}
+	_, err := s.config.Limits.Spend(ctx, publishablePerAddress, m.KeyID()+" "+web.AddressOf(ctx), int64(len(in.Links)))
+	return err
+}
+
+func errPublishable(field string) error {
+	return errs.New(errs.InvalidInput, "Anyone can read a publishable API key, so it gives the url of a link alone.").At(field)
+}
+
+// besideURL returns the name in the API of a field that is set beside the URL; empty if there is none.
+func (in *Input) besideURL() string {
+	fields := reflect.ValueOf(*in)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		if name != "URL" && !fields.Field(i).IsZero() {
+			return strings.ToLower(name[:1]) + strings.Replace(name[1:], "ID", "Id", 1)
+		}
+	}
+	return ""
+}

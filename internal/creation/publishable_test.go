@@ -1,0 +1,141 @@
+package creation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// keyOf returns the membership of an API key of Mine.
+func (b *bundle) keyOf(t *testing.T, k account.Key) workspace.Membership {
+	t.Helper()
+	k.ID, k.WorkspaceID = id.New(id.Key), b.Mine.ID()
+	return must.Value(workspacetest.Store(b.DB).Require(t.Context(), account.Actor{Key: &k}, b.Mine.ID()))(t)
+}
+
+// TestDestinationHosts_AreCompared by the canonical form, in all ways that a key can lead visitors somewhere.
+func TestDestinationHosts_AreCompared(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Quota.Default = 1000
+		key := b.keyOf(t, account.Key{
+			Scopes: []string{"LINKS_WRITE"}, DestinationHosts: []string{"example.com", ".shop.example", "xn--bcher-kva.example"},
+		})
+		for _, url := range []string{
+			"https://example.com/", "http://EXAMPLE.com:8080/x?y#z", "https://example.com./", "https://shop.example/", "https://a.b.shop.example/",
+			"https://bücher.example/", "https://BÜCHER.example/", "https://xn--bcher-kva.example/", "https://ｅｘａｍｐｌｅ.com/",
+			"https://example.com/@evil.example/", "https://example.com/?https://evil.example", "https://example.com\\@x/",
+			"https://example.com/redirect?to=//evil.example",
+		} {
+			l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)})
+			if err != nil && !errs.Is(err, errs.InvalidURL) {
+				t.Errorf("%s: %v", url, err)
+			} else if err == nil && l.Host() != "example.com" && !strings.HasSuffix(l.Host(), "shop.example") && l.Host() != "xn--bcher-kva.example" {
+				t.Errorf("%s leads to %s", url, l.Host())
+			}
+		}
+		for _, url := range []string{
+			"https://evil.example/", "https://example.com.evil.example/", "https://evilexample.com/", "https://www.example.com/",
+			"https://example.com@evil.example/", "https://example.com:80@evil.example/", "https://evil.example:443/", "https://evil.example/example.com",
+			"https://evil.example?example.com", "https://evil.example#example.com", "https://evil.example\\.example.com/", "//example.com/",
+			"https:///example.com/", "https:/example.com/", "https://evil.example%2eexample.com/", "https://evil.example%00.example.com/",
+			"https://example.com%40evil.example/", "https://evilshop.example/", "https://bucher.example/", "https://bücher.example.evil.example/",
+			"https://еxample.com/", "https://example。evil.example/", "http://93.184.216.34/", "http://[2606:2800:220:1::1]/", "http://2130706433/",
+			"http://0x7f.1/", "javascript:alert(1)//example.com", "https://exаmple.com/", "https://example.com:99999/", "https://example.com\t.evil.example/",
+			"https://user:pass@example.com@evil.example/", "https://evil.example/\\example.com", "https://evil.example\u2044example.com/",
+			"HTTPS://EVIL.EXAMPLE/", "https://.shop.example.evil.example/", "https://shop.example.evil.example./", "https://example.co/", "https://xample.com/",
+			"https://example.com\u200b.evil.example/", "https://example.comm/", "ftp://example.com/", "https://ex%61mple.com.evil.example/",
+		} {
+			if l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)}); err == nil {
+				t.Errorf("%q leads to %s", url, l.Host())
+			} else if !errs.Is(err, errs.InvalidInput) && !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.UnsafeURL) {
+				t.Errorf("%q: %v", url, err)
+			}
+		}
+		l, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/mine", Strategy: new(link.Random)})
+		must.NoError(t, err)
+		evil := "https://evil.example/"
+		rules := func(url string) *routing.Change {
+			return &routing.Change{EndedURL: optional.Edit[*string]{Set: true, To: &url}}
+		}
+		for name, err := range map[string]error{
+			"update": func() error {
+				_, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, URL: to(evil)})
+				return err
+			}(),
+			"routing": func() error {
+				_, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, Routing: to(rules(evil))})
+				return err
+			}(),
+			"create": func() error {
+				_, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/r", Routing: rules(evil)})
+				return err
+			}(),
+			"upsert": func() error {
+				_, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: evil})
+				return err
+			}(),
+		} {
+			if !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, Title: to(new("kept"))}); err != nil {
+			t.Errorf("a change without a destination: %v", err)
+		}
+	})
+}
+
+// TestPublishableKey_GivesURLsAlone: anyone can read the key, so it does nothing else.
+func TestPublishableKey_GivesURLsAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		key := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
+		if _, created, err := b.Create(t.Context(), key, Input{URL: "https://example.com/"}); err != nil || !created {
+			t.Errorf("created: %t, %v", created, err)
+		}
+		if _, _, err := b.Create(t.Context(), key, Input{URL: "https://evil.example/"}); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("another host: %v", err)
+		}
+		for field, in := range map[string]Input{
+			"customCode": {CustomCode: new("promo")}, "strategy": {Strategy: new(link.Random)}, "title": {Title: new("t")}, "note": {Note: new("n")},
+			"tags": {Tags: []string{"t"}}, "folderId": {FolderID: new("x")}, "domainId": {DomainID: new("x")}, "externalId": {ExternalID: new("7")},
+			"maxClicks": {MaxClicks: new(int64(1))}, "expiresAt": {ExpiresAt: &noon}, "routing": {Routing: &routing.Change{}},
+			"statsPublic": {StatsPublic: new(true)},
+		} {
+			in.URL = "https://example.com/" + field
+			if _, _, err := b.Create(t.Context(), key, in); !errs.Is(err, errs.InvalidInput) || errs.From(err).Field[0] != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("11 links: %v", err)
+		}
+		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 1), IdempotencyKey: new("once")}); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("with an idempotency key: %v", err)
+		}
+		if _, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("upsert: %v", err)
+		}
+		var limited error
+		for i := 0; i < 40 && limited == nil; i++ {
+			_, limited = b.CreateMany(t.Context(), key, Batch{Links: urls(i, i+1)})
+		}
+		if !errs.Is(limited, errs.RateLimited) {
+			t.Errorf("40 links of an address: %v", limited)
+		}
+	})
+}
