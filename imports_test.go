@@ -92,7 +92,7 @@ var within = map[string][]string{
 	"internal/clickstore/clickhouse": {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/clickstore/clicksql":   {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/clickstream":           {"internal/clickledger", "internal/clickstore", "internal/workspace"},
-	"internal/edit":                  {"internal/audit", "internal/folder", "internal/link", "internal/linkquota", "internal/workspace"},
+	"internal/edit":                  {"internal/apikey", "internal/audit", "internal/folder", "internal/link", "internal/linkquota", "internal/workspace"},
 	"internal/eventstream":           {"internal/audit", "internal/workspace"},
 	"internal/domain":                {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
 	"internal/resolve":               {"internal/clickledger"},

@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -19,7 +20,7 @@ func (r *mutationResolver) CreateAPIKey(
 		return nil, err
 	}
 	k, secret, err := r.Keys.Create(ctx, m, apikey.NewKey{
-		Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt,
+		Name: in.Name, Scopes: in.Scopes, FolderIDs: in.FolderIds, ExpiresAt: in.ExpiresAt,
 		Limits: apikey.Limits{
 			DestinationHosts: in.DestinationHosts, Origins: in.Origins, Networks: in.Networks,
 			RequestsPerMinute: in.RequestsPerMinute,
@@ -54,8 +55,11 @@ func (r *mutationResolver) RotateAPIKey(
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
-		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
+	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+		func(cursor string, k *apikey.Key) *gen.APIKeyEdge {
+			loader.Of(ctx).In(*m).Folders.Expect(k.Folders)
+			return &gen.APIKeyEdge{Cursor: cursor, Node: k}
+		})
 	return &gen.APIKeyConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
@@ -63,4 +67,23 @@ func apiKeyIDs(k *apikey.Key) (keyID, accountID string) { return k.ID, k.Created
 
 func (r *apiKeyResolver) CreatedBy(ctx context.Context, k *apikey.Key) (*account.Account, error) {
 	return loader.Of(ctx).Accounts.Get(ctx, k.CreatedBy)
+}
+
+func (r *apiKeyResolver) Folders(ctx context.Context, k *apikey.Key) ([]*folder.Folder, error) {
+	found := []*folder.Folder{}
+	if len(k.Folders) == 0 {
+		return found, nil
+	}
+	folders := &loader.Of(ctx).In(k.In).Folders
+	folders.Expect(k.Folders)
+	for _, folderID := range k.Folders {
+		f, err := folders.Get(ctx, folderID)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil { // else it was deleted after the key was revoked
+			found = append(found, f)
+		}
+	}
+	return found, nil
 }

@@ -124,6 +124,10 @@ func (w *nodeWorld) fill(t *testing.T) {
 	must.NoError(t, err)
 	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
+	_, _, err = w.Keys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
+		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{f.ID},
+	})
+	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
 	w.insert(t, &utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",

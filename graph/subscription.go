@@ -34,7 +34,7 @@ const (
 func (r *subscriptionResolver) LinkClicked(
 	ctx context.Context, workspaceID string, linkID, after *string,
 ) (<-chan *gen.Click, error) {
-	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadStats)
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadStats, optional.Value(linkID))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (r *subscriptionResolver) LinkClicked(
 		return nil, err
 	}
 	return serve(ctx, m, &source[*click.Click, gen.Click]{
-		Config: &r.Config, watch: w, permission: workspace.ReadStats, loadedTTL: clicksLoadedTTL,
+		Config: &r.Config, watch: w, permission: workspace.ReadStats, linkID: optional.Value(linkID), loadedTTL: clicksLoadedTTL,
 		last: optional.Value(after), recovery: "query clicks for the missing events, and subscribe again",
 		show: func(m workspace.Membership, c *click.Click) (*gen.Click, string) { return clickOf(m, c), c.PublicID() },
 	}), nil
@@ -57,7 +57,7 @@ func (r *subscriptionResolver) LinkClicked(
 func (r *subscriptionResolver) EventCommitted(
 	ctx context.Context, workspaceID string, types []audit.Action, linkID, after *string,
 ) (<-chan *workspace.LoggedEvent, error) {
-	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadLinks)
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadLinks, optional.Value(linkID))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *subscriptionResolver) EventCommitted(
 		return nil, err
 	}
 	return serve(ctx, m, &source[*audit.Event, workspace.LoggedEvent]{
-		Config: &r.Config, watch: w, permission: workspace.ReadLinks, last: optional.Value(after),
+		Config: &r.Config, watch: w, permission: workspace.ReadLinks, linkID: filter.TargetID, last: optional.Value(after),
 		recovery: "read the events of the workspace", show: visibleEvent,
 	}), nil
 }
@@ -83,9 +83,10 @@ func visibleEvent(m workspace.Membership, e *audit.Event) (*workspace.LoggedEven
 	return &workspace.LoggedEvent{Event: e, In: m}, e.ID
 }
 
-// mayWatch authenticates the caller again, and proves that it has the permission in the workspace.
+// mayWatch authenticates the caller again, and proves that it has the permission for the link or, if its id is empty, in the
+// workspace.
 func (c *Config) mayWatch(
-	ctx context.Context, authorization, workspaceID string, p workspace.Permission,
+	ctx context.Context, authorization, workspaceID string, p workspace.Permission, linkID string,
 ) (workspace.Membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, authTimeout)
 	defer cancel()
@@ -97,7 +98,7 @@ func (c *Config) mayWatch(
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	_, err = m.Enter(ctx, p)
+	_, err = m.EnterLink(ctx, p, c.Links.DB, linkID)
 	return m, err
 }
 
@@ -119,6 +120,8 @@ type source[Item, Shown any] struct {
 	show func(workspace.Membership, Item) (*Shown, string)
 	// permission is what the caller needs.
 	permission workspace.Permission
+	// linkID is the only link that the source is about; empty for the whole workspace.
+	linkID string
 	// loadedTTL is how long objects that were loaded for one item are reused for others.
 	loadedTTL time.Duration
 	// last is the cursor of the last item that the client read, or that was left out.
@@ -192,7 +195,7 @@ func (s *source[Item, Shown]) authorize(ctx context.Context) error {
 		if err := poll.Wait(ctx, authInterval); err != nil {
 			return err
 		}
-		m, err := s.mayWatch(ctx, s.stream.Authorization, s.member.Load().ID(), s.permission)
+		m, err := s.mayWatch(ctx, s.stream.Authorization, s.member.Load().ID(), s.permission, s.linkID)
 		switch errs.From(err).Kind {
 		case errs.Unauthenticated, errs.NotFound, errs.Forbidden:
 			return err

@@ -66,17 +66,18 @@ func (a *app) viewed(ctx context.Context, at resolve.Address, authorization stri
 	return v, nil
 }
 
-// joins gives a link the membership of its reader, and reports whether there is one.
+// joins gives a link the membership of its reader, and reports whether there is one that can see it.
 func (a *app) joins(ctx context.Context, l *link.Link) (bool, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return false, err
 	}
-	l.In, err = a.Workspaces.Require(ctx, actor, l.WorkspaceID)
-	if errs.Is(err, errs.NotFound) {
+	m, err := a.Workspaces.Require(ctx, actor, l.WorkspaceID)
+	if errs.Is(err, errs.NotFound) || err == nil && !m.IsInside(l.FolderID) {
 		return false, nil
 	}
-	return err == nil && l.In.May(workspace.ReadLinks), err
+	l.In = m
+	return err == nil && m.May(workspace.ReadLinks), err
 }
 
 // inspect answers with where a link leads. Stats follow if they are not nil.

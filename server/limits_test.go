@@ -68,6 +68,7 @@ var fixedLimits = map[string]string{
 	"internal/link.maxPending":                  "pending changes | link",
 	"internal/utmtemplate.maxPerWorkspace":      "UTM templates | workspace",
 	"internal/folder.maxPerWorkspace":           "folders | workspace",
+	"internal/apikey.maxFolders":                "folders | API key",
 	"internal/webhook.maxPerWorkspace":          "webhooks | workspace",
 	"internal/moderation.reportsPerAddress":     "reports of abuse | address network",
 	"internal/probe.perWorkspace":               "checks of destinations on request | workspace",

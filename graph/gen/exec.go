@@ -95,6 +95,7 @@ type ComplexityRoot struct {
 		CreatedBy         func(childComplexity int) int
 		DestinationHosts  func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
+		Folders           func(childComplexity int) int
 		ID                func(childComplexity int) int
 		LastUsedAt        func(childComplexity int) int
 		Name              func(childComplexity int) int
@@ -1240,6 +1241,7 @@ type ComplexityRoot struct {
 // region    ************************** generated!.gotpl **************************
 
 type ApiKeyResolver interface {
+	Folders(ctx context.Context, obj *apikey.Key) ([]*folder.Folder, error)
 	CreatedBy(ctx context.Context, obj *apikey.Key) (*account.Account, error)
 }
 type ClickResolver interface {
@@ -1528,6 +1530,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.ExpiresAt(childComplexity), true
+	case "ApiKey.folders":
+		if e.ComplexityRoot.ApiKey.Folders == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.Folders(childComplexity), true
 	case "ApiKey.id":
 		if e.ComplexityRoot.ApiKey.ID == nil {
 			break
@@ -6907,7 +6915,7 @@ type Mutation {
   # API keys
   """
   Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Needs
-  API_KEYS_WRITE. Errors: NOT_FOUND, INVALID_INPUT.
+  API_KEYS_WRITE. Errors: NOT_FOUND, also for a folder, INVALID_INPUT.
   """
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
   "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
@@ -7046,7 +7054,7 @@ type Mutation {
   updateFolder(input: UpdateFolderInput!): UpdateFolderPayload!
   """
   Takes up to 1,000 links out of the folder, deleted ones too, and deletes it once it is empty. Links stay. Needs LINKS_WRITE.
-  Error: NOT_FOUND.
+  Errors: NOT_FOUND, CONFLICT for a folder that an API key is restricted to.
   """
   deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload! @cost(weight: 50)
 
@@ -7540,6 +7548,13 @@ input CreateApiKeyInput {
   name: String!
   "The permissions of the key, at least one of those that an API key can have."
   scopes: [Permission!]!
+  """
+  The ids of folders that the key is restricted to, up to 100: links outside of them do not exist for it, except that their URLs,
+  codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_WRITE, STATS_READ and DOMAINS_READ.
+  Operations about the whole workspace, as its statistics, events and folders, fail with FORBIDDEN. A folder of a key that is
+  not revoked cannot be deleted. Absent or empty: no restriction.
+  """
+  folderIds: [ID!]
   "Expiration, in the future. Default: never."
   expiresAt: Time
   """
@@ -8698,6 +8713,8 @@ type ApiKey implements Node {
   networks: [String!]!
   "Requests per minute; null: the server's limit."
   requestsPerMinute: Int
+  "The folders that it is restricted to; empty: no restriction. A revoked key has those that still exist."
+  folders: [Folder!]! @listSize(assumedSize: 100)
   "The user who created it."
   createdBy: User
   "Time of creation."
@@ -10857,6 +10874,8 @@ func (ec *executionContext) childFields_ApiKey(ctx context.Context, field graphq
 		return ec.fieldContext_ApiKey_networks(ctx, field)
 	case "requestsPerMinute":
 		return ec.fieldContext_ApiKey_requestsPerMinute(ctx, field)
+	case "folders":
+		return ec.fieldContext_ApiKey_folders(ctx, field)
 	case "createdBy":
 		return ec.fieldContext_ApiKey_createdBy(ctx, field)
 	case "createdAt":
@@ -15163,6 +15182,38 @@ func (ec *executionContext) _ApiKey_requestsPerMinute(ctx context.Context, field
 }
 func (ec *executionContext) fieldContext_ApiKey_requestsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ApiKey_folders(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_folders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ApiKey().Folders(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_folders(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiKey",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
@@ -36913,7 +36964,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute"}
+	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "folderIds", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -36941,6 +36992,13 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 				return it, err
 			}
 			it.Scopes = data
+		case "folderIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderIds = data
 		case "expiresAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -42153,6 +42211,12 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "folders":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ApiKey_folders(ctx, field, obj)
+				})
 		case "createdBy":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,

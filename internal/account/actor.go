@@ -27,6 +27,8 @@ type Key struct {
 	DestinationHosts, Origins []string
 	// RequestsPerMinute is the rate of the key; nil means the server's.
 	RequestsPerMinute *int
+	// Folders are the only ones whose links the key can see; empty means no restriction. See workspace.Membership.Fence.
+	Folders []string
 }
 
 // IsPublishable reports whether anyone may read the key, because it does nothing but create links; false for nil.

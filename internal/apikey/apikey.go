@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -31,6 +32,8 @@ const (
 	usedEvery = time.Minute
 	// maxOverlap is how long the secret before a rotation can stay valid.
 	maxOverlap = 7 * 24 * time.Hour
+	// maxFolders is how many folders the fence of a key may have.
+	maxFolders = 100
 )
 
 // Key is an API key. Only a hash of its secret is stored.
@@ -49,11 +52,15 @@ type Key struct {
 	// Scopes are permissions, separated by spaces.
 	Scopes string
 	Limits
+	// Folders are the fence of the key, see workspace.Membership.Fence; nil means none.
+	Folders    []string `bun:"type:text"`
 	CreatedBy  string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	LastUsedAt *time.Time
 	RevokedAt  *time.Time
+	// In is the membership through which the key was loaded.
+	In workspace.Membership `bun:"-"`
 }
 
 // Permissions returns the key's scopes.
@@ -70,6 +77,8 @@ type NewKey struct {
 	Name   string
 	Scopes []workspace.Permission
 	Limits
+	// FolderIDs are up to maxFolders folders that the key is restricted to; empty means no restriction.
+	FolderIDs []string
 	// ExpiresAt is optional.
 	ExpiresAt *time.Time
 }
@@ -92,8 +101,26 @@ func (s *Store) Rows() workspace.Collection[Key] {
 	}
 }
 
+// List returns one page of the workspace's API keys, newest first. It returns Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Key], error) {
+	p, err := s.Rows().List(ctx, m, r)
+	for _, k := range p.Items {
+		k.In = m
+	}
+	return p, err
+}
+
+// ByID returns the API keys of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
+func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Key, error) {
+	keys, err := s.Rows().ByID(ctx, m, ids...)
+	for _, k := range keys {
+		k.In = m
+	}
+	return keys, err
+}
+
 // Create creates an API key and returns its secret, which cannot be read again. It returns
-// InvalidInput or Forbidden.
+// InvalidInput, NotFound for a folder that does not exist, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (_ *Key, secret string, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteKeys)
 	if err != nil {
@@ -107,13 +134,17 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	if err != nil {
 		return nil, "", err
 	}
+	folders, err := checkFence(in)
+	if err != nil {
+		return nil, "", err
+	}
 	now := s.now()
 	if in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
 		return nil, "", errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 	}
 	k := &Key{
-		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, CreatedBy: m.AccountID(), CreatedAt: now,
-		ExpiresAt: in.ExpiresAt,
+		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, Folders: folders,
+		CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt, In: m,
 	}
 	if k.Limits, err = in.Limits.check(k.credential().IsPublishable()); err != nil {
 		return nil, "", err
@@ -122,6 +153,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	// A key outlives its creator's membership, so the membership is locked while it is created.
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
 		if err := s.checkNumber(ctx, tx, m, now); err != nil {
+			return err
+		}
+		if err := s.lockFolders(ctx, tx, m, folders); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
@@ -175,6 +209,56 @@ func checkScopes(scopes []workspace.Permission) (string, error) {
 	return strings.Join(slices.Compact(all), " "), nil
 }
 
+// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, and for a scope that keys with
+// folders cannot have.
+func checkFence(in NewKey) ([]string, error) {
+	if len(in.FolderIDs) == 0 {
+		return nil, nil
+	}
+	if len(in.FolderIDs) > maxFolders {
+		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders, len(in.FolderIDs)).
+			At("folderIds")
+	}
+	for _, scope := range in.Scopes {
+		if workspace.CheckFence(scope) != nil {
+			return nil, errs.New(errs.InvalidInput, "A key with folders cannot have the scope %s, which is about the whole workspace.",
+				scope).At("scopes")
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(in.FolderIDs))), nil
+}
+
+// lockFolders locks the folders of a new key, so that none is deleted meanwhile. It returns NotFound.
+func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membership, folders []string) error {
+	if folders == nil {
+		return nil
+	}
+	ids := slices.DeleteFunc(slices.Clone(folders), func(one string) bool { return !id.Valid(id.Folder, one) })
+	var found []string
+	q := tx.NewSelect().Table("folders").Column("id").Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")
+	if err := s.DB.ForChange(q).Scan(ctx, &found); err != nil {
+		return fmt.Errorf("locking the folders of an API key: %w", err)
+	}
+	if len(found) < len(folders) {
+		return errs.New(errs.NotFound, "The workspace has no folder with one of these ids.").At("folderIds")
+	}
+	return nil
+}
+
+// CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked. The caller has locked the
+// folder, so that no key gets it meanwhile.
+func CheckUnfenced(ctx context.Context, d *db.DB, conn bun.IDB, m workspace.Membership, folderID string) error {
+	q := conn.NewSelect().Model((*Key)(nil)).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL")
+	fenced, err := d.Contains(q, "folders", `"`+folderID+`"`).Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("looking up the API keys of a folder: %w", err)
+	}
+	if fenced {
+		return errs.New(errs.Conflict, "An API key is restricted to this folder. Revoke the key first.").At("id")
+	}
+	return nil
+}
+
 // Exported is an API key that a user has created.
 type Exported struct {
 	ID          string    `json:"id"`
@@ -211,7 +295,7 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 	if err != nil {
 		return nil, err
 	}
-	k := &Key{}
+	k := &Key{In: m}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
 		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil || k.RevokedAt != nil {
@@ -242,7 +326,7 @@ func (s *Store) Rotate(
 	if oldEndsAt != nil && (!oldEndsAt.After(now) || oldEndsAt.After(now.Add(maxOverlap))) {
 		return nil, "", errs.New(errs.InvalidInput, "oldSecretEndsAt must be in the next seven days.").At("oldSecretEndsAt")
 	}
-	k := &Key{}
+	k := &Key{In: m}
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
 		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {

@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
@@ -407,6 +409,43 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		b.now = b.now.Add(time.Minute)
 		if _, _, err := b.Rotate(t.Context(), b.mine, ending.ID, nil); !errs.Is(err, errs.Expired) {
 			t.Errorf("rotating an expired key: %v", err)
+		}
+	})
+}
+
+// TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are not about more.
+func TestKeys_AreRestrictedToFolders(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		folders := &folder.Store{DB: d, Now: b.Now}
+		mine := must.Value(folders.Create(t.Context(), b.mine, "mine"))(t).ID
+		theirs := must.Value(folders.Create(t.Context(), b.theirs, "theirs"))(t).ID
+		reads := []workspace.Permission{workspace.ReadLinks}
+		for name, c := range map[string]struct {
+			scopes []workspace.Permission
+			ids    []string
+			kind   errs.Kind
+			field  string
+		}{
+			"another workspace's": {reads, []string{mine, theirs}, errs.NotFound, "folderIds"},
+			"unknown":             {reads, []string{id.New(id.Folder)}, errs.NotFound, "folderIds"},
+			"no id":               {reads, []string{"\x00"}, errs.NotFound, "folderIds"},
+			"too many":            {reads, make([]string, maxFolders+1), errs.InvalidInput, "folderIds"},
+			"a scope about more":  {[]workspace.Permission{workspace.ReadAudit}, []string{mine}, errs.InvalidInput, "scopes"},
+		} {
+			_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: c.scopes, FolderIDs: c.ids})
+			if e := errs.From(err); err == nil || e.Kind != c.kind || !slices.Equal(e.Field, []string{c.field}) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		_, secret, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: reads, FolderIDs: []string{mine, mine}})
+		must.NoError(t, err)
+		if got := b.used(t, secret).Key.Folders; !slices.Equal(got, []string{mine}) {
+			t.Errorf("the key has the folders %v", got)
+		}
+		if _, secret = b.key(t, b.mine, workspace.ReadLinks); b.used(t, secret).Key.Folders != nil {
+			t.Error("a key without folders has some")
 		}
 	})
 }

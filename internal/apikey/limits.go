@@ -126,7 +126,8 @@ func (l *Limits) admits(address netip.Addr, origin string) bool {
 func (k *Key) credential() *account.Key {
 	return &account.Key{
 		ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes),
-		DestinationHosts: k.DestinationHosts, Origins: k.Origins, RequestsPerMinute: k.RequestsPerMinute,
+		Folders: k.Folders, DestinationHosts: k.DestinationHosts, Origins: k.Origins,
+		RequestsPerMinute: k.RequestsPerMinute,
 	}
 }
 
@@ -134,7 +135,7 @@ func (k *Key) credential() *account.Key {
 func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	details := map[string]any{"scopes": scopes}
 	for name, list := range map[string][]string{
-		"destinationHosts": k.DestinationHosts, "origins": k.Origins, "networks": k.Networks,
+		"folders": k.Folders, "destinationHosts": k.DestinationHosts, "origins": k.Origins, "networks": k.Networks,
 	} {
 		if len(list) > 0 {
 			details[name] = list

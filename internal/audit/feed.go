@@ -39,6 +39,8 @@ type FeedRequest struct {
 	Actions, Wanted []Action
 	// TargetID is empty for all objects.
 	TargetID string
+	// OnlyTarget means that the caller may see the events of TargetID only: neither the newest event nor After is another's.
+	OnlyTarget bool
 	// After is the event after which to continue; empty means the oldest.
 	After string
 	Size  int
@@ -57,15 +59,18 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 	if err != nil {
 		return p, "", err
 	}
-	after := start
+	after, only := start, ""
+	if r.OnlyTarget {
+		only = r.TargetID
+	}
 	if r.After != "" {
-		if after, err = PositionOf(ctx, d, workspaceID, r.After, now); err != nil {
+		if after, err = PositionOf(ctx, d, workspaceID, only, r.After, now); err != nil {
 			return p, "", err
 		}
 	}
 	// The newest event is read first, so that a page without further events has all up to it.
 	err = f.events().Column("id").Apply(afterPosition(start, inLog)).Where("action IN (?)", bun.In(r.Actions)).
-		Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
+		Apply(ofTarget(only)).Order("xid DESC", "seq DESC").Limit(1).Scan(ctx, &head)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, "", fmt.Errorf("reading the newest event: %w", err)
 	}
@@ -144,14 +149,26 @@ func (f *feed) start(ctx context.Context) (Position, error) {
 	return Position{*at.XID, *at.Seq}, nil
 }
 
-// PositionOf returns the position of an event of a workspace. It returns InvalidInput, and Expired for an
+// ofTarget selects the events of an object; an empty id selects all.
+func ofTarget(targetID string) func(*bun.SelectQuery) *bun.SelectQuery {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		if targetID == "" {
+			return q
+		}
+		return q.Where("target_id = ?", targetID)
+	}
+}
+
+// PositionOf returns the position of an event of a workspace or, if the id is not empty, of an object in it. It returns InvalidInput, and Expired for an
 // event that is not or no longer in the feed.
-func PositionOf(ctx context.Context, d *db.DB, workspaceID, eventID string, now time.Time) (at Position, err error) {
+func PositionOf(
+	ctx context.Context, d *db.DB, workspaceID, targetID, eventID string, now time.Time,
+) (at Position, err error) {
 	if !id.Valid(id.Event, eventID) {
 		return at, errs.New(errs.InvalidInput, "after must be the id of an event.").At("after")
 	}
 	err = d.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", workspaceID).
-		Where("id = ?", eventID).Where("seq IS NOT NULL").Where("created_at > ?", db.Instant(now.Add(-FeedRetention))).
+		Where("id = ?", eventID).Apply(ofTarget(targetID)).Where("seq IS NOT NULL").Where("created_at > ?", db.Instant(now.Add(-FeedRetention))).
 		Scan(ctx, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return at, errs.New(errs.Expired, "after is not an event of the last %d days. Read Workspace.events without after "+

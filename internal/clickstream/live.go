@@ -38,11 +38,11 @@ func New(d *db.DB, clicks clickstore.Store, log *slog.Logger, now func() time.Ti
 // Watch starts after the click with the id after or, if it is empty, with new clicks. An empty
 // linkID means all links of the workspace. It returns Forbidden, InvalidInput for an invalid id,
 // and Expired for a click that the workspace does not have, or that was written more than 23 hours
-// ago. The caller closes the watch.
+// ago, and NotFound for a link outside of the fence of an API key. The caller closes the watch.
 func (l *Live) Watch(
 	ctx context.Context, m workspace.Membership, linkID, after string,
 ) (*stream.Watch[*click.Click], error) {
-	ctx, err := m.Enter(ctx, workspace.ReadStats)
+	ctx, err := m.EnterLink(ctx, workspace.ReadStats, l.clicks.db, linkID)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if err != nil {
 		return stream.Position{}, err
 	}
-	if len(known) == 0 { // it may be another tenant's
+	if len(known) == 0 || m.Fence() != nil && known[0].LinkID != l.linkID { // it may be another tenant's
 		return stream.Position{}, errCursorGone()
 	}
 	b, err := l.batchOf(db.AsSystem(ctx), number)

@@ -187,6 +187,9 @@ func (b *batch) validate(it *item) {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {
+		it.draft.FolderID, it.Err = it.call.member.NewFolder(it.draft.FolderID)
+	}
+	if it.Err == nil {
 		it.draft.VersionOperation = optional.Of(it.call.operationID)
 		it.codes, it.Err = it.customCodes()
 	}

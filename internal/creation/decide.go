@@ -35,6 +35,8 @@ type facts struct {
 	// same is the link that equal requests share: the deterministic link for the URL, or the one with both the code and
 	// the URL. ofCode has the code that the caller chose, in any case if the workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
+	// outside is the error of a link among these that the caller must not see; nil if there is none.
+	outside *errs.Error
 	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there is another one to try.
 	isTaken, hasNextCode bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
@@ -73,6 +75,8 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(f.refused)
 	case f.lacksFolder:
 		return refuse(folder.ErrUnknown())
+	case f.outside != nil:
+		return refuse(f.outside)
 	case p.upsert != nil && f.ofID != nil:
 		return decision{act: changes, link: f.ofID}
 	case p.upsert != nil && cmp.Or(l, f.ofCode) != nil:
@@ -166,6 +170,23 @@ func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 		}
 	}
 	return append(all, check.Differences(in.Routing, d.Routing, l.Routing)...)
+}
+
+// errOutside returns the error for the links that a proposal finds outside of the fence of its API key; nil if there are none. It
+// says nothing about them but that they exist.
+func errOutside(p *proposal, f *facts, isInside func(folderID *string) bool) *errs.Error {
+	isOutside := func(l *link.Link) bool { return l != nil && l.PurgedAt == nil && !isInside(l.FolderID) }
+	switch {
+	case isOutside(f.ofID):
+		return link.ErrExternalIDTaken()
+	case !isOutside(f.same) && !isOutside(f.ofCode):
+		return nil
+	case p.draft.Strategy == link.Custom:
+		return errs.New(errs.CodeTaken, "The code belongs to a link outside of the folders of the API key. Choose another code.").
+			At("customCode")
+	}
+	return errs.New(errs.Conflict, "The URL belongs to a link outside of the folders of the API key. Use the strategy RANDOM or "+
+		"COUNTER for another link to it.").At("url")
 }
 
 // errExistsWithout is the error of a creation that finds its link without the value of a field.

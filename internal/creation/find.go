@@ -133,6 +133,7 @@ func (e *foundLinks) match(items []*item) {
 				}
 			}
 		}
+		it.facts.outside = errOutside(&it.proposal, &it.facts, it.call.member.IsInside)
 	}
 }
 

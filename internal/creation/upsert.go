@@ -191,7 +191,11 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if it.upsert == nil {
 			continue
 		}
-		if it.holder = holders[it.upsert.ExternalID]; it.holder != nil && it.upsert.Fields.Tags.Set {
+		it.holder = holders[it.upsert.ExternalID]
+		if it.holder != nil && !it.call.member.IsInside(it.holder.FolderID) {
+			it.holder, it.Err = nil, link.ErrExternalIDTaken()
+		}
+		if it.holder != nil && it.upsert.Fields.Tags.Set {
 			tagged = append(tagged, it.holder.ID)
 		}
 	}

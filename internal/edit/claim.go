@@ -54,6 +54,9 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 		return nil, errs.New(errs.InvalidInput, "From 1 to %d links can be claimed at once; these are %d.", MaxClaims,
 			len(tokens)).At("claimTokens")
 	}
+	if _, err := m.NewFolder(nil); err != nil { // links in no folder are outside
+		return nil, errs.New(errs.Forbidden, "The API key is restricted to several folders, so that it can claim no links.")
+	}
 	claims := make([]Claim, 0, len(tokens))
 	for _, token := range tokens {
 		c, err := s.claim(ctx, m, token)
@@ -130,6 +133,9 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	}
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
+	if l.FolderID, err = m.NewFolder(nil); err != nil {
+		return Claim{}, err
+	}
 	l.Touch(now)
 	if err := s.Apply(ctx, tx, claimed, []link.Rewrite{{Before: &before, After: l}}); err != nil {
 		return Claim{}, err
@@ -158,9 +164,12 @@ func errNoClaim() error { return errs.New(errs.NotFound, "There is no link with 
 // claimable reports in done whether the claim has ended, with its result.
 func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership, l *link.Link) (c Claim, done bool) {
 	switch {
-	case l.WorkspaceID == m.ID():
+	case l.WorkspaceID == m.ID() && m.IsInside(l.FolderID):
 		l.In = m
 		return Claim{Status: AlreadyClaimed, Link: l}, true
+	case l.WorkspaceID == m.ID():
+		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by this workspace, and is "+
+			"outside of the folders of the API key.")}, true
 	case l.WorkspaceID != workspace.PublicID:
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
 			true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
@@ -22,14 +23,17 @@ type FolderDeletion struct {
 }
 
 // DeleteFolder takes up to MaxBatch links out of the folder, deleted ones too, and deletes it if none is left. Callers repeat
-// the call until Remaining is 0. It returns NotFound or Forbidden.
+// the call until Remaining is 0. It returns NotFound, Conflict for a folder that an API key is restricted to, or Forbidden.
 func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folderID string) (*FolderDeletion, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
 	f, err := s.Folders.Get(ctx, m, folderID)
 	if err != nil {
+		return nil, err
+	}
+	if err := apikey.CheckUnfenced(replica.UpToDate(ctx), s.DB, s.DB, m, f.ID); err != nil { // before any link leaves it
 		return nil, err
 	}
 	inFolder := func(conn bun.IDB) *bun.SelectQuery {
@@ -58,6 +62,9 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 		if err := s.DB.ForUpdate(lock).Scan(ctx, new(string)); errors.Is(err, sql.ErrNoRows) {
 			return nil // another call has deleted it
 		} else if err != nil {
+			return err
+		}
+		if err := apikey.CheckUnfenced(ctx, s.DB, tx, m, f.ID); err != nil {
 			return err
 		}
 		n, err := inFolder(tx).Count(ctx)

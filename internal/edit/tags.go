@@ -31,7 +31,7 @@ type Replaced struct {
 func (s *Store) ReplaceTags(
 	ctx context.Context, m workspace.Membership, from []string, to *string,
 ) (r Replaced, err error) {
-	ctx, err = m.Enter(ctx, workspace.WriteLinks)
+	ctx, err = m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {
 		return Replaced{}, err
 	}

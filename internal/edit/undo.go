@@ -97,7 +97,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, max(version) AS version, min(id) AS id").
 		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.From(id.Event, from)).
 		Where("id < ?", id.From(id.Event, to.Add(maxOperationDuration))).Where("operation_id = ?", o.id).
-		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Group("target_id")
+		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Apply(m.InsideByID("target_id")).Group("target_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
 		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
 		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ? "+

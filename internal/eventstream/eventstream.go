@@ -50,12 +50,12 @@ func (f *Filter) wants(e *audit.Event) bool {
 
 // Watch starts after the event with the id after or, if it is empty, with new events. The caller leaves out
 // what its membership, as it is then, does not permit (EventActions). Watch returns Forbidden, InvalidInput for an
-// invalid id, and Expired for an event that the workspace does not have, or that is too old. The caller
-// closes the watch.
+// invalid id, Expired for an event that the workspace does not have, or that is too old, and NotFound for a link outside of
+// the fence of an API key. The caller closes the watch.
 func (l *Live) Watch(
 	ctx context.Context, m workspace.Membership, f Filter, after string,
 ) (*stream.Watch[*audit.Event], error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	ctx, err := m.EnterLink(ctx, workspace.ReadLinks, l.events.db, f.TargetID)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,11 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if after == "" {
 		at, err = audit.Horizon(db.AsSystem(ctx), l.db)
 	} else {
-		at, err = audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), after, l.now())
+		only := ""
+		if m.Fence() != nil {
+			only = l.targetID
+		}
+		at, err = audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
 	}
 	return l.position(at), err
 }

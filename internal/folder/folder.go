@@ -57,6 +57,7 @@ func (s *Store) Rows() workspace.Collection[Folder] {
 // ByID returns the folders of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
 func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Folder, error) {
 	rows, err := s.Rows().ByID(ctx, m, ids...)
+	rows = slices.DeleteFunc(rows, func(f *Folder) bool { return !m.IsInside(&f.ID) })
 	for _, f := range rows {
 		f.In = m
 	}
@@ -70,7 +71,7 @@ func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request
 		return page.Page[*Folder]{}, err
 	}
 	var rows []*Folder
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
+	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Apply(m.Inside("folder.id"))
 	if err := page.LimitBy(q, r, "name_key", "id").Scan(ctx); err != nil {
 		return page.Page[*Folder]{}, fmt.Errorf("listing folders: %w", err)
 	}
@@ -139,6 +140,9 @@ func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, na
 // Get returns a folder. It returns NotFound or Forbidden.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, folderID string) (*Folder, error) {
 	f, err := s.Rows().Get(ctx, m, folderID)
+	if err == nil && !m.IsInside(&f.ID) {
+		err = s.Rows().NotFound()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +155,7 @@ func (s *Store) write(
 	ctx context.Context, m workspace.Membership, action audit.Action, f *Folder, name string,
 	statement func(ctx context.Context, tx bun.Tx) error,
 ) error {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {
 		return err
 	}

@@ -197,6 +197,9 @@ func (s *Store) mutateOnce(
 			if err := e.Mutate(i, l); err != nil {
 				return err
 			}
+			if err := l.In.CheckFolder(l.FolderID); err != nil {
+				return err
+			}
 			return s.revalidate(ctx, before, l)
 		})
 		if after := p.results[i].Link; after != nil {
@@ -272,8 +275,8 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	return err
 }
 
-// Lock locks links of the workspace and returns them by their ids. Unknown ids are omitted. It writes
-// scheduled changes that are due, so that the caller changes the present state.
+// Lock locks links of the workspace and returns those that the membership can see by their ids. Unknown ids are omitted. It
+// writes scheduled changes that are due, so that the caller changes the present state.
 func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = ValidIDs(ids)
 	var links []*Link

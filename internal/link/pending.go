@@ -120,7 +120,10 @@ func (s *Store) AddPending(
 		then.applyPatch(&pending.Patch, pending.DueAt)
 	}
 	var err error
-	if added.Patch, err = patchOf(then); err == nil && added.Patch.FolderID.To != nil {
+	if added.Patch, err = patchOf(then); err == nil && added.Patch.FolderID.Set {
+		err = l.In.CheckFolder(added.Patch.FolderID.To)
+	}
+	if err == nil && added.Patch.FolderID.To != nil {
 		err = s.checkFolder(ctx, tx, l, *added.Patch.FolderID.To)
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -252,7 +253,10 @@ func (s *Store) find(ctx context.Context, m workspace.Membership, where string, 
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link: %w", err)
 	}
-	return l, s.complete(ctx, l)
+	if err := s.complete(ctx, l); err != nil || !m.IsInside(l.FolderID) {
+		return nil, cmp.Or(err, ErrNotFound())
+	}
+	return l, nil
 }
 
 // complete is Complete for now.
@@ -276,15 +280,19 @@ func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string)
 	if err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	return mapByID(m, links), s.complete(ctx, links...)
+	if err := s.complete(ctx, links...); err != nil {
+		return nil, err
+	}
+	return mapByID(m, links), nil
 }
 
-// mapByID sets the membership of links, and returns them by their ids.
+// mapByID sets the membership of links, and returns those that it can see by their ids. There is nothing to see of purged ones.
 func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	byID := make(map[string]*Link, len(links))
 	for _, l := range links {
-		l.In = m
-		byID[l.ID] = l
+		if l.In = m; m.IsInside(l.FolderID) || l.PurgedAt != nil {
+			byID[l.ID] = l
+		}
 	}
 	return byID
 }
@@ -302,5 +310,5 @@ func Canonical(raw string) (urlnorm.URL, error) {
 }
 
 func ErrNotFound() error {
-	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
+	return workspace.ErrNoLink()
 }

@@ -124,14 +124,14 @@ func (s *Store) Selected(m workspace.Membership, tag, folderID *string) (*bun.Se
 	}
 	if tag == nil {
 		return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", m.ID()).
-			Where("folder_id = ?", asFolderID(*folderID)), nil
+			Where("folder_id = ?", asFolderID(*folderID)).Apply(m.Inside("folder_id")), nil
 	}
 	names, err := linkfield.CheckTags([]string{*tag})
 	if err != nil {
 		return nil, err
 	}
 	tagged := s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
-		Where("tag IN (?)", bun.In(names))
+		Where("tag IN (?)", bun.In(names)).Apply(m.InsideByID("link_id"))
 	if folderID == nil {
 		return tagged, nil
 	}

@@ -20,7 +20,7 @@ func (s *Store) CountInFolders(ctx context.Context, m workspace.Membership, ids 
 		Links    int64
 	}
 	err = s.DB.NewSelect().TableExpr("links AS link").Column("folder_id").ColumnExpr("count(*) AS links").
-		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Where(notDeleted).Group("folder_id").
+		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Apply(m.Inside("folder_id")).Where(notDeleted).Group("folder_id").
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting the links of folders: %w", err)

@@ -138,7 +138,24 @@ func (q *query) list(ctx context.Context, r page.Request) (links page.Page[*link
 		links.Items = append(links.Items, &item.Link)
 		links.Cursors = append(links.Cursors, r.Order.Cursor(item.sortValue(r.Order), item.ID))
 	}
-	return links, link.Complete(ctx, q.DB, q.Now(), links.Items...)
+	if err := link.Complete(ctx, q.DB, q.Now(), links.Items...); err != nil {
+		return links, err
+	}
+	if q.member.Fence() != nil {
+		q.dropOutside(&links)
+	}
+	return links, nil
+}
+
+// dropOutside drops links that a change which is due and not written yet has moved out of the fence.
+func (q *query) dropOutside(links *page.Page[*link.Link]) {
+	all, cursors := links.Items, links.Cursors
+	links.Items, links.Cursors = nil, nil
+	for i, l := range all {
+		if q.member.IsInside(l.FolderID) {
+			links.Items, links.Cursors = append(links.Items, l), append(links.Cursors, cursors[i])
+		}
+	}
 }
 
 func (q *query) count(ctx context.Context) (int64, error) {
@@ -246,7 +263,7 @@ const notDeleted = "link.deleted_at IS NULL OR link.disabled_at IS NOT NULL"
 
 // where adds the conditions of the filter.
 func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
-	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL")
+	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL").Apply(q.member.Inside("link.folder_id"))
 	if len(q.Status) > 0 {
 		sel = q.withStatus(sel, q.now, q.Status...)
 	} else {

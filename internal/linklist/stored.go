@@ -45,6 +45,6 @@ func (s *Store) withIDs(m workspace.Membership, keys Keys) *bun.SelectQuery {
 			known = append(known, normal)
 		}
 	}
-	return s.DB.NewSelect().Model((*link.Link)(nil)).Where("workspace_id = ?", m.ID()).
+	return s.DB.NewSelect().Model((*link.Link)(nil)).Where("workspace_id = ?", m.ID()).Apply(m.Inside("folder_id")).
 		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(known))
 }

@@ -94,7 +94,8 @@ func (s *Store) nextTag(m workspace.Membership, name string, args ...any) *bun.S
 // first one.
 func (s *Store) listedWithTag(m workspace.Membership) *bun.SelectQuery {
 	return s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("1").Where("t.workspace_id = ?", m.ID()).
-		Where("t.tag = names.tag").Where("(SELECT " + notDeleted + " FROM links AS link WHERE link.id = t.link_id)")
+		Where("t.tag = names.tag").Apply(m.InsideByID("t.link_id")).
+		Where("(SELECT " + notDeleted + " FROM links AS link WHERE link.id = t.link_id)")
 }
 
 // countTagged returns the tags of the names that links have, in the order of the names. It counts the rows of tags, which an
@@ -104,10 +105,10 @@ func (s *Store) countTagged(ctx context.Context, m workspace.Membership, names [
 		return nil, nil
 	}
 	all := s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("t.tag, count(*) AS n").Where("t.workspace_id = ?", m.ID()).
-		Where("t.tag IN (?)", bun.In(names)).Group("t.tag")
+		Where("t.tag IN (?)", bun.In(names)).Apply(m.InsideByID("t.link_id")).Group("t.tag")
 	deleted := s.DB.NewSelect().TableExpr("links AS link").Join("JOIN link_tags AS t ON t.link_id = link.id").
 		ColumnExpr("t.tag, count(*) AS n").Where("link.workspace_id = ?", m.ID()).Where("link.purged_at IS NULL").
-		Where("NOT ("+notDeleted+")").Where("t.tag IN (?)", bun.In(names)).Group("t.tag")
+		Where("NOT ("+notDeleted+")").Apply(m.Inside("link.folder_id")).Where("t.tag IN (?)", bun.In(names)).Group("t.tag")
 	err = s.DB.NewSelect().With("deleted", deleted).TableExpr("(?) AS whole", all).
 		Join("LEFT JOIN deleted ON deleted.tag = whole.tag").
 		ColumnExpr("whole.tag AS name, whole.n - coalesce(deleted.n, 0) AS link_count").

@@ -72,7 +72,7 @@ func (q *query) check() (err error) {
 func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	links := func(order ...string) *bun.SelectQuery {
 		return q.DB.NewSelect().TableExpr("links AS link").Column("id").Where("workspace_id = ?", q.member.ID()).
-			Where("purged_at IS NULL").Order(order...)
+			Where("purged_at IS NULL").Order(order...).Apply(q.member.Inside("folder_id"))
 	}
 	if len(q.ExternalIDs) > 0 {
 		lookups = append(lookups, q.whereExternalIDs(links()))
@@ -82,8 +82,11 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
 	}
-	if len(q.FolderIDs) > 0 {
+	switch {
+	case len(q.FolderIDs) > 0:
 		lookups = append(lookups, links("id").Where("folder_id IN (?)", bun.In(q.FolderIDs)))
+	case len(q.member.Fence()) > 1: // the index of one folder has the order of ids
+		lookups = append(lookups, links("id"))
 	}
 	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
 		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))

@@ -87,7 +87,7 @@ func (s *Store) ByActor(
 		return found, nil
 	}
 	err = s.DB.NewSelect().Model((*link.ScheduledChange)(nil)).Column("link_id").Where("workspace_id = ?", m.ID()).
-		Where("actor_id = ?", actorID).Where("due_at > ?", now).Order("due_at", "id").Limit(MaxByActor).Scan(ctx, &ids)
+		Where("actor_id = ?", actorID).Where("due_at > ?", now).Apply(m.InsideByID("link_id")).Order("due_at", "id").Limit(MaxByActor).Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("reading scheduled changes: %w", err)
 	}

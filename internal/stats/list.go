@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
@@ -16,7 +17,7 @@ func (s *Store) List(
 	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, f clickstore.Filter,
 	request page.Request,
 ) (page.Page[*click.Click], error) {
-	ctx, err := m.Enter(ctx, workspace.ReadStats)
+	ctx, err := s.enter(ctx, m, of)
 	if err != nil {
 		return page.Page[*click.Click]{}, err
 	}
@@ -52,5 +53,17 @@ func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string)
 	if err != nil {
 		return nil, err
 	}
-	return s.Clicks.ByID(ctx, m, ids...)
+	clicks, err := s.Clicks.ByID(ctx, m, ids...)
+	if err != nil {
+		return nil, err
+	}
+	linkIDs := make([]string, 0, len(clicks))
+	for _, c := range clicks {
+		linkIDs = append(linkIDs, c.LinkID)
+	}
+	sees, err := m.LinksInside(ctx, s.DB, linkIDs...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(clicks, func(c *click.Click) bool { return !sees(c.LinkID) }), nil
 }

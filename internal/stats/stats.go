@@ -44,7 +44,7 @@ func (s *Store) Stats(
 	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, zone string,
 	f clickstore.Filter,
 ) (*Stats, error) {
-	if _, err := m.Enter(ctx, workspace.ReadStats); err != nil {
+	if _, err := s.enter(ctx, m, of); err != nil {
 		return nil, err
 	}
 	f, err := checked(f)

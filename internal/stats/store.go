@@ -9,14 +9,26 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Store answers questions about clicks.
 type Store struct {
 	Clicks clickstore.Store
+	// DB has the folders of links, which the fences of API keys name.
+	DB *db.DB
 	// Now is the clock.
 	Now func() time.Time
+}
+
+// enter enters the workspace of a subject. It returns Forbidden, or NotFound for a link outside of the fence of an API key. Who
+// has chosen several links has applied the fence.
+func (s *Store) enter(ctx context.Context, m workspace.Membership, of clickstore.Subject) (context.Context, error) {
+	if of.Links != nil {
+		return m.Enter(ctx, workspace.ReadStats)
+	}
+	return m.EnterLink(ctx, workspace.ReadStats, s.DB, of.LinkID)
 }
 
 // TargetClicks returns the clicks of links by the targets of their rules, without those of private

@@ -190,7 +190,7 @@ const maxListed = 100
 // List returns the unmatched requests of a workspace in the last 90 days, by code and status, the
 // most frequent first. It returns InvalidInput or Forbidden.
 func (r *Recorder) List(ctx context.Context, m workspace.Membership, first int) ([]*Request, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadStats)
+	ctx, err := m.EnterWhole(ctx, workspace.ReadStats)
 	if err != nil {
 		return nil, err
 	}

@@ -150,7 +150,7 @@ func (s *Store) write(
 	ctx context.Context, m workspace.Membership, action audit.Action, t *Template, c Change,
 	statement func(ctx context.Context, tx bun.Tx) error,
 ) error {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {
 		return err
 	}

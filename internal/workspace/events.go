@@ -18,15 +18,15 @@ type LoggedEvent struct {
 }
 
 // Events returns one page of the events that the caller may see, in the order of their commits, and the
-// newest one. It returns InvalidInput, Expired or Forbidden.
+// newest one. It returns InvalidInput, Expired, Forbidden, or NotFound for a link outside of the fence of an API key.
 func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	p page.Page[*LoggedEvent], head string, err error,
 ) {
-	if ctx, err = m.Enter(ctx, ReadLinks); err != nil {
+	if ctx, err = m.EnterLink(ctx, ReadLinks, s.DB, r.TargetID); err != nil {
 		return p, "", err
 	}
 	ctx = replica.UpToDate(ctx) // a standby may lack the caller's last event
-	r.Actions = m.EventActions()
+	r.Actions, r.OnlyTarget = m.EventActions(), m.Fence() != nil
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {
 		return p, "", err
@@ -58,6 +58,9 @@ func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (fo
 		return nil, err
 	}
 	events, err := audit.Many(ctx, s.DB, m.ID(), ids...)
+	if err == nil && m.Fence() != nil {
+		events, err = s.ofLinksInside(ctx, m, events)
+	}
 	visible, first := m.EventActions(), s.Now().Add(-audit.FeedRetention)
 	for _, e := range events {
 		if m.May(ReadAudit) || slices.Contains(visible, e.Action) && e.CreatedAt.After(first) {
@@ -65,6 +68,19 @@ func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (fo
 		}
 	}
 	return found, err
+}
+
+// ofLinksInside returns the events of the links that the membership can see.
+func (s *Store) ofLinksInside(ctx context.Context, m Membership, events []*audit.Event) ([]*audit.Event, error) {
+	targets := make([]string, 0, len(events))
+	for _, e := range events {
+		targets = append(targets, e.TargetID)
+	}
+	sees, err := m.LinksInside(ctx, s.DB, targets...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(events, func(e *audit.Event) bool { return !sees(e.TargetID) }), nil
 }
 
 func logged(m Membership, events page.Page[*audit.Event]) page.Page[*LoggedEvent] {

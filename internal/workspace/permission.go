@@ -141,10 +141,15 @@ func errUnverified() error {
 		"or requestEmailVerification for another one.")
 }
 
-// CheckKey returns Forbidden unless the API key's scopes include the permission.
+// CheckKey returns Forbidden unless the API key's scopes include the permission, and its fence permits it.
 func CheckKey(key *account.Key, p Permission) error {
 	if !ruleOf(p).Keys {
 		return errs.New(errs.Forbidden, "This operation requires a logged-in user. API keys are not accepted.")
+	}
+	if fenceOf(key) != nil {
+		if err := CheckFence(p); err != nil {
+			return err
+		}
 	}
 	if slices.Contains(key.Scopes, string(p)) || slices.Contains(key.Scopes, string(implied[p])) {
 		return nil
