@@ -387,17 +387,18 @@ func (e *estate) click(label string) {
 	e.t.Helper()
 	var got struct {
 		Link struct {
-			ShortURL   string
-			ClickCount int
+			ShortURL, Code string
+			Workspace      struct{ Slug string }
+			ClickCount     int
 		}
 	}
 	refresh := func() {
-		e.members["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl clickCount } }`,
+		e.members["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl code workspace { slug } clickCount } }`,
 			map[string]any{"id": e.links[label]})
 	}
 	refresh()
 	e.ids[shortURLs] = append(e.ids[shortURLs], got.Link.ShortURL)
-	e.s.expect(e.t, http.StatusFound, http.MethodGet, strings.TrimPrefix(got.Link.ShortURL, e.s.public))
+	e.s.expect(e.t, http.StatusFound, http.MethodGet, "/"+got.Link.Workspace.Slug+"/"+got.Link.Code)
 	polltest.Until(e.t, "a click is counted", func() bool {
 		refresh()
 		return got.Link.ClickCount == 1

@@ -47,7 +47,7 @@ func (k *kind) all(e *estate) (all []string) {
 	}
 	for _, one := range k.of {
 		these := one.all(e)
-		if k.first {
+		if k.first && len(these) > 0 {
 			these = these[:1]
 		}
 		all = append(all, these...)
@@ -364,6 +364,7 @@ var fillers = map[string]filler{
 	"CreateApiKeyInput.workspaceId":              names(workspaceIDs),
 	"CreateApiKeyInput.name":                     put("A key"),
 	"CreateApiKeyInput.scopes":                   put(keyScopes()),
+	"CreateApiKeyInput.folderIds":                names(folderIDs),
 	"CreateApiKeyInput.expiresAt":                later(48 * time.Hour),
 	"CreateApiKeyInput.destinationHosts":         put([]string{"example.com"}),
 	"CreateApiKeyInput.origins":                  put([]string{"https://app.example.com"}),
@@ -705,9 +706,11 @@ var operations = map[string]calls{
 	"Mutation.updateMemberRole":  {},
 	"Mutation.removeMember":      {},
 	"Mutation.transferOwnership": {},
-	"Mutation.createApiKey":      {},
-	"Mutation.revokeApiKey":      {},
-	"Mutation.rotateApiKey":      {},
+	"Mutation.createApiKey": {variants: []variant{
+		{without: []string{"CreateApiKeyInput.folderIds"}}, {set: map[string]any{"CreateApiKeyInput.scopes": fenceScopes}},
+	}},
+	"Mutation.revokeApiKey": {},
+	"Mutation.rotateApiKey": {},
 	// also for a host that another tenant has verified: adding it needs no proof
 	"Mutation.addDomain":    {},
 	"Mutation.verifyDomain": {},
