@@ -7,12 +7,16 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 )
 
 // TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of their connections.
 func TestDeletions_ReturnTheID(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
+	for _, keyID := range w.ids(t, w.ada.token, "ApiKey") { // one is restricted to the folder
+		must.Value(w.Keys.Revoke(t.Context(), w.ada.workspace, keyID))(t)
+	}
 	for _, c := range []struct{ typeName, mutation string }{
 		{"ScheduledChange", `cancelLinkChange(input: {id: $id})`},
 		{"Folder", `deleteFolder(input: {id: $id})`},

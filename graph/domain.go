@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -17,9 +16,7 @@ func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput)
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.Domains.Add(ctx, m, in.Host, domain.Codes{
-		Space: optional.Or(in.CodeSpace, domain.Shared), CaseSensitive: optional.Or(in.CaseSensitive, true),
-	})
+	d, err := r.Domains.Add(ctx, m, in.Host, domain.Codes{Space: in.CodeSpace, CaseSensitive: in.CaseSensitive})
 	return &gen.AddDomainPayload{Domain: d}, err
 }
 

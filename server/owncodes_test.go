@@ -22,6 +22,7 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 		}
 		for _, code := range []string{
 			"Promo", "straße/Ünïcode", "a.b", "x", "report.svg", "😀", "v1.2/(draft)", "$5", "@me", "a&b=c", "~", "日本/語",
+			"rock+&roll", "c+!", "favicon.ico!", "gate;x",
 		} {
 			l := create(code).Link
 			if l.Code != code || l.ShortURL != "https://"+host+(&url.URL{Path: "/" + code}).EscapedPath() {
@@ -46,13 +47,29 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 		}
 		create("Public/stats", "statsPublic", true)
 		create("a/img.png", "statsPublic", true)
+		create("docs", "statsPublic", true, "routing", map[string]any{"forwardPath": true})
+		create("docs/v2")
+		gone := create("docs/v1", "routing", map[string]any{"forwardPath": true})
+		who.remove(t, gone.Link.ID)
 		for path, status := range map[string]int{
 			"/public/STATS+": 200, "/public/stats.svg": 200, "/public/stats.png": 200, "/a/img.png": 302, "/a/img.png.svg": 200,
-			"/promo.svg": 200, "/promo+": 404, "/nothing.svg": 404, "/a": 404, "/promo/x": 404, "/promo%25": 404, "/pro%00mo": 404,
-			"/promo).": 302, "/*promo*": 404, "//promo": 404, "/robots.txt": 200,
+			"/promo.svg": 200, "/promo+": 404, "/nothing.svg": 404, "/a": 404, "/promo/x": 404, "/promo%25": 302, "/pro%00mo": 404,
+			"/promo).": 302, "/promo%29%20": 302, "/promo%E2%80%9D": 302, "/promo&utm=1": 302, "/promo%3Fa=b": 302, "/*promo*": 404,
+			"/public/stats%2B": 200, "/public/stats%2Esvg": 200, "/report.svg.": 302, "/docs/c++": 302, "/docs/c%2B%2B": 302, "/docs+": 200,
+			"/docs/x.svg": 302, "/docs/v2.svg": 200, "//promo": 404, "/robots.txt": 200,
 		} {
 			if got := s.askHost(t, http.MethodGet, host, path); got.status != status {
 				t.Errorf("%s: %d, want %d", path, got.status, status)
+			}
+		}
+		if got := s.askHost(t, http.MethodGet, host, "/docs/v1/x"); got.header.Get("Location") != "https://example.com/docs/v1/x" {
+			t.Errorf("below a deleted link: %v", got.header)
+		}
+		for range 12 { // more than a network may request unknown codes
+			for path, status := range map[string]int{"/public/stats.svg": 200, "/a/img.png": 302, "/public/stats+": 200} {
+				if got := s.askHost(t, http.MethodGet, host, path); got.status != status {
+					t.Errorf("%s again: %d", path, got.status)
+				}
 			}
 		}
 		who.shorten(t, "https://example.com/shared", "strategy", "CUSTOM", "customCode", "s")
@@ -63,7 +80,7 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/printed/promo")
 		for _, refused := range [][]userError{
 			who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput", map[string]any{"id": who.workspaceID, "primaryDomainId": domainID}),
-			who.refusal(t, "addDomain", "AddDomainInput", map[string]any{"workspaceId": who.workspaceID, "host": host}),
+			who.refusal(t, "addDomain", "AddDomainInput", map[string]any{"workspaceId": who.workspaceID, "host": host, "codeSpace": "SHARED"}),
 			who.refusal(t, "addDomain", "AddDomainInput",
 				map[string]any{"workspaceId": who.workspaceID, "host": host, "codeSpace": "OWN", "caseSensitive": true}),
 			who.refusal(t, "addDomain", "AddDomainInput",

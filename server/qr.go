@@ -29,7 +29,7 @@ var (
 var qrTypes = map[qr.Format]string{qr.SVG: "image/svg+xml", qr.PNG: "image/png"}
 
 // qrFormat returns the format of the image that an address names: /CODE.svg or /CODE.png. It is empty for all
-// other addresses. No code has a dot, so no link has such an address.
+// other addresses. Only codes of domains have dots: see isOfRedirect.
 func qrFormat(at resolve.Address) qr.Format {
 	switch {
 	case at.Path != "" && at.Path != "/":

@@ -31,37 +31,56 @@ func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 	if isOwnHost {
 		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 	}
-	at.Host = host
-	return a.wholeCode(r, at), host != "" && !shortcode.IsDomainPath(at.Code) // see domainRoutes
+	if at.Host = host; a.hasOwnCodes(r, host) {
+		at = at.Whole()
+	}
+	first, _, _ := strings.Cut(at.Code, "/")
+	return at, host != "" && !shortcode.IsDomainPath(first) // see domainRoutes
 }
 
-// wholeCode returns the address of a path with several segments whose end names a page or an image: at a host with codes of
-// its own, all segments are the code. Only then it matters here.
-func (a *app) wholeCode(r *http.Request, at resolve.Address) resolve.Address {
-	whole := at.Whole()
-	if at.Path == "" || at.Path == "/" || !isStatsPage(whole) && qrFormat(whole) == "" {
-		return at
-	}
+// hasOwnCodes reports whether a host is that of a domain with codes of its own.
+func (a *app) hasOwnCodes(r *http.Request, host string) bool {
 	admission := a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
-	if host, _, err := a.Links.Resolver.Host(r.Context(), at.Host, a.now(), admission.Admit); err == nil && host.OwnID != "" {
-		return whole
+	h, isKnown, err := a.Links.Resolver.Host(r.Context(), host, a.now(), admission.Admit)
+	if err == nil && isKnown {
+		admission.Release()
 	}
-	return at
+	return h.OwnID != ""
 }
 
-// isCode reports whether an address that seems to name an image is a link's: own codes may end in .svg and .png.
-func (a *app) isCode(r *http.Request, at resolve.Address) bool {
-	if at.Host == "" {
-		return false
-	}
+// isOfRedirect reports whether an address that seems to name the page or the image of a link is redirected instead: own codes
+// may end in .svg and .png, and another link may forward the path if there is none for the page.
+func (a *app) isOfRedirect(r *http.Request, at resolve.Address, suffix string) bool {
 	admission := a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
 	target, err := a.Links.Resolver.Resolve(r.Context(), at, a.now(), admission.Admit)
-	return err == nil && !target.Unknown
+	if err != nil { // which the redirect reports
+		return true
+	}
+	if target.Own == (resolve.Address{}) { // at no domain with codes of its own
+		return false
+	}
+	named := at.TrimSuffix(suffix)
+	page, err := a.Links.Resolver.Resolve(r.Context(), named, a.now(), admission.Admit)
+	hasPage := err == nil && !page.Unknown && page.Own.Code == named.Code
+	if hasPage || !target.Unknown {
+		admission.Release()
+	}
+	return !target.Unknown && (!hasPage || target.Own.Code == at.Code)
 }
 
 // isStatsPage reports whether an address is that of a link's stats page.
 func isStatsPage(at resolve.Address) bool {
 	return (at.Path == "" || at.Path == "/") && strings.HasSuffix(at.Code, statsSuffix)
+}
+
+// pageSuffix returns the end of an address that names the page or an image of a link; empty for other addresses.
+func pageSuffix(at resolve.Address) string {
+	if format := qrFormat(at); format != "" {
+		return "." + string(format)
+	} else if isStatsPage(at) {
+		return statsSuffix
+	}
+	return ""
 }
 
 // shortURLs answers requests for short URLs, and reports false for all others, stats pages and images.
@@ -74,7 +93,8 @@ func (a *app) shortURLs() fastpath.Answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		a.setStrictTransport(w, r)
 		at, ok := a.shortURL(r)
-		if !ok || isStatsPage(at) || qrFormat(at) != "" && !a.isCode(r, at) {
+		suffix := pageSuffix(at)
+		if !ok || suffix != "" && (at.Host == "" || !a.isOfRedirect(r, at, suffix)) {
 			return false
 		}
 		serve(w, r, at)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// statsSuffix is the end of a short URL's stats page. No code contains it.
+	// statsSuffix is the end of a short URL's stats page. No code ends in it.
 	statsSuffix = "+"
 	// statsDays is the number of days on the page, statsSlices that of referrers and countries.
 	statsDays   = 30

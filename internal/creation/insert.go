@@ -226,7 +226,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 		if it.decision.act != triesNext && !isExhausted {
 			continue
 		}
-		b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.Code,
+		b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.ShownCode(),
 			"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
 		if isExhausted {
 			continue

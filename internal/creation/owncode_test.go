@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
@@ -50,7 +51,13 @@ func (b *bundle) at(t *testing.T, host, path string) resolve.Target {
 		return resolve.Target{Program: routing.Program{Unknown: true}}
 	}
 	at.Host = host
-	return must.Value(b.Links.Resolver.Resolve(t.Context(), at, b.Now, nil))(t)
+	var target resolve.Target
+	polltest.Until(t, path+" is resolved", func() (isResolved bool) { // on a busy machine, a look-up may meet its deadline
+		var err error
+		target, err = b.Links.Resolver.Resolve(t.Context(), at, b.Now, nil)
+		return err == nil
+	})
+	return target
 }
 
 // encodings are the paths of a code as a browser sends it, and with all bytes percent-encoded.

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -108,14 +109,12 @@ func (s *Store) Rows() workspace.Collection[Domain] {
 	}
 }
 
-// Codes are how the codes of a new domain are found. The zero value is not valid: see DefaultCodes.
+// Codes are how the codes of a new domain are found. Nil fields have their defaults, Shared and true, or those of the existing
+// domain.
 type Codes struct {
-	Space         CodeSpace
-	CaseSensitive bool
+	Space         *CodeSpace
+	CaseSensitive *bool
 }
-
-// DefaultCodes are the codes of the workspace.
-var DefaultCodes = Codes{Shared, true}
 
 // Add claims a host for the workspace. Several workspaces can claim a host: only proof counts.
 // Claiming a host again returns the existing claim. It returns InvalidInput, Conflict for other codes than those of the
@@ -128,20 +127,21 @@ func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, co
 	if host, err = s.checkHost(host); err != nil {
 		return nil, err
 	}
-	if codes.Space == Shared && !codes.CaseSensitive {
+	space, isCaseSensitive := optional.Or(codes.Space, Shared), optional.Or(codes.CaseSensitive, true)
+	if space == Shared && !isCaseSensitive {
 		return nil, errs.New(errs.InvalidInput, "The workspace decides about case in shared codes. Use codeSpace OWN, or set "+
 			"caseSensitiveCodes of the workspace.").At("caseSensitive")
 	}
 	claim := &Domain{
-		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, CodeSpace: codes.Space, CaseSensitive: codes.CaseSensitive,
+		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, CodeSpace: space, CaseSensitive: isCaseSensitive,
 		Token: rand.Text(), CreatedAt: s.now(),
 	}
 	var stored *Domain
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		stored, err = s.insert(ctx, tx, claim)
-		if err == nil && stored.CodeSpace != claim.CodeSpace {
+		if err == nil && stored.CodeSpace != optional.Or(codes.Space, stored.CodeSpace) {
 			return errs.New(errs.Conflict, "The domain exists with the code space %s, which never changes.", stored.CodeSpace).At("codeSpace")
-		} else if err == nil && stored.CaseSensitive != claim.CaseSensitive {
+		} else if err == nil && stored.CaseSensitive != optional.Or(codes.CaseSensitive, stored.CaseSensitive) {
 			return errs.New(errs.Conflict, "The domain exists with another caseSensitive, which never changes.").At("caseSensitive")
 		}
 		if err != nil || stored.ID != claim.ID {

@@ -68,7 +68,7 @@ func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 
 func (z *zone) claim(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
-	d := must.Value(z.Add(t.Context(), m, host, DefaultCodes))(t)
+	d := must.Value(z.Add(t.Context(), m, host, Codes{}))(t)
 	return d
 }
 
@@ -219,7 +219,7 @@ func TestHost_IsValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := z.Add(t.Context(), z.adas, c.host, DefaultCodes)
+			d, err := z.Add(t.Context(), z.adas, c.host, Codes{})
 			if c.want == "" {
 				if e := errs.From(err); e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"host"}) ||
 					len(e.Public()) > 600 {
@@ -277,7 +277,7 @@ func TestClaim_IsIdempotentConcurrently(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range ids {
 			all.Go(func() {
-				claimed, err := z.Add(t.Context(), z.adas, "go.example.com", DefaultCodes)
+				claimed, err := z.Add(t.Context(), z.adas, "go.example.com", Codes{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -311,7 +311,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				_, err := z.Add(t.Context(), z.adas, fmt.Sprintf("%d.example.net", i), DefaultCodes)
+				_, err := z.Add(t.Context(), z.adas, fmt.Sprintf("%d.example.net", i), Codes{})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -385,7 +385,7 @@ func TestDomains_FollowPermissions(t *testing.T) {
 				}
 				_, err := z.Rows().List(t.Context(), c.m, page.Request{Size: 1})
 				allowed("lists", c.read, err)
-				_, err = z.Add(t.Context(), c.m, "go.example.com", DefaultCodes)
+				_, err = z.Add(t.Context(), c.m, "go.example.com", Codes{})
 				allowed("adds", c.write, err)
 				_, err = z.Verify(t.Context(), c.m, own.ID)
 				allowed("verifies", c.write, err)

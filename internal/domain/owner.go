@@ -18,6 +18,9 @@ type owner struct {
 	StartsAt    time.Time `bun:",pk"`
 	// EndsAt is the first instant after it; nil if the workspace has the host.
 	EndsAt *time.Time
+	// DomainID is a domain with codes of its own, in which case matters or not; nil for others.
+	DomainID      *string
+	CaseSensitive bool
 }
 
 // startOwnership records that the workspace of a domain has the host from an instant on. The context has
@@ -31,7 +34,11 @@ func startOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) err
 	if end != nil && at.Before(*end) { // the clock of another node is ahead
 		at = *end
 	}
-	_, err = tx.NewInsert().Model(&owner{Host: d.Host, WorkspaceID: d.WorkspaceID, StartsAt: at}).Exec(ctx)
+	span := &owner{Host: d.Host, WorkspaceID: d.WorkspaceID, StartsAt: at, CaseSensitive: d.CaseSensitive}
+	if d.CodeSpace == Own {
+		span.DomainID = &d.ID
+	}
+	_, err = tx.NewInsert().Model(span).Exec(ctx)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // CheckNotFuture returns InvalidInput for an instant in the future.
@@ -31,12 +32,23 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 		return nil, link.ErrNotFound()
 	}
 	ctx = db.AsResolver(ctx)
-	var workspaceID string
-	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &workspaceID); err != nil {
+	var owner struct {
+		WorkspaceID   string
+		DomainID      *string
+		CaseSensitive bool
+	}
+	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &owner); err != nil {
 		return nil, db.NoRowsAs(link.ErrNotFound(), err, "looking up the owner of an address")
 	}
 	l := &link.Link{}
-	err := s.DB.NewSelect().Model(l).Where("id = (?)", s.Resolver.LinkAt(workspaceID, a)).Scan(ctx)
+	q := s.DB.NewSelect().Model(l)
+	if owner.DomainID == nil {
+		q = q.Where("id = (?)", s.Resolver.WithCode(owner.WorkspaceID, a.Code))
+	} else {
+		key, _ := shortcode.OwnKey(a.Whole().Code, owner.CaseSensitive)
+		q = q.Where("workspace_id = ?", owner.WorkspaceID).Where("code = ?", *owner.DomainID+"/"+key)
+	}
+	err := q.Scan(ctx)
 	if err != nil {
 		return nil, db.NoRowsAs(link.ErrNotFound(), err, "selecting a link by its code")
 	}
@@ -46,9 +58,10 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 // pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.
 func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
 	if a.Host == "" {
-		return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug).Where("created_at <= ?", at)
+		return s.DB.NewSelect().Table("slugs").Column("workspace_id").ColumnExpr("NULL AS domain_id, ? AS case_sensitive", true).
+			Where("slug = ?", a.Slug).Where("created_at <= ?", at)
 	}
-	return s.DB.NewSelect().Table("host_owners").Column("workspace_id").Where("host = ?", a.Host).
+	return s.DB.NewSelect().Table("host_owners").Column("workspace_id", "domain_id", "case_sensitive").Where("host = ?", a.Host).
 		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at)
 }
 

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/linkforge/linkforge/internal/routing"
@@ -56,16 +55,7 @@ func (v *visit) site() string {
 // of the public URL.
 func (v *visit) shortURL() string {
 	if v.at.Host != "" {
-		return "https://" + v.at.Host + v.path()
+		return "https://" + v.at.Host + v.at.EscapedPath()
 	}
-	return v.Resolver.PublicURL + v.path()
-}
-
-// path returns the path of the short URL.
-func (v *visit) path() string {
-	path := (&url.URL{Path: "/" + v.at.Code}).EscapedPath()
-	if v.at.Slug != "" {
-		return "/" + url.PathEscape(v.at.Slug) + path
-	}
-	return path
+	return v.Resolver.PublicURL + v.at.EscapedPath()
 }

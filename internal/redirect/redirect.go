@@ -81,10 +81,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	v.request = routing.Request{
 		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
 		Writes: r.Method != http.MethodGet && r.Method != http.MethodHead,
-		Code:   at.Code, Path: at.Path, Query: r.URL.RawQuery,
-	}
-	if at.Query != "" {
-		v.request.Query = strings.TrimSuffix(at.Query+"&"+r.URL.RawQuery, "&")
+		Code:   at.Code, Path: at.Path, Query: v.query(),
 	}
 	answer, err := v.find(w)
 	if answer.Page.IsHeld() {
@@ -108,6 +105,14 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	if status >= 400 && answer.Page != routing.PageThrottled && !answer.Page.IsHeld() {
 		v.recordUnmatched(status)
 	}
+}
+
+// query returns the query of the request, with the parameters that follow the code in place of it.
+func (v *visit) query() string {
+	if v.at.Query == "" {
+		return v.http.URL.RawQuery
+	}
+	return strings.TrimSuffix(v.at.Query+"&"+v.http.URL.RawQuery, "&")
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace. Texts
@@ -134,9 +139,17 @@ func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
 // cookie returns a cookie that is sent to the short URL only.
 func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: v.path(), MaxAge: int(life.Seconds()),
+		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath()), MaxAge: int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}
+}
+
+// cookiePath returns a path that a cookie can have: that of the folder if the path has a semicolon, which ends it.
+func cookiePath(path string) string {
+	if i := strings.IndexByte(path, ';'); i >= 0 {
+		return path[:strings.LastIndexByte(path[:i], '/')+1]
+	}
+	return path
 }
 
 // isSecure reports whether the visitor's connection is encrypted, here or by a trusted proxy: web.Forwarding has removed

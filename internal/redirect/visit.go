@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -42,12 +43,12 @@ func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Prog
 func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
 	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
-	if err == nil && v.target.Unknown {
+	if err == nil && v.target.Unknown && v.target.Own == (resolve.Address{}) {
 		err = v.findMarked(unknownCode.Admit)
 	}
 	if v.target.Own != (resolve.Address{}) {
 		v.at = v.target.Own
-		v.request.Code, v.request.Path, v.request.Query = v.at.Code, v.at.Path, v.http.URL.RawQuery
+		v.request.Code, v.request.Path, v.request.Query = v.at.Code, v.at.Path, v.query()
 	}
 	v.request.Throttled = unknownCode.RetryAfter
 	if errors.Is(err, resolve.ErrNotAdmitted) {
@@ -67,10 +68,11 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
-// findMarked resolves an unknown code again without what messages put behind it. It leaves what it does not find.
+// findMarked resolves an unknown code again without hyphens and underscores at its end, which are marks of emphasis in
+// messages. It leaves what it does not find.
 func (v *visit) findMarked(admit resolve.Admit) error {
-	at := v.at.TrimMarks()
-	if at == v.at {
+	at := v.at
+	if at.Code = strings.TrimRight(at.Code, "-_"); at.Code == v.at.Code {
 		return nil
 	}
 	target, err := v.Resolver.Resolve(v.http.Context(), at, v.request.Now, admit)

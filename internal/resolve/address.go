@@ -25,14 +25,16 @@ type Address struct {
 	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand in place of the
 	// question mark. They do not identify the link.
 	Path, Query string
-	// whole is the path at a workspace's host, as sent, without its first slash: see Whole.
+	// whole is the path at a workspace's host, as sent, without its first slash. With isOwn, it is the part of the code: see Whole.
 	whole string
+	isOwn bool
 }
 
-// PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the instance's own hosts, /CODE at
+// PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE at
 // others, and the path that follows. At the instance's root only a slash follows a code, because its first
-// segment would be a slug. What cannot be part of a code is removed from its end. It reports false for all other paths.
-func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
+// segment would be a slug. What cannot be part of a code of a workspace is removed from its end. It reports false for all other
+// paths; at hosts of workspaces, which may have codes of their own, only for those whose first segment is empty, "." or "..".
+func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	path, isEncoded := u.RawPath, u.RawPath != ""
 	if !isEncoded {
 		path = u.Path
@@ -41,13 +43,13 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 		return at, false
 	}
 	switch {
-	case !isOwnHost && isEncoded:
+	case !isInstance && isEncoded:
 		at.whole = path
-	case !isOwnHost:
+	case !isInstance:
 		at.whole = u.EscapedPath()[1:]
 	}
 	at.Code, at.Path = cutSegment(path)
-	hasSlug := isOwnHost && at.Path != "" && at.Path != "/" && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
+	hasSlug := isInstance && at.Path != "" && at.Path != "/" && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
 	if hasSlug {
 		at.Slug = at.Code
 		at.Code, at.Path = cutSegment(at.Path[1:])
@@ -58,7 +60,7 @@ func PathAddress(u *url.URL, isOwnHost bool) (at Address, ok bool) {
 	case at.Path != "":
 		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
 	}
-	ok = !isOwnHost && at.Code != "" && at.Code != "." && at.Code != ".." // an own code may have an encoded slash, or only marks
+	ok = !isInstance && at.Code != "" && at.Code != "." && at.Code != ".."
 	at.trim()
 	return at, ok || isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
@@ -142,14 +144,27 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 // LinkAt selects the id of the link that an address below a slug or at a host has in a workspace, which is an id or a query
 // for it.
 func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
-	shared := s.WithCode(workspaceID, a.Code)
+	shared := s.DB.NewSelect().ColumnExpr("NULL")
+	if shortcode.IsCode(a.Code) {
+		shared = s.WithCode(workspaceID, a.Code)
+	}
 	if a.Host == "" {
 		return shared
 	}
 	own := s.DB.NewSelect().Table("domains").ColumnExpr("1").Where("workspace_id = (?)", workspaceID).
 		Where("host = ?", a.Host).Where(hasOwnCodes)
-	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN (?) ELSE (?) END",
-		own, s.WithOwnCode(workspaceID, "host", a.Host, a.Whole().Code), shared)
+	at := a.Whole()
+	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN COALESCE((?), (?)) ELSE (?) END", own,
+		s.WithOwnCode(workspaceID, "host", a.Host, at.Code), s.WithOwnCode(workspaceID, "host", a.Host, at.withoutMarks().Code), shared)
+}
+
+// WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
+// code, or else with its code key. A custom link without a key is the last choice.
+func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
+	return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", workspaceID).
+		Where("(code = ? OR code_key = ?)", code, shortcode.Key(code)).
+		OrderExpr("code = ? AND (strategy <> 'CUSTOM' OR code_key IS NOT NULL) DESC", code).
+		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
 }
 
 // WithOwnCode selects the id of the link that a code has at a domain with codes of its own. A column names the domain.
@@ -162,62 +177,86 @@ func (s *Resolver) WithOwnCode(workspaceID any, column, value, code string) *bun
 		Where("domain.workspace_id = (?)", workspaceID).Where("domain.? = ?", bun.Ident(column), value).Where(hasOwnCodes)
 }
 
-// maxForwards is how many shorter codes are tried for a path at a domain with codes of its own.
+// maxForwards is how many shorter codes are tried for a path at a host with codes of its own.
 const maxForwards = 8
 
 // Whole returns the address as a host with codes of its own has it: the code is the whole path, without a slash at its end.
-func (a Address) Whole() (at Address) {
-	for at = range a.splits() {
-		break
+func (a Address) Whole() Address {
+	if a.isOwn {
+		return a
+	}
+	code, hasSlash := strings.CutSuffix(a.whole, "/")
+	at := ownAddress(a.Host, code)
+	if hasSlash {
+		at.Path = "/"
 	}
 	return at
 }
 
-// splits yields the address as Whole, and then with shorter codes and longer paths.
-func (a Address) splits() iter.Seq[Address] {
-	return func(yield func(Address) bool) {
-		code, rest := a.whole, ""
-		if strings.HasSuffix(code, "/") {
-			code, rest = code[:len(code)-1], "/"
-		}
-		for range 1 + maxForwards {
-			if !yield(Address{Host: a.Host, Code: decodeSegment(code), Path: rest, whole: a.whole}) {
-				return
-			}
-			i := strings.LastIndexByte(code, '/')
-			if i < 0 {
-				return
-			}
-			code, rest = code[:i], code[i:]+rest
-		}
-	}
+// ownAddress returns the address of a path at a host with codes of its own.
+func ownAddress(host, path string) Address {
+	return Address{Host: host, Code: decodeSegment(path), whole: path, isOwn: true}
 }
 
 // OwnAddress returns the address of a code at a host with codes of its own.
 func OwnAddress(host, code string) Address {
-	return Address{Host: host, Code: code, whole: (&url.URL{Path: code}).EscapedPath()}
+	return ownAddress(host, strings.TrimPrefix((&url.URL{Path: "/" + code}).EscapedPath(), "/"))
 }
 
-// TrimMarks removes marks of emphasis and punctuation behind the code, which may be parts of it.
-func (a Address) TrimMarks() Address {
-	const marks = "-_.,:;!)'*"
-	a.Code, a.whole = strings.TrimRight(a.Code, marks), strings.TrimRight(strings.TrimSuffix(a.whole, "/"), marks)
-	return a
+// splits yields an address as Whole has it, and after it those of the codes that the path may mean: without the marks and
+// parameters at its end, and then shorter ones, with the rest as the path.
+func (a Address) splits() iter.Seq[Address] {
+	return func(yield func(Address) bool) {
+		at := a.Whole()
+		if !yield(at) {
+			return
+		}
+		if bare := at.withoutMarks(); bare.Code != at.Code && !yield(bare) {
+			return
+		}
+		for range maxForwards {
+			i := strings.LastIndexByte(at.whole, '/')
+			if i < 0 {
+				return
+			}
+			rest := at.whole[i:] + at.Path
+			at = ownAddress(at.Host, at.whole[:i])
+			if at.Path = rest; !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// withoutMarks returns an address of Whole without what trim removes from codes of workspaces, and without marks of emphasis.
+func (a Address) withoutMarks() Address {
+	code, query := a.Code, ""
+	if i := strings.IndexAny(code, parameterMarks); i >= 0 {
+		code, query = code[:i], (&url.URL{Path: code[i+1:]}).EscapedPath()
+	}
+	at := OwnAddress(a.Host, strings.TrimRightFunc(code, func(c rune) bool { return c == '-' || c == '_' || isTrailer(c) }))
+	at.Query = query
+	return at
 }
 
 // TrimSuffix removes a suffix of the code.
 func (a Address) TrimSuffix(suffix string) Address {
-	a.Code, a.whole = strings.TrimSuffix(a.Code, suffix), strings.TrimSuffix(strings.TrimSuffix(a.whole, "/"), suffix)
+	if a.isOwn {
+		return OwnAddress(a.Host, strings.TrimSuffix(a.Code, suffix))
+	}
+	a.Code = strings.TrimSuffix(a.Code, suffix)
 	return a
 }
 
-// WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
-// code, or else with its code key. A custom link without a key is the last choice.
-func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
-	return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", workspaceID).
-		Where("(code = ? OR code_key = ?)", code, shortcode.Key(code)).
-		OrderExpr("code = ? AND (strategy <> 'CUSTOM' OR code_key IS NOT NULL) DESC", code).
-		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
+// EscapedPath returns the path of the address up to the end of the code, as it was sent to a host with codes of its own.
+func (a Address) EscapedPath() string {
+	switch {
+	case a.isOwn:
+		return "/" + a.whole
+	case a.Slug != "":
+		return "/" + url.PathEscape(a.Slug) + "/" + url.PathEscape(a.Code)
+	}
+	return "/" + url.PathEscape(a.Code)
 }
 
 // workspaceAt selects the workspace that has or had the slug, or that has the host.
@@ -244,7 +283,7 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	path, _, _ = strings.Cut(path, "?")
 	at, ok := PathAddress(&url.URL{RawPath: "/" + path}, isOwn)
 	if !ok || at.Path != "" && at.Path != "/" {
-		at = Address{Code: path, whole: at.whole} // of no link of the workspace
+		at = Address{Code: path, whole: at.whole} // of no link with a code of the workspace
 	}
 	if at.Path, at.Query = "", ""; !isOwn {
 		at.Host = u.Host()

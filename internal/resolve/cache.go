@@ -244,7 +244,7 @@ func (s *Resolver) lookUpOwn(
 			continue
 		}
 		t, found, err = s.lookUpCode(ctx, subject{place.WorkspaceID, place.OwnID + "/" + key}, now, admit)
-		if err != nil || found && (at.Path == "" || at.Path == "/" || t.ForwardsPath()) {
+		if err != nil || found && (at.Path == "" || at.Path == "/" || t.ForwardsPath() && !t.Deleted) {
 			t.Own = at
 			return t, found, err
 		}

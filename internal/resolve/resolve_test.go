@@ -130,8 +130,9 @@ func TestResolve_SharesStatements(t *testing.T) {
 						}
 					case i == links && !errors.Is(err, sql.ErrNoRows):
 						t.Errorf("an unknown code: %v", err)
-					case i < links && (err != nil || kind != entryLink ||
-						readTarget(fields).Location != fmt.Sprint("https://example.com/", i)):
+					case i < links && (err != nil || kind != entryLink):
+						t.Errorf("link %d: %v", i, err)
+					case i < links && readTarget(fields).Location != fmt.Sprint("https://example.com/", i):
 						t.Errorf("link %d: %+v, %v", i, readTarget(fields), err)
 					}
 				})

@@ -48,7 +48,7 @@ func isOwn(c rune) bool {
 	return unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.S) || strings.ContainsRune(ownMarks, c)
 }
 
-// IsDomainPath reports whether the first segment of a path at a domain is not a code.
+// IsDomainPath reports whether the first segment of a path at a domain is the server's, so that no code begins with it.
 func IsDomainPath(segment string) bool {
 	return segment == "robots.txt" || segment == "favicon.ico" || segment == ".well-known"
 }
@@ -56,11 +56,12 @@ func IsDomainPath(segment string) bool {
 // OwnKey returns what codes of a domain have in common that are the same code: the normal form, without regard to case if the
 // domain wants that. It reports false for a text that cannot be a code.
 func OwnKey(code string, isCaseSensitive bool) (key string, ok bool) {
-	if code, err := ValidateOwn(code); err != nil {
+	code, err := ValidateOwn(code)
+	if err != nil {
 		return "", false
-	} else if isCaseSensitive {
-		return code, true
-	} else {
-		return norm.NFC.String(cases.Fold().String(code)), true
 	}
+	if !isCaseSensitive {
+		code = norm.NFC.String(cases.Fold().String(code))
+	}
+	return code, true
 }

@@ -82,6 +82,15 @@ func (s *Store) Explain(ctx context.Context, e Request) (*explain.Explanation, e
 	if r.ExhaustedTargets, err = s.exhaustedTargets(ctx, &l); err != nil {
 		return nil, err
 	}
+	if l.OwnAddress != nil {
+		host, _, err := s.Resolver.Host(ctx, e.At.Host, s.now(), nil)
+		if err != nil {
+			return nil, err
+		}
+		if host.OwnID != optional.Value(l.DomainID) { // the domain is not verified
+			p.Unknown, p.NotFoundURL = true, ""
+		}
+	}
 	if isAtRoot := e.At.Slug == "" && e.At.Host == ""; isAtRoot && r.Path != "" && r.Path != "/" {
 		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
 	}

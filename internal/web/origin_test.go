@@ -73,7 +73,7 @@ func TestCORS_AnswersPreflight(t *testing.T) {
 		"every page": {"*", "GET", evil, false, headers{
 			"Vary": "Origin, Accept", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed,
 		}},
-		"no preflight":             {app, "OPTIONS", "", false, headers{"Vary": "Origin, Accept"}},
+		"no preflight": {app, "OPTIONS", "", false, headers{"Vary": "Origin, Accept"}},
 		"another page's preflight": {app, "OPTIONS", evil, true, headers{ // an API key may permit the request that follows
 			"Vary": preflight, "Access-Control-Allow-Origin": evil, "Access-Control-Allow-Methods": "POST",
 			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",

@@ -6,3 +6,7 @@ ALTER TABLE links ADD own_address TEXT;
 ALTER TABLE links ADD domain_id TEXT REFERENCES domains (id) ON DELETE SET NULL
     CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL);
 CREATE INDEX links_by_domain ON links (domain_id) WHERE domain_id IS NOT NULL;
+
+-- The domain of a span, if it had codes of its own: removed domains leave their spans.
+ALTER TABLE host_owners ADD domain_id TEXT;
+ALTER TABLE host_owners ADD case_sensitive INTEGER NOT NULL DEFAULT true;
