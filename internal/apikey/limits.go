@@ -19,7 +19,7 @@ const (
 	maxOrigins          = 20
 	maxNetworks         = 20
 	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable key without one.
-	maxRequestsPerMinute = 60_000
+	maxRequestsPerMinute = 60000
 	publishableRequests  = 60
 )
 
