@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,8 +9,11 @@ import (
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 )
 
@@ -30,4 +34,50 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 			t.Errorf("with the slug: %+v, %v", got, err)
 		}
 	})
+}
+
+// TestStore_ByPastAddressKnowsCodesOfDomains: a domain that was removed had codes of its own before.
+func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := creationtest.New(t, d)
+		domains := &domain.Store{
+			DB: d, Own: must.Value(ownhost.New("http://sho.rt"))(t), Resolver: everyRecord{}, Limits: ratelimit.Limiter{Off: true}, Now: func() time.Time { return b.Now },
+		}
+		own := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com", domain.Codes{Space: new(domain.Own), CaseSensitive: new(false)}))(t)
+		shared := b.Make(t, creation.Input{URL: "https://example.com/shared", CustomCode: new("promo")})
+		printed := b.Make(t, creation.Input{URL: "https://example.com/own", CustomCode: new("Promo"), DomainID: &own.ID})
+		must.Value(domains.Verify(everyValue(t, own), b.Mine, own.ID))(t)
+		b.Tick()
+		before := b.Now
+		b.Tick()
+		b.Remove(t, printed.ID)
+		must.Value(domains.Remove(t.Context(), b.Mine, own.ID))(t)
+		again := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com", domain.Codes{}))(t)
+		must.Value(domains.Verify(everyValue(t, again), b.Mine, again.ID))(t)
+		b.Tick()
+		at := must.Value(b.Links.Resolver.ParseShortURL("https://go.example.com/PROMO"))(t)
+		if got, err := b.History.ByPastAddress(t.Context(), at, before); err != nil || got.ID != printed.ID {
+			t.Errorf("with codes of its own: %+v, %v", got, err)
+		}
+		if got, err := b.History.ByPastAddress(t.Context(), at, b.Now); err != nil || got.ID != shared.ID {
+			t.Errorf("with those of the workspace: %+v, %v", got, err)
+		}
+	})
+}
+
+type valueKey struct{}
+
+// everyValue returns a context in which everyRecord proves a domain.
+func everyValue(t *testing.T, d *domain.Domain) context.Context {
+	t.Helper()
+	return context.WithValue(t.Context(), valueKey{}, d.RecordValue())
+}
+
+// everyRecord is a DNS with the record of the context's domain.
+type everyRecord struct{}
+
+func (everyRecord) LookupTXT(ctx context.Context, _ string) ([]string, error) {
+	value, _ := ctx.Value(valueKey{}).(string)
+	return []string{value}, nil
 }
