@@ -474,8 +474,8 @@ func (c *caller) unknownLike(text string) string {
 	mark := c.foreign.mark
 	other := strings.ReplaceAll(text, mark, word(mark[:1]))
 	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })
-	if root := c.server.public + "/"; other == text && strings.HasPrefix(text, root) {
-		other = root + word("x")
+	if i := strings.LastIndexByte(text, '/'); other == text && i > 0 { // a short URL with a generated code
+		other = text[:i+1] + word("x")
 	}
 	if other == text {
 		c.t.Fatalf("%q contains neither a mark nor an ID to replace", text)

@@ -63,7 +63,7 @@ func walkFence(t *testing.T, b backend) {
 		return w.newCaller(name, user{client: client{server: s, token: textAt(got, "secret")}}, tries, false)
 	}
 	w.callers = []*caller{
-		fenced("a key with a folder", suitetest.Size(thorough, exhaustive), []string{inside}, fenceScopes...),
+		fenced("a key with a folder", thorough, []string{inside}, fenceScopes...),
 		fenced("a key with folders", suitetest.Size(usual, thorough), []string{inside, empty}, fenceScopes...),
 		fenced("a key that reads", brief, []string{inside}, "LINKS_READ"),
 	}

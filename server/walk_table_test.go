@@ -776,7 +776,7 @@ var together = map[string][]variant{
 
 // generated lists fields whose values differ between successful calls, besides IDs and times.
 var generated = []string{
-	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining", "Folder.linkCount",
+	"Link.code", "Link.shortUrl", "CreateLinkPayload.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining", "Folder.linkCount",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
 	"CreateWebhookPayload.secret", "RotateApiKeyPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
