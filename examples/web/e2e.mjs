@@ -28,7 +28,7 @@ const tell = sentence => console.log(`${String(++steps).padStart(2)}. ${sentence
 
 await mkdir(folder, { recursive: true });
 const server = await serve();
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP *.example.test 127.0.0.1'] });
 const context = await openContext();
 const page = await context.newPage();
 try {
@@ -38,6 +38,7 @@ try {
   await editConditions();
   await claims(visitor, account);
   await others();
+  await publishable();
 } catch (error) {
   complaints.push(error.message.replace(/\u001b\[\d+m/g, ''));
   await shot('failed').catch(() => {});
@@ -163,6 +164,24 @@ async function story() {
   assert.equal(await page.getByRole('button', { name: 'Show more' }).isVisible(), false);
   tell('Seven links are made, and listed in pages of five.');
 
+  await page.getByLabel('New folder').fill('Campaigns');
+  await page.getByRole('button', { name: 'Create folder' }).click();
+  await page.getByText('The folder Campaigns is empty.').waitFor();
+  await page.getByLabel('URL').fill(`${origin}/destination?n=8`);
+  await page.getByLabel('Title').fill('Destination 8');
+  await page.getByLabel('Tags').fill('print, spring');
+  await page.locator('select[name=folder]').selectOption({ label: 'Campaigns (0)' });
+  await page.getByRole('button', { name: 'Shorten' }).click();
+  await page.locator('tbody').getByText('Destination 8 in Campaigns #print #spring').waitFor();
+  await page.locator('#tags option[value=spring]').waitFor({ state: 'attached' });
+  await page.locator('#shown').selectOption({ label: 'Campaigns (1)' });
+  await page.getByText('1 of 1').waitFor();
+  await page.locator('#shown').selectOption({ label: 'all links' });
+  await page.getByText('5 of 8').waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.getByText('8 of 8').waitFor();
+  tell('A link with tags is in a folder, and the list shows the folder alone.');
+
   const row = page.locator('tbody tr', { hasText: 'Destination 3' });
   for (let n = 1; n <= 3; n++) {
     await follow(row.getByRole('link'), `${origin}/destination?n=3`);
@@ -185,8 +204,8 @@ async function story() {
   await page.reload();
   await watching;
   assert.equal(cut, 2);
-  await follow(page.locator('tbody tr').first().getByRole('link'), `${origin}/destination?n=7`);
-  await page.locator('#clicks li', { hasText: 'Destination 7' }).waitFor();
+  await follow(page.locator('tbody tr').first().getByRole('link'), `${origin}/destination?n=8`);
+  await page.locator('#clicks li', { hasText: 'Destination 8' }).waitFor();
   complaints.length = before; // the browser's own note of the connection that was cut
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the page is wider than a phone');
   await shot('phone');
@@ -205,7 +224,7 @@ async function story() {
   });
   const renewing = complaints.length;
   await page.getByRole('button', { name: 'Show more' }).click();
-  await page.getByText('7 of 7').waitFor();
+  await page.getByText('8 of 8').waitFor();
   const noted = complaints.splice(renewing); // the browser's own note of the refusal
   assert.equal(noted.length, 1);
   assert.match(noted[0], /401/);
@@ -506,6 +525,41 @@ async function others() {
   assert.deepEqual(refused, { post: 'refused', get: 'refused', socket: 'refused' });
   complaints.length = before; // which the browser has complained about
   tell('A page of another origin reads nothing, and gets no WebSocket.');
+}
+
+// publishable shortens with a publishable key at the origin that it names, and cannot at another one.
+async function publishable() {
+  const call = async (token, query, variables) => {
+    const headers = { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) };
+    const { data, errors } = await (await fetch(api, { method: 'POST', headers, body: JSON.stringify({ query, variables }) })).json();
+    assert.equal(errors, undefined);
+    return Object.values(data)[0];
+  };
+  const { port } = new URL(address);
+  const [allowed, other] = ['app', 'other'].map(name => `http://${name}.example.test:${port}`);
+  const { token } = await call(null, `mutation { register(input: {email: "publisher@example.com", password: "a long enough password"}) { token } }`);
+  const { workspace } = await call(token, 'mutation { createWorkspace(input: {name: "Publisher", slug: "publisher"}) { workspace { id } } }');
+  const { secret } = await call(token, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret } }`, {
+    in: { workspaceId: workspace.id, name: 'page', scopes: ['LINKS_CREATE'], destinationHosts: ['example.com'], origins: [allowed] },
+  });
+  assert.match(secret, /^lfp_/);
+  const context = await browser.newContext();
+  context.setDefaultTimeout(15_000);
+  const shorten = async (at, url) => {
+    const page = await context.newPage();
+    await page.goto(`${at}/publishable.html?${new URLSearchParams({ server: api, workspace: workspace.id, key: secret })}`);
+    await page.getByLabel('Destination').fill(url);
+    await page.getByRole('button', { name: 'Shorten' }).click();
+    await page.getByRole('status').filter({ hasText: /./ }).waitFor();
+    const text = await page.getByRole('status').textContent();
+    await page.close();
+    return text;
+  };
+  const shortURL = await shorten(allowed, 'https://example.com/article');
+  assert.equal((await fetch(shortURL, { redirect: 'manual' })).headers.get('location'), 'https://example.com/article');
+  assert.match(await shorten(allowed, 'https://evil.example/'), /limited to example\.com/);
+  assert.match(await shorten(other, 'https://example.com/article'), /^Failed/);
+  tell('A page with a publishable key shortens at its origin, for its hosts, and at no other origin.');
 }
 
 // follow clicks on a short URL, which opens a tab that is to land on target.

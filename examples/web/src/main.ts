@@ -3,14 +3,15 @@ import type { CombinedError } from '@urql/core';
 
 import * as anonymous from './anonymous';
 import { connect } from './api';
-import { anchor, button, element, small, values } from './dom';
+import { anchor, button, create, element, small, values } from './dom';
 import type { LinksQuery } from './gql/graphql';
-import { CreateAnonymousLink, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import { CreateAnonymousLink, CreateFolder, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
 import { setUpEditor } from './routing';
 import * as session from './session';
 import { type Click, watch } from './watch';
 
-type Link = NonNullable<LinksQuery['workspace']>['links']['edges'][number]['node'];
+type Workspace = NonNullable<LinksQuery['workspace']>;
+type Link = Workspace['links']['edges'][number]['node'];
 type Mend = { message: string; field?: string[] | null };
 
 const SHOWN_CLICKS = 20;
@@ -30,6 +31,8 @@ element('anonymous').addEventListener('submit', submitted(shortenAnonymously));
 element('account').addEventListener('submit', submitted(comeIn));
 element('workspace').addEventListener('submit', submitted(createWorkspace));
 element('link').addEventListener('submit', submitted(shorten));
+element('folder').addEventListener('submit', submitted(createFolder));
+element('shown').addEventListener('change', () => void relist());
 element('more').addEventListener('click', () => void more());
 element('routing-back').addEventListener('click', closeEditor);
 element('log-out').addEventListener('click', () => void logOut());
@@ -138,8 +141,9 @@ async function createWorkspace(form: HTMLFormElement) {
 }
 
 async function shorten(form: HTMLFormElement) {
-  const { url, title } = values(form);
-  const input = { workspaceId: workspace, url: url!, title: title || null };
+  const { url, title, tags, folder } = values(form);
+  const names = tags!.split(',').map(tag => tag.trim()).filter(Boolean);
+  const input = { workspaceId: workspace, url: url!, title: title || null, tags: names, folderId: folder || null };
   const { data, error } = await client.mutation(CreateLink, { input });
   if (error) return complain(error);
   const made = data?.createLink;
@@ -148,6 +152,31 @@ async function shorten(form: HTMLFormElement) {
   say(made.created ? `${made.link.shortUrl} is ready.` : `There was one already: ${made.link.shortUrl}`);
   await relist();
 }
+
+async function createFolder(form: HTMLFormElement) {
+  const { data, error } = await client.mutation(CreateFolder, { input: { workspaceId: workspace, name: values(form).name! } });
+  if (error) return complain(error);
+  const { folder, errors } = data!.createFolder;
+  if (!folder) return mend(form, errors);
+  form.reset();
+  say(`The folder ${folder.name} is empty.`);
+  await relist();
+}
+
+// offer lists the tags and folders of the workspace in the form, and the folders above the links.
+function offer({ tags, folders }: Workspace) {
+  element('tags').replaceChildren(...tags.nodes.map(tag => create('option', { value: tag.name })));
+  for (const [select, none] of [[chosen(), 'none'], [shown(), 'all links']] as const) {
+    const options = folders.nodes.map(folder => create('option', { value: folder.id }, `${folder.name} (${folder.linkCount})`));
+    const { value } = select;
+    select.replaceChildren(create('option', { value: '' }, none), ...options);
+    select.value = value;
+    if (select.selectedIndex < 0) select.value = '';
+  }
+}
+
+const chosen = () => (element('link') as HTMLFormElement).elements.namedItem('folder') as HTMLSelectElement;
+const shown = () => element('shown') as HTMLSelectElement;
 
 async function logOut() {
   unwatch();
@@ -167,10 +196,12 @@ async function relist() {
 
 // more shows the next page.
 async function more() {
-  const { data, error } = await client.query(Links, { workspace, after: cursor }, { requestPolicy: 'network-only' });
+  const filter = shown().value ? { folderIds: [shown().value] } : null;
+  const { data, error } = await client.query(Links, { workspace, after: cursor, filter }, { requestPolicy: 'network-only' });
   if (error) return complain(error);
-  const page = data?.workspace?.links;
-  if (!page) return say('This workspace is gone.', true);
+  if (!data?.workspace) return say('This workspace is gone.', true);
+  offer(data.workspace);
+  const page = data.workspace.links;
   for (const { node } of page.edges) list(node);
   cursor = page.pageInfo.endCursor ?? cursor;
   element('more').hidden = !page.pageInfo.hasNextPage;
@@ -181,7 +212,8 @@ async function more() {
 function list(link: Link) {
   const row = document.createElement('tr');
   const short = document.createElement('td');
-  short.append(anchor(link.shortUrl), small(link.title ?? ''), editButton(link));
+  const notes = [link.title, link.folder && `in ${link.folder.name}`, ...link.tags.map(tag => `#${tag}`)];
+  short.append(anchor(link.shortUrl), small(notes.filter(Boolean).join(' ')), editButton(link));
   const long = document.createElement('td');
   long.textContent = link.originalUrl;
   const clicks = document.createElement('td');

@@ -94,6 +94,21 @@ export const CreateLink = graphql(`
   }
 `);
 
+export const CreateFolder = graphql(`
+  mutation CreateFolder($input: CreateFolderInput!) {
+    createFolder(input: $input) {
+      folder {
+        id
+        name
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
 export const CreateAnonymousLink = graphql(`
   mutation CreateAnonymousLink($input: CreateAnonymousLinkInput!) {
     createAnonymousLink(input: $input) {
@@ -132,10 +147,22 @@ export const ClaimLinks = graphql(`
 `);
 
 export const Links = graphql(`
-  query Links($workspace: ID!, $after: String) {
+  query Links($workspace: ID!, $after: String, $filter: LinkFilter) {
     workspace(by: { id: $workspace }) {
       id
-      links(first: 5, after: $after) {
+      tags(first: 100) {
+        nodes {
+          name
+        }
+      }
+      folders(first: 100) {
+        nodes {
+          id
+          name
+          linkCount
+        }
+      }
+      links(first: 5, after: $after, filter: $filter) {
         totalCount
         edges {
           node {
@@ -144,6 +171,10 @@ export const Links = graphql(`
             shortUrl
             originalUrl
             clickCount
+            tags
+            folder {
+              name
+            }
           }
         }
         pageInfo {
