@@ -105,7 +105,9 @@ func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 func (e *foundLinks) match(items []*item) {
 	ofID, ofCode, ofKey := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}, map[place]*link.Link{}
 	for _, l := range e.byExternalID {
-		ofID[place{l.WorkspaceID, *l.ExternalID}] = l
+		if l.ExternalID != nil { // a due change may have released it
+			ofID[place{l.WorkspaceID, *l.ExternalID}] = l
+		}
 	}
 	same := map[identity]*link.Link{}
 	for _, l := range slices.Concat(e.byHash, e.byCode, e.byCodeKey) {

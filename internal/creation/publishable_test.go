@@ -56,6 +56,8 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 			"http://0x7f.1/", "javascript:alert(1)//example.com", "https://exаmple.com/", "https://example.com:99999/", "https://example.com\t.evil.example/",
 			"https://user:pass@example.com@evil.example/", "https://evil.example/\\example.com", "https://evil.example\u2044example.com/",
 			"HTTPS://EVIL.EXAMPLE/", "https://.shop.example.evil.example/", "https://shop.example.evil.example./", "https://example.co/", "https://xample.com/",
+			"https://example.com%23.evil.example/", "https://example.com;evil.example/", "https://evil.example:80#@example.com/",
+			"https://[::ffff:93.184.216.34]/", "https://example.com..evil.example/", "https://evil.example/?u=https://example.com/", "https://EXAMPLE.COM.EVIL.EXAMPLE",
 			"https://example.com\u200b.evil.example/", "https://example.comm/", "ftp://example.com/", "https://ex%61mple.com.evil.example/",
 		} {
 			if l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)}); err == nil {

@@ -94,6 +94,6 @@ func (p *pass) takenCodeKeys(ctx context.Context, conn bun.IDB, m workspace.Memb
 
 // ErrCodeTaken refuses a custom code because of the link that has it.
 func ErrCodeTaken(holder *Link) *errs.Error {
-	return errs.New(errs.CodeTaken, "The link with the code %s exists already, for another URL. Choose another code.", holder.Code).
+	return errs.New(errs.CodeTaken, "The link with the code %s exists already, for another URL. Choose another code.", holder.ShownCode()).
 		At("customCode")
 }

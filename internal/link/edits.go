@@ -150,12 +150,15 @@ func (s *Store) mutateAll(
 		if len(refused) > 0 {
 			continue
 		}
-		taken, err := s.takenExternalIDs(ctx, tx, m, p.claims, locked)
+		missing, err := s.missingFolders(ctx, tx, m, p.folders)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, i := range taken {
-			failed[i] = ErrExternalIDTaken()
+		for _, i := range missing {
+			failed[i] = folder.ErrUnknown()
+		}
+		if len(missing) > 0 { // an edit that fails takes nothing from others
+			continue
 		}
 		takenKeys, err := p.takenCodeKeys(ctx, tx, m)
 		if err != nil {
@@ -164,14 +167,17 @@ func (s *Store) mutateAll(
 		for _, i := range takenKeys {
 			failed[i] = errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")
 		}
-		missing, err := s.missingFolders(ctx, tx, m, p.folders)
+		if len(takenKeys) > 0 {
+			continue
+		}
+		taken, err := s.takenExternalIDs(ctx, tx, m, p.claims, locked)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, i := range missing {
-			failed[i] = folder.ErrUnknown()
+		for _, i := range taken {
+			failed[i] = ErrExternalIDTaken()
 		}
-		if len(taken)+len(takenKeys)+len(missing) == 0 {
+		if len(taken) == 0 {
 			return p.results, p.changed, InternalError(p.results)
 		}
 	}
