@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -447,5 +448,42 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 		if _, secret = b.key(t, b.mine, workspace.ReadLinks); b.used(t, secret).Key.Folders != nil {
 			t.Error("a key without folders has some")
 		}
+	})
+}
+
+// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never refused.
+func TestRotate_FailsNoRequest(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		k, secret := b.key(t, b.mine, workspace.ReadLinks)
+		var current atomic.Pointer[string]
+		current.Store(&secret)
+		var programs sync.WaitGroup
+		var requests [8]atomic.Int64
+		for i := range requests {
+			programs.Go(func() {
+				for known := current.Load(); known != nil; {
+					next := current.Load() // is used from the next request on
+					if _, err := b.Authenticate(t.Context(), *known); err != nil {
+						t.Errorf("a request while the key is rotated: %v", err)
+						return
+					}
+					requests[i].Add(1)
+					known = next
+				}
+			})
+		}
+		for range 20 {
+			for i := range requests {
+				at := requests[i].Load()
+				polltest.Until(t, "the program has the newest secret", func() bool { return t.Failed() || requests[i].Load() >= at+2 })
+			}
+			_, next, err := b.Rotate(t.Context(), b.mine, k.ID, new(b.now.Add(time.Hour)))
+			must.NoError(t, err)
+			current.Store(&next)
+		}
+		current.Store(nil)
+		programs.Wait()
 	})
 }
