@@ -21,9 +21,9 @@ func TestEdge_RefusesOtherOrigins(t *testing.T) {
 	const app, evil = "https://app.example.com", "https://evil.example"
 	s := start(t, embedded(t), "LINKFORGE_ORIGINS="+app)
 	who := s.tenant(t, "pages")
-	preflight := func(origin string) answer {
+	preflight := func(origin, headers string) answer {
 		return s.expect(t, http.StatusNoContent, http.MethodOptions, "/graphql", "Origin", origin,
-			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", headers)
 	}
 	for origin, allowed := range map[string]bool{app: true, s.public: true, "http://localhost:5173": true, evil: false,
 		"null": false} {
@@ -31,7 +31,11 @@ func TestEdge_RefusesOtherOrigins(t *testing.T) {
 		if allowed {
 			want = origin
 		}
-		response := preflight(origin)
+		response := preflight(origin, "content-type")
+		announced := preflight(origin, "authorization,content-type") // an API key may permit the request that follows
+		if got := announced.header.Get("Access-Control-Allow-Origin"); got != origin {
+			t.Errorf("the preflight of %s with a credential: %v", origin, announced.header)
+		}
 		if got := response.header.Get("Access-Control-Allow-Origin"); got != want ||
 			(response.header.Get("Access-Control-Allow-Headers") != "") != allowed {
 			t.Errorf("the preflight of %s: %v", origin, response.header)

@@ -77,7 +77,7 @@ func (a *app) joins(ctx context.Context, l *link.Link) (bool, error) {
 		return false, nil
 	}
 	l.In = m
-	return err == nil && m.May(workspace.ReadLinks), err
+	return err == nil && !m.IsPublishable(), err
 }
 
 // inspect answers with where a link leads. Stats follow if they are not nil.

@@ -112,7 +112,7 @@ func customCode(t *testing.T, who tenant) linkView {
 	if want := who.public + "/" + who.slug + "/promo"; got.Link.ShortURL != want || got.Link.Strategy != "CUSTOM" {
 		t.Errorf("custom link: %+v, want %s", got.Link, want)
 	}
-	for code, want := range map[string]string{"promo": "CODE_TAKEN", "GraphQL": "CODE_RESERVED", "no": "INVALID_INPUT"} {
+	for code, want := range map[string]string{"promo": "CODE_TAKEN", "GraphQL": "CODE_RESERVED", "n o": "INVALID_INPUT"} {
 		if refused, err := who.create("https://example.com/other", "customCode", code); err != nil ||
 			len(refused.Errors) != 1 || refused.Errors[0].Code != want {
 			t.Errorf("custom code %s: %+v: %v", code, refused, err)
