@@ -26,7 +26,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
-		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/linkfield", "internal/memo", "internal/month", "internal/optional",
+		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/memo", "internal/month", "internal/optional",
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
 		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
@@ -60,6 +60,10 @@ var within = map[string][]string{
 	"internal/admission": {"internal/errs"},
 	"internal/breaker":   {"internal/errs", "internal/poll"},
 	"internal/click":     {"internal/id", "internal/visitor"},
+	"internal/importsource": {
+		"internal/errs", "internal/linkfield", "internal/optional", "internal/routing", "internal/routing/check", "internal/urlnorm",
+		"internal/validate",
+	},
 	"internal/linkfield": {"internal/errs", "internal/optional", "internal/validate"},
 	"internal/ownhost":   {"internal/urlnorm"},
 	"internal/patch":     {"internal/optional", "internal/routing"},

@@ -1,0 +1,393 @@
+package importsource
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+// format describes the items of a source.
+type format struct {
+	// list is where a JSON file that is an object has its items. Each element of a file that is an array is such an
+	// object if isPaged, and otherwise an item.
+	list    []string
+	isPaged bool
+	// isKeyed means that the items are the values of an object.
+	isKeyed bool
+	// version is what the field "version" of the object must be.
+	version string
+	// isFolded means that names are compared without case, spaces, _ and -.
+	isFolded bool
+	// isTable means that items are records of a CSV file, whose unknown columns are only ignored, and isOwn that the
+	// file is of the user, so that its limits are what remains.
+	isTable, isOwn bool
+	// status is that of redirects; zero means the default of the workspace.
+	status int
+	// properties are mapped in this order, known are their names.
+	properties []property
+	known      map[string]bool
+	// complete maps what does not depend on one property. It may be nil.
+	complete func(*mapper)
+	// expand returns further links of the item. It may be nil.
+	expand func(*mapper) []*Row
+}
+
+// formats are the JSON and the CSV format of a source; nil if it has none.
+type formats struct{ json, csv *format }
+
+// reader turns a file into rows.
+type reader struct {
+	settings *Settings
+	file     *scanner
+	yield    func(*Row) bool
+	stopped  bool
+	// take takes the JSON of an item: item maps it to rows.
+	take func(f *format, text []byte, isLong bool) error
+	line int64
+	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of codes.
+	folders   map[string]string
+	foldsCase map[string]bool
+}
+
+// errStopped ends reading after the caller has seen enough.
+var errStopped = errors.New("stopped")
+
+func (r *reader) read() error {
+	of, ok := sources[r.settings.Source]
+	if !ok {
+		return errs.New(errs.InvalidInput, "The source %s has no files.", r.settings.Source).At("source")
+	}
+	if err := r.file.skipMark(); err != nil {
+		return err
+	}
+	if r.settings.Fetched || r.settings.Source == JSONLines {
+		return r.lines(of.json)
+	}
+	first, err := r.file.peek()
+	switch {
+	case errors.Is(err, io.EOF):
+		return errs.New(errs.InvalidInput, "The file is empty.")
+	case err != nil:
+		return err
+	case of.json != nil && (first == '{' || first == '[' || of.csv == nil):
+		return r.document(of.json)
+	}
+	return r.csv(of.csv)
+}
+
+// lines reads one JSON object a line.
+func (r *reader) lines(f *format) error {
+	for {
+		line, isLong, err := r.file.line(MaxItem)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line = bytes.TrimSpace(line)
+		if r.settings.Fetched && r.isRecord(line) {
+			continue
+		}
+		r.line++
+		if len(line) == 0 && !isLong {
+			continue
+		}
+		if err := r.take(f, line, isLong); err != nil {
+			return err
+		}
+	}
+}
+
+// document reads one JSON array or object.
+func (r *reader) document(f *format) error {
+	first, err := r.file.peek()
+	if err != nil {
+		return err
+	}
+	switch {
+	case first == '{':
+		err = r.object(f, f.list)
+	case first == '[' && f.isPaged:
+		err = r.file.array(func() error { return r.object(f, f.list) })
+	case first == '[':
+		err = r.items(f)
+	default:
+		err = r.file.malformed()
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := r.file.peek(); !errors.Is(err, io.EOF) {
+		return cmp.Or(err, r.file.malformed())
+	}
+	return nil
+}
+
+// object reads an object that has the items at the path, and records about them beside it.
+func (r *reader) object(f *format, path []string) error {
+	hasItems, version := len(path) == 0, ""
+	err := r.file.object(func(name string) error {
+		switch {
+		case len(path) > 0 && name == path[0]:
+			hasItems = true
+			if len(path) > 1 {
+				return r.object(f, path[1:])
+			}
+			return r.items(f)
+		case records[name] != nil || name == "version" && f.version != "":
+			text, isLong, err := r.file.value(MaxItem)
+			if err == nil && (isLong || !json.Valid(text)) {
+				err = errs.New(errs.InvalidInput, "%s of the file is no valid JSON of at most 1 MiB.", name)
+			}
+			if err != nil {
+				return err
+			}
+			if records[name] != nil {
+				records[name](r, text)
+			} else if err := json.Unmarshal(text, &version); err != nil {
+				version = ""
+			}
+			return nil
+		}
+		_, _, err := r.file.value(0)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !hasItems:
+		return errs.New(errs.InvalidInput, "The file has no %s. Check that it is an export of this source.", path[0])
+	case len(path) == len(f.list) && version != f.version:
+		return errs.New(errs.InvalidInput, "The version of the file must be %s.", f.version)
+	}
+	return nil
+}
+
+// items reads the list of items.
+func (r *reader) items(f *format) error {
+	item := func() error {
+		r.line++
+		text, isLong, err := r.file.value(MaxItem)
+		if err != nil {
+			return err
+		}
+		return r.take(f, text, isLong)
+	}
+	if first, err := r.file.peek(); f.isKeyed && err == nil && first == '{' {
+		return r.file.object(func(string) error { return item() })
+	}
+	return r.file.array(item)
+}
+
+// records are what files have beside their items, and what fetched items begin with.
+var records = map[string]func(*reader, []byte){
+	"folders": func(r *reader, text []byte) {
+		var folders []struct{ ID, Name string }
+		if json.Unmarshal(text, &folders) != nil {
+			return // their links report the loss
+		}
+		if r.folders == nil {
+			r.folders = map[string]string{}
+		}
+		for _, f := range folders {
+			r.folders[f.ID] = f.Name
+		}
+	},
+	"domains": func(r *reader, text []byte) {
+		var domains []struct {
+			Hostname      string
+			CaseSensitive *bool
+		}
+		if json.Unmarshal(text, &domains) != nil {
+			return
+		}
+		if r.foldsCase == nil {
+			r.foldsCase = map[string]bool{}
+		}
+		for _, d := range domains {
+			host, _ := hostOf(d.Hostname)
+			r.foldsCase[host] = d.CaseSensitive != nil && !*d.CaseSensitive
+		}
+	},
+}
+
+// isRecord reads a line of fetched items that is a record about them.
+func (r *reader) isRecord(line []byte) bool {
+	for name, read := range records {
+		if !bytes.HasPrefix(line, []byte(`{"`+name+`":`)) {
+			continue
+		}
+		var record map[string]json.RawMessage
+		if json.Unmarshal(line, &record) == nil && len(record) == 1 {
+			read(r, record[name])
+			return true
+		}
+	}
+	return false
+}
+
+// item maps one JSON value.
+func (r *reader) item(f *format, text []byte, isLong bool) error {
+	if isLong {
+		return r.fail("The item must have at most 1 MiB.")
+	}
+	if !json.Valid(text) {
+		text = escapeControls(text)
+	}
+	if !json.Valid(text) || !validate.IsJSONText(text) {
+		return r.fail("The item must be valid JSON in UTF-8.")
+	}
+	var properties map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&properties); err != nil || properties == nil {
+		return r.fail("The item must be a JSON object.")
+	}
+	return r.rows(f, newObject(properties, f.isFolded))
+}
+
+// csv reads a table with a header line.
+func (r *reader) csv(f *format) error {
+	table := csv.NewReader(r.file.limited(MaxItem))
+	table.Comma = r.file.delimiter()
+	table.FieldsPerRecord = -1
+	table.ReuseRecord = true
+	header, err := table.Read()
+	if err != nil || !validText(header) {
+		return errs.New(errs.InvalidInput, "The file must begin with a header line in UTF-8.").Because(err)
+	}
+	header = slices.Clone(header)
+	if !hasColumns(f, header) {
+		return errs.New(errs.InvalidInput, "The header line must have a column for the URL. Check the names of the columns.")
+	}
+	for {
+		r.file.renew()
+		record, err := table.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		r.line++
+		malformed := &csv.ParseError{}
+		switch {
+		case errors.As(err, &malformed):
+			err = r.fail("The record is no valid CSV. Check its quotation marks.")
+		case err != nil:
+			return err
+		case !validText(record):
+			err = r.fail("The record must be UTF-8.")
+		case len(record) > len(header) && strings.Join(record[len(header):], "") != "":
+			err = r.fail("The record has more cells than the header line.")
+		default:
+			err = r.rows(f, newRecord(header, record, f.isFolded))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// hasColumns reports whether the header names the URL of links.
+func hasColumns(f *format, header []string) bool {
+	for _, p := range f.properties {
+		if !p.isURL {
+			continue
+		}
+		for _, name := range header {
+			if slices.Contains(p.names, nameOf(name, f.isFolded)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func validText(cells []string) bool {
+	return !slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) })
+}
+
+// fail returns a row without an item.
+func (r *reader) fail(message string) error {
+	m := newMapper(r, nil, object{})
+	m.fail("", errs.New(errs.InvalidInput, "%s", message))
+	m.identify(m.row)
+	return r.put(m.row)
+}
+
+// rows maps an item.
+func (r *reader) rows(f *format, item object) error {
+	for _, row := range newMapper(r, f, item).rows() {
+		if err := r.put(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) put(row *Row) error {
+	if !r.yield(row) {
+		r.stopped = true
+		return errStopped
+	}
+	return nil
+}
+
+// object has the properties of an item by the names that the table of its format has.
+type object map[string]value
+
+// value is the value of a property: nil, a bool, a json.Number, a string, a list or a map.
+type value struct {
+	name string // at the source
+	is   any
+}
+
+func newObject(properties map[string]any, isFolded bool) object {
+	o := make(object, len(properties))
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		o.add(name, properties[name], isFolded)
+	}
+	return o
+}
+
+func newRecord(header, record []string, isFolded bool) object {
+	o := make(object, len(header))
+	for i, name := range header {
+		cell := ""
+		if i < len(record) {
+			cell = record[i]
+		}
+		if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte("=+-@", cell[1]) >= 0 {
+			cell = cell[1:] // exports add it, see validate.Cell
+		}
+		o.add(name, cell, isFolded)
+	}
+	return o
+}
+
+// add adds a property. Of names that are equal when folded the first is known, the others are not.
+func (o object) add(name string, is any, isFolded bool) {
+	key := nameOf(name, isFolded)
+	if _, isTaken := o[key]; isTaken {
+		key = name + "\x00"
+	}
+	o[key] = value{name, is}
+}
+
+var folding = strings.NewReplacer(" ", "", "_", "", "-", "")
+
+func nameOf(name string, isFolded bool) string {
+	if !isFolded {
+		return name
+	}
+	return folding.Replace(strings.ToLower(name))
+}

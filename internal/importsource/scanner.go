@@ -1,0 +1,259 @@
+package importsource
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// scanner reads the structure of a file in one pass: JSON values by their brackets, or lines. It decodes nothing, so that
+// a malformed or very large value costs only its own item.
+type scanner struct {
+	in     *bufio.Reader
+	offset int64
+	left   int // of the bytes that limited may read
+}
+
+// headerBytes is how much of a file delimiter looks at.
+const headerBytes = 64 << 10
+
+func newScanner(file io.Reader) *scanner { return &scanner{in: bufio.NewReaderSize(file, headerBytes)} }
+
+// skipMark skips a byte order mark.
+func (s *scanner) skipMark() error {
+	const mark = "\ufeff"
+	start, err := s.in.Peek(len(mark))
+	if string(start) == mark {
+		_, err = s.in.Discard(len(mark))
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (s *scanner) malformed() error {
+	return errs.New(errs.InvalidInput, "The file is no valid JSON near byte %d.", s.offset)
+}
+
+// peek returns the next byte that is not white space, and does not consume it.
+func (s *scanner) peek() (byte, error) {
+	for {
+		c, err := s.in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return c, s.in.UnreadByte()
+		}
+		s.offset++
+	}
+}
+
+// next consumes the next byte that is not white space. The end of the file is malformed.
+func (s *scanner) next() (byte, error) {
+	c, err := s.peek()
+	if errors.Is(err, io.EOF) {
+		return 0, s.malformed()
+	}
+	if err != nil {
+		return 0, err
+	}
+	s.offset++
+	_, err = s.in.Discard(1)
+	return c, err
+}
+
+// array reads an array. The function reads one element.
+func (s *scanner) array(element func() error) error { return s.sequence('[', ']', element) }
+
+// object reads an object. The function reads the value of a name.
+func (s *scanner) object(member func(name string) error) error {
+	const maxName = 1 << 10
+	return s.sequence('{', '}', func() error {
+		text, isLong, err := s.value(maxName)
+		if err != nil {
+			return err
+		}
+		name := ""
+		if !isLong && json.Unmarshal(text, &name) != nil {
+			return s.malformed()
+		}
+		if c, err := s.next(); err != nil || c != ':' {
+			return cmp.Or(err, s.malformed())
+		}
+		return member(name)
+	})
+}
+
+func (s *scanner) sequence(first, last byte, element func() error) error {
+	if c, err := s.next(); err != nil || c != first {
+		return cmp.Or(err, s.malformed())
+	}
+	c, err := s.peek()
+	if err == nil && c == last {
+		_, err = s.next()
+		return err
+	}
+	for {
+		if err := element(); err != nil {
+			return err
+		}
+		switch c, err := s.next(); {
+		case err != nil:
+			return err
+		case c == last:
+			return nil
+		case c != ',':
+			return s.malformed()
+		}
+	}
+}
+
+// value reads one value, by its brackets and quotation marks. A longer one than limit is consumed and not returned.
+func (s *scanner) value(limit int) (text []byte, isLong bool, err error) {
+	first, err := s.peek()
+	if errors.Is(err, io.EOF) {
+		return nil, false, s.malformed()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	isText, isEscaped, depth := false, false, 0
+	for {
+		c, err := s.in.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return nil, false, s.malformed()
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		isEnd := false
+		switch {
+		case isEscaped:
+			isEscaped = false
+		case isText && c == '\\':
+			isEscaped = true
+		case c == '"':
+			isText = !isText
+			isEnd = !isText && depth == 0
+		case isText:
+		case c == '{' || c == '[':
+			depth++
+		case depth > 0 && (c == '}' || c == ']'):
+			depth--
+			isEnd = depth == 0
+		case depth == 0 && strings.IndexByte(" \t\r\n,:}]", c) >= 0: // after a number or a literal
+			if len(text) == 0 && !isLong && c == first {
+				return nil, false, s.malformed()
+			}
+			return text, isLong, s.in.UnreadByte()
+		}
+		s.offset++
+		if len(text) < limit {
+			text = append(text, c)
+		} else {
+			text, isLong = nil, true
+			limit = 0
+		}
+		if isEnd {
+			return text, isLong, nil
+		}
+	}
+}
+
+// line reads one line. Of a longer one than limit nothing is returned.
+func (s *scanner) line(limit int) (line []byte, isLong bool, err error) {
+	for {
+		part, err := s.in.ReadSlice('\n')
+		s.offset += int64(len(part))
+		if len(line)+len(part) > limit {
+			line, isLong = nil, true
+		} else if !isLong {
+			line = append(line, part...)
+		}
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && (len(line) > 0 || isLong):
+			return line, isLong, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, false, err
+		}
+	}
+}
+
+// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of quotation marks.
+func (s *scanner) delimiter() rune {
+	start, _ := s.in.Peek(headerBytes)
+	counts, isText := map[byte]int{}, false
+	for _, c := range start {
+		if c == '"' {
+			isText = !isText
+		}
+		if c == '\n' && !isText {
+			break
+		}
+		if !isText {
+			counts[c]++
+		}
+	}
+	best := byte(',')
+	for _, c := range []byte{';', '\t'} {
+		if counts[c] > counts[best] {
+			best = c
+		}
+	}
+	return rune(best)
+}
+
+// limited returns a reader of the rest of the file. It fails after so many bytes without a call of renew.
+func (s *scanner) limited(limit int) io.Reader {
+	s.left = limit
+	return &limitedReader{s, limit}
+}
+
+// renew allows the next record its bytes.
+func (s *scanner) renew() { s.left = MaxItem }
+
+type limitedReader struct {
+	scanner *scanner
+	limit   int
+}
+
+func (l *limitedReader) Read(b []byte) (int, error) {
+	if l.scanner.left <= 0 {
+		return 0, errs.New(errs.InvalidInput, "A record of the file has more than %d bytes. Check that all quotation marks are closed.",
+			l.limit)
+	}
+	n, err := l.scanner.in.Read(b)
+	l.scanner.left -= n
+	return n, err
+}
+
+// escapeControls returns JSON text whose strings have no unescaped control characters, as Bitly sends them.
+func escapeControls(text []byte) []byte {
+	escaped := bytes.Buffer{}
+	isText, isEscaped := false, false
+	for _, c := range text {
+		if isText && !isEscaped && c < ' ' {
+			fmt.Fprintf(&escaped, `\u%04x`, c)
+			continue
+		}
+		switch {
+		case isEscaped:
+			isEscaped = false
+		case isText && c == '\\':
+			isEscaped = true
+		case c == '"':
+			isText = !isText
+		}
+		escaped.WriteByte(c)
+	}
+	return escaped.Bytes()
+}
