@@ -30,7 +30,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Fetch sends a request. It repeats one that is refused by a rate, bounds the response, and follows no redirect.
+// Fetch sends a request. It repeats one that is refused by a rate, bounds the response, and follows no redirect. Its errors
+// must not have the URL, whose query may have the token.
 type Fetch func(context.Context, Request) (Response, error)
 
 // Page is a part of the items of an API.
@@ -129,6 +130,10 @@ func (f *Fetcher) start(ctx context.Context) (page Page, err error) {
 	if f.api.accounts != nil {
 		if at.Accounts, page.Items, err = f.api.accounts(ctx, f); err != nil {
 			return Page{}, err
+		}
+		if len(at.Accounts) == 0 {
+			return Page{}, errs.New(errs.InvalidInput, "The source has no account of these settings. Check the account and the token.").
+				At("api", "account")
 		}
 	}
 	page.Next, err = at.text()

@@ -35,7 +35,12 @@ const (
 	maxCardTitle       = 200
 	maxCardDescription = 500
 	maxLossValue       = 200
+	maxName            = 100
+	maxSourceID        = 1000 // bytes
 )
+
+// maxReports is the number of losses, and of ignored fields, that a row reports.
+const maxReports = 100
 
 // property is a field at the source and what becomes of it. It is mapped if its value is not null and not an empty text.
 type property struct {
@@ -123,7 +128,7 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 // unknown reports a property that the table lacks.
 func (m *mapper) unknown(v value, prefix string) {
 	if m.format.isTable {
-		m.row.Ignored = append(m.row.Ignored, v.name)
+		m.ignore(v)
 		return
 	}
 	v.name = prefix + v.name
@@ -175,16 +180,25 @@ func isEmpty(is any) bool {
 
 // lose reports a loss, once for a field and reason. The value of a password is not part of it.
 func (m *mapper) lose(v value, reason LossReason) {
-	for _, l := range m.row.Losses {
-		if l.Field == v.name && l.Reason == reason {
-			return
-		}
+	loss := Loss{Field: label(v.name), Reason: reason}
+	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == reason }
+	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
+		return
 	}
-	loss := Loss{Field: v.name, Reason: reason}
 	if !strings.Contains(strings.ToLower(v.name), "password") {
 		loss.Value = describe(v.is)
 	}
 	m.row.Losses = append(m.row.Losses, loss)
+}
+
+// label returns the name of a property for a report.
+func label(name string) string {
+	return cut(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, name), maxName)
 }
 
 // describe returns the beginning of a value as JSON.
@@ -229,8 +243,15 @@ func handled(*mapper, value) {}
 
 // ignore is a setter of properties without an effect here.
 func ignore(m *mapper, v value) {
-	if !isEmpty(v.is) && !slices.Contains(m.row.Ignored, v.name) {
-		m.row.Ignored = append(m.row.Ignored, v.name)
+	if !isEmpty(v.is) {
+		m.ignore(v)
+	}
+}
+
+func (m *mapper) ignore(v value) {
+	name := label(v.name)
+	if name != "" && len(m.row.Ignored) < maxReports && !slices.Contains(m.row.Ignored, name) {
+		m.row.Ignored = append(m.row.Ignored, name)
 	}
 }
 
@@ -365,11 +386,11 @@ func instant(is any, layouts ...string) (t time.Time, ok bool) {
 	const milliseconds = 1e11 // from here on; as seconds it would be the year 5138
 	const mostMilliseconds = 253402300799999
 	if n, isNumber := integer(is); isNumber {
-		if n < milliseconds {
-			n *= 1000
-		}
 		if n < 0 || n > mostMilliseconds {
 			return t, false
+		}
+		if n < milliseconds {
+			n *= 1000
 		}
 		return time.UnixMilli(n).UTC(), true
 	}
@@ -447,10 +468,13 @@ func setShortURL(m *mapper, v value) {
 func setAddress(m *mapper, v value) {
 	text, _ := v.is.(string)
 	host, code, ok := cutShortURL(text)
-	if !ok || code == "" {
-		if m.row.Code == "" {
-			m.fail(v.name, errs.New(errs.InvalidInput, "The short URL must have a host and a code."))
-		}
+	switch {
+	case ok && code != "":
+	case m.row.Code == "":
+		m.fail(v.name, errs.New(errs.InvalidInput, "The short URL must have a host and a code."))
+		return
+	default:
+		m.lose(v, Invalid)
 		return
 	}
 	m.row.SourceURL = withScheme(text)
@@ -467,7 +491,11 @@ func withScheme(text string) string {
 
 // cutShortURL returns the host and the decoded path of a short URL, which need not have a scheme.
 func cutShortURL(text string) (host, code string, ok bool) {
-	_, rest, _ := strings.Cut(withScheme(strings.TrimSpace(text)), "://")
+	scheme, rest, _ := strings.Cut(withScheme(text), "://")
+	if len(text) > urlnorm.MaxBytes || strings.ContainsFunc(text, unicode.IsControl) ||
+		!strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {
+		return "", "", false
+	}
 	if end := strings.IndexAny(rest, "?#"); end >= 0 {
 		rest = rest[:end]
 	}
@@ -670,6 +698,10 @@ func (m *mapper) identify(row *Row) {
 		row.SourceID = "url:" + hex.EncodeToString(sum[:16])
 	default:
 		row.SourceID = m.lineID()
+	}
+	if len(row.SourceID) > maxSourceID || strings.ContainsFunc(row.SourceID, unicode.IsControl) {
+		row.SourceID, row.SourceURL, row.Code, row.Skipped = m.lineID(), "", "", false
+		row.Err = errs.New(errs.InvalidInput, "The id and the code of a link must be text of at most %d bytes.", maxSourceID)
 	}
 	if row.Err == nil && !row.Skipped {
 		return

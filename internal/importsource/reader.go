@@ -263,9 +263,13 @@ func (r *reader) csv(f *format) error {
 	table.Comma = r.file.delimiter()
 	table.FieldsPerRecord = -1
 	table.ReuseRecord = true
+	const maxColumns = 200
 	header, err := table.Read()
 	if err != nil || !validText(header) {
 		return errs.New(errs.InvalidInput, "The file must begin with a header line in UTF-8.").Because(err)
+	}
+	if len(header) > maxColumns {
+		return errs.New(errs.InvalidInput, "The header line must have at most %d columns; it has %d.", maxColumns, len(header))
 	}
 	header = slices.Clone(header)
 	if !hasColumns(f, header) {

@@ -29,11 +29,16 @@ func (m *mapper) accepts(v value, part *routing.Change) bool {
 	return true
 }
 
-// addRule appends a rule if it is valid.
-func (m *mapper) addRule(v value, rule *routing.Rule) {
-	if m.accepts(v, &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}) {
+// addRule appends a rule if it is valid and there is room for it.
+func (m *mapper) addRule(v value, rule *routing.Rule) (isKept bool) {
+	if len(m.rules) == maxRules {
+		m.lose(v, Truncated)
+		return false
+	}
+	if isKept = m.accepts(v, &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}); isKept {
 		m.rules = append(m.rules, fieldRule{rule, v})
 	}
+	return isKept
 }
 
 // ruleTo returns a rule with a condition and one target.
@@ -72,16 +77,16 @@ func (m *mapper) addCountries(v value, urls map[string]string) {
 	for _, country := range slices.Sorted(maps.Keys(urls)) {
 		url := urls[country]
 		rule := ruleTo(url, &routing.Condition{Country: []string{strings.ToUpper(country)}})
-		if country == "" || !m.accepts(v, &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}) {
+		switch known := byURL[url]; {
+		case len(country) != 2: // empty stands for unknown countries, in conditions
 			m.lose(v, Invalid)
-			continue
-		}
-		if known := byURL[url]; known != nil {
+		case known == nil:
+			if m.addRule(v, rule) {
+				byURL[url] = rule
+			}
+		case m.accepts(v, &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}):
 			known.When[0].Country = append(known.When[0].Country, rule.When[0].Country...)
-			continue
 		}
-		byURL[url] = rule
-		m.rules = append(m.rules, fieldRule{rule, v})
 	}
 }
 
@@ -178,15 +183,11 @@ func (m *mapper) of(name string) value {
 	return value{name: name}
 }
 
-// finishRouting sets each field of the routing, and leaves out the last rules if there are too many, or more than a link
-// stores.
+// finishRouting sets each field of the routing, and leaves out the last rules if they are more than a link stores.
 func (m *mapper) finishRouting() {
 	c := &m.change
 	c.Rules.Set, c.Query.Set, c.ForwardPath.Set, c.UTM.Set, c.PendingURL.Set, c.EndedURL.Set = true, true, true, true, true, true
 	c.Card.Set, c.Gate.Set, c.Bots.Set, c.QRSources.Set, c.Tests.Set = true, true, true, true, true
-	for len(m.rules) > maxRules {
-		m.dropRule()
-	}
 	for {
 		c.Rules.To = nil
 		for _, rule := range m.rules {
@@ -200,13 +201,9 @@ func (m *mapper) finishRouting() {
 			m.fail("", errs.New(errs.InvalidInput, "%s", errs.From(err).Message))
 			break
 		}
-		m.dropRule()
+		last := len(m.rules) - 1
+		m.lose(m.rules[last].from, Truncated)
+		m.rules = m.rules[:last]
 	}
 	m.row.Routing = c
-}
-
-func (m *mapper) dropRule() {
-	last := len(m.rules) - 1
-	m.lose(m.rules[last].from, Truncated)
-	m.rules = m.rules[:last]
 }

@@ -19,6 +19,7 @@ type scanner struct {
 	in     *bufio.Reader
 	offset int64
 	left   int // of the bytes that limited may read
+	text   []byte
 }
 
 // headerBytes is how much of a file delimiter looks at.
@@ -76,9 +77,9 @@ func (s *scanner) array(element func() error) error { return s.sequence('[', ']'
 
 // object reads an object. The function reads the value of a name.
 func (s *scanner) object(member func(name string) error) error {
-	const maxName = 1 << 10
+	const maxNameBytes = 1 << 10
 	return s.sequence('{', '}', func() error {
-		text, isLong, err := s.value(maxName)
+		text, isLong, err := s.value(maxNameBytes)
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,8 @@ func (s *scanner) sequence(first, last byte, element func() error) error {
 	}
 }
 
-// value reads one value, by its brackets and quotation marks. A longer one than limit is consumed and not returned.
+// value reads one value, by its brackets and quotation marks. A longer one than limit is consumed and not returned. The
+// text is valid until the next call.
 func (s *scanner) value(limit int) (text []byte, isLong bool, err error) {
 	first, err := s.peek()
 	if errors.Is(err, io.EOF) {
@@ -126,6 +128,8 @@ func (s *scanner) value(limit int) (text []byte, isLong bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	text = s.text[:0]
+	defer func() { s.text = text }()
 	isText, isEscaped, depth := false, false, 0
 	for {
 		c, err := s.in.ReadByte()
@@ -160,8 +164,7 @@ func (s *scanner) value(limit int) (text []byte, isLong bool, err error) {
 		if len(text) < limit {
 			text = append(text, c)
 		} else {
-			text, isLong = nil, true
-			limit = 0
+			text, limit, isLong = text[:0], 0, true
 		}
 		if isEnd {
 			return text, isLong, nil

@@ -50,9 +50,7 @@ func setRedirectRules(m *mapper, v value) {
 			m.lose(value{v.name, one.properties}, Unsupported)
 			continue
 		}
-		before := len(m.rules)
-		m.addRule(v, ruleTo(url, when...))
-		isKept := len(m.rules) > before
+		isKept := m.addRule(v, ruleTo(url, when...))
 		if isKept && slices.ContainsFunc(when, func(c *routing.Condition) bool { return c.Language != nil }) {
 			m.lose(value{v.name + ".language", one.properties["conditions"]}, Approximated) // here only the most wanted counts
 		}

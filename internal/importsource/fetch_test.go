@@ -1,0 +1,221 @@
+package importsource_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/must"
+)
+
+// server answers by the part of the URL after the host, with each of the responses once and then the last.
+type server struct {
+	responses map[string][]string
+	requests  []string
+}
+
+func (s *server) fetch(_ context.Context, r importsource.Request) (importsource.Response, error) {
+	_, rest, _ := strings.Cut(r.URL, "://")
+	_, resource, _ := strings.Cut(rest, "/")
+	s.requests = append(s.requests, resource)
+	known := s.responses[resource]
+	if len(known) == 0 {
+		return importsource.Response{Status: 404}, nil
+	}
+	if len(known) > 1 {
+		s.responses[resource] = known[1:]
+	}
+	status := 200
+	if _, err := fmt.Sscanf(known[0], "status %d", &status); err == nil {
+		return importsource.Response{Status: status}, nil
+	}
+	return importsource.Response{Status: status, Body: []byte(known[0])}, nil
+}
+
+func settings(source importsource.Source) *importsource.Settings {
+	return &importsource.Settings{Source: source, BaseURL: "https://s.example/", Token: "secret-token", ClickTotals: true, Now: now}
+}
+
+// TestFetcher_ReturnsErrors that name the request, and never the token.
+func TestFetcher_ReturnsErrors(t *testing.T) {
+	t.Parallel()
+	const list = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"
+	for name, c := range map[string]struct {
+		responses []string
+		kind      errs.Kind
+		requests  int
+	}{
+		"refused token":   {[]string{"status 403"}, errs.InvalidInput, 1},
+		"redirect":        {[]string{"status 302"}, errs.InvalidInput, 1},
+		"not found":       {[]string{"status 404"}, errs.InvalidInput, 1},
+		"rate":            {[]string{"status 429"}, errs.Unavailable, 1},
+		"outage":          {[]string{"status 502"}, errs.Unavailable, 1},
+		"no JSON":         {[]string{"<html>"}, errs.InvalidInput, 3},
+		"JSON in the end": {[]string{"<html>", "", `{"links":{},"stats":{"total_links":"0"}}`}, 0, 3},
+		"another form":    {[]string{`{"error":"x"}`}, errs.InvalidInput, 1},
+		"another total":   {[]string{`{"links":{},"stats":{"total_links":{}}}`}, errs.InvalidInput, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &server{responses: map[string][]string{list: c.responses}}
+			f := must.Value(importsource.NewFetcher(settings(importsource.YOURLS), s.fetch))(t)
+			start := must.Value(f.Next(t.Context(), ""))(t)
+			_, err := f.Next(t.Context(), start.Next)
+			if c.kind == 0 && err != nil || c.kind != 0 && !errs.Is(err, c.kind) || len(s.requests) != c.requests {
+				t.Errorf("%d requests, error %v, want %d, %v", len(s.requests), err, c.requests, c.kind)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error has the token: %v", err)
+			}
+		})
+	}
+	broken := errors.New("broken")
+	f := must.Value(importsource.NewFetcher(settings(importsource.Dub), func(context.Context, importsource.Request) (importsource.Response, error) {
+		return importsource.Response{}, broken
+	}))(t)
+	if _, err := f.Next(t.Context(), ""); !errors.Is(err, broken) {
+		t.Errorf("the error is %v, want %v", err, broken)
+	}
+	if _, err := f.Next(t.Context(), "x"); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("a wrong cursor: %v", err)
+	}
+	for _, s := range []*importsource.Settings{
+		{Source: importsource.CSV, Token: "x"}, {Source: importsource.Kutt, Token: "x"}, {Source: importsource.Dub},
+	} {
+		if _, err := importsource.NewFetcher(s, nil); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+// TestFetcher_Pages lists the requests of each source and the ids of its items.
+func TestFetcher_Pages(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		source    importsource.Source
+		account   string
+		responses map[string][]string
+		requests  []string
+		ids       []string
+		err       bool
+	}{
+		"Kutt returns fewer than asked for": {source: importsource.Kutt, responses: map[string][]string{
+			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[{"id":"a"},{"id":"b"}]}`},
+			"api/v2/links?limit=50&skip=2": {`{"total":3,"data":[{"id":"c"}]}`},
+		}, requests: []string{"api/v2/links?limit=50&skip=0", "api/v2/links?limit=50&skip=2"}, ids: []string{"a", "b", "c"}},
+		"Kutt ends before its total": {source: importsource.Kutt, responses: map[string][]string{
+			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[]}`},
+		}, requests: []string{"api/v2/links?limit=50&skip=0"}},
+		"the same page twice": {source: importsource.Dub, responses: map[string][]string{
+			"folders":                              {`[]`},
+			"links?pageSize=100&showArchived=true": {`[{"id":"a"}]`},
+			"links?pageSize=100&showArchived=true&startingAfter=a": {`[{"id":"a"}]`},
+		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
+			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"a"}, err: true},
+		"Bitly of one group, with a link deleted meanwhile": {source: importsource.Bitly, account: "g/1", responses: map[string][]string{
+			"v4/groups/g%2F1/bitlinks?size=100&archived=both": {`{"links":[{"id":"bit.ly/a b"}],"pagination":{"next":""}}`},
+		}, requests: []string{"v4/groups/g%2F1/bitlinks?size=100&archived=both",
+			"v4/bitlinks/bit.ly/a%20b/clicks/summary?unit=day&units=-1"}, ids: []string{"bit.ly/a b"}},
+		"Bitly without a group": {source: importsource.Bitly, responses: map[string][]string{"v4/groups": {`{"groups":[]}`}},
+			requests: []string{"v4/groups"}, err: true},
+		"Short.io of one domain": {source: importsource.ShortIO, account: "2", responses: map[string][]string{
+			"api/domains": {`[{"id":1},{"id":2}]`},
+			"api/links?domain_id=2&limit=100&dateSortOrder=asc": {`{"links":[]}`},
+		}, requests: []string{"api/domains", "api/links?domain_id=2&limit=100&dateSortOrder=asc"}},
+		"Shlink of a domain": {source: importsource.Shlink, responses: map[string][]string{
+			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {`{"shortUrls":{"data":[{"id":"x",` +
+				`"shortCode":"a/b?","domain":"c.d","hasRedirectRules":true}],"pagination":{"pagesCount":1}}}`},
+			"rest/v3/short-urls/a/b%3F/redirect-rules?domain=c.d": {`{"redirectRules":[]}`},
+		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC",
+			"rest/v3/short-urls/a/b%3F/redirect-rules?domain=c.d"}, ids: []string{"x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &server{responses: c.responses}
+			s := settings(c.source)
+			s.Account = c.account
+			items, err := fetchUntilError(t, s, server.fetch)
+			if (err != nil) != c.err {
+				t.Errorf("the error is %v", err)
+			}
+			if diff := cmp.Diff(c.requests, server.requests); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			var ids []string
+			s.Fetched = true
+			for _, row := range read(t, s, bytes.Join(items, []byte("\n"))) {
+				ids = append(ids, row.SourceID)
+			}
+			if c.source == importsource.Shlink {
+				ids = []string{"x"} // has no ids
+			}
+			if diff := cmp.Diff(c.ids, ids); diff != "" {
+				t.Errorf("ids (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func fetchUntilError(t *testing.T, s *importsource.Settings, fetch importsource.Fetch) (items [][]byte, err error) {
+	t.Helper()
+	f := must.Value(importsource.NewFetcher(s, fetch))(t)
+	for cursor := ""; ; {
+		page, err := f.Next(t.Context(), cursor)
+		items = append(items, page.Items...)
+		if cursor = page.Next; err != nil || cursor == "" {
+			return items, err
+		}
+	}
+}
+
+// TestFetcher_RepeatsPassesOfYOURLS until all links were seen, at most three times. Each link is returned once and without
+// the address of its creator.
+func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
+	t.Parallel()
+	const at = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start="
+	page := func(total int, codes ...string) string {
+		var links []string
+		for i, code := range codes {
+			links = append(links, fmt.Sprintf(`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>","ip":"192.0.2.1"}`, i+1, code))
+		}
+		return fmt.Sprintf(`{"links":{%s},"stats":{"total_links":"%d"}}`, strings.Join(links, ","), total)
+	}
+	for name, c := range map[string]struct {
+		responses map[string][]string
+		codes     []string
+		requests  int
+	}{
+		"one pass":       {map[string][]string{"0": {page(3, "c", "b")}, "2": {page(3, "a")}}, []string{"c", "b", "a"}, 2},
+		"shifted pages":  {map[string][]string{"0": {page(3, "c", "b"), page(4, "d", "c")}, "2": {page(4, "b", "a")}}, []string{"c", "b", "a", "d"}, 4},
+		"deleted link":   {map[string][]string{"0": {page(3, "c", "b"), page(2, "b", "a")}, "2": {page(3)}}, []string{"c", "b", "a"}, 3},
+		"missing always": {map[string][]string{"0": {page(3, "c", "b")}, "2": {page(3)}}, []string{"c", "b"}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &server{responses: map[string][]string{}}
+			for start, responses := range c.responses {
+				server.responses[at+start] = responses
+			}
+			s := settings(importsource.YOURLS)
+			items := fetchAll(t, s, server.fetch)
+			s.Fetched = true
+			var codes []string
+			for _, row := range read(t, s, bytes.Join(items, []byte("\n"))) {
+				codes = append(codes, row.Code)
+			}
+			if diff := cmp.Diff(c.codes, codes); diff != "" || len(server.requests) != c.requests {
+				t.Errorf("%d requests, codes (-want +got):\n%s", len(server.requests), diff)
+			}
+			if bytes.Contains(bytes.Join(items, nil), []byte("192.0.2.1")) {
+				t.Error("the items have addresses")
+			}
+		})
+	}
+}
