@@ -1,6 +1,6 @@
 // Package importsource owns how other link shorteners and common file formats describe links, and what becomes of each
 // of their properties here. Rows reads a file, and a Fetcher the items of an API; both lead to the same mapping
-// (mapping.go, routing.go), which a table of each source drives (services.go, shlink.go, files.go, apis.go).
+// (mapping.go, routing.go), which a table of each source drives (services.go, shlink.go, archive.go, apis.go).
 //
 // It uses no database, network or clock: the caller sends the requests and states the time. Where the links of a host
 // go, whether a code is free and allowed there, and what a second import changes, is for the caller to decide.
@@ -24,6 +24,7 @@ const (
 	Bitly     Source = "BITLY"
 	Dub       Source = "DUB"
 	Kutt      Source = "KUTT"
+	Linkforge Source = "LINKFORGE"
 	Rebrandly Source = "REBRANDLY"
 	Shlink    Source = "SHLINK"
 	ShortIO   Source = "SHORT_IO"
@@ -32,6 +33,8 @@ const (
 	CSV       Source = "CSV"
 	JSONLines Source = "JSON_LINES"
 )
+
+var everySource = []Source{Bitly, Dub, Kutt, Linkforge, Rebrandly, Shlink, ShortIO, Sink, YOURLS, CSV, JSONLines}
 
 // Settings are what an import states about its source.
 type Settings struct {
@@ -82,6 +85,8 @@ type Row struct {
 	Deleted bool
 
 	Origin Origin
+	// Past is where a link of an archive had been imported from before.
+	Past   []Past
 	Losses []Loss
 	// Ignored are the fields with a value that are ignored by design, and unknown columns.
 	Ignored []string
@@ -98,6 +103,18 @@ type Origin struct {
 	CreatedAt     *time.Time
 	Clicks        *int64
 	LastClickedAt *time.Time
+}
+
+// Past is an import of a link before it was written to an archive.
+type Past struct {
+	Source        Source
+	Label         string
+	SourceID      string
+	SourceURL     *string
+	CreatedAt     *time.Time
+	Clicks        *int64
+	LastClickedAt *time.Time
+	ImportedAt    time.Time
 }
 
 // Loss is a value that is not kept as it was.

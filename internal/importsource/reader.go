@@ -67,6 +67,9 @@ func (r *reader) read() error {
 	if !ok {
 		return errs.New(errs.InvalidInput, "The source %s has no files.", r.settings.Source).At("source")
 	}
+	if r.settings.Source == Linkforge {
+		return r.archive(of.json)
+	}
 	if err := r.file.skipMark(); err != nil {
 		return err
 	}

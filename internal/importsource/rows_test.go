@@ -420,7 +420,7 @@ func (r *repeat) Read(b []byte) (int, error) {
 // FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink accepts the fields.
 func FuzzRows(f *testing.F) {
 	all := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly, importsource.Shlink,
-		importsource.ShortIO, importsource.Sink, importsource.YOURLS, importsource.CSV, importsource.JSONLines}
+		importsource.ShortIO, importsource.Sink, importsource.YOURLS, importsource.CSV, importsource.JSONLines, importsource.Linkforge}
 	for i, seed := range []string{
 		`{"links":[{"id":"go.example.com/a","long_url":"https://example.com/","custom_bitlinks":["https://bit.ly/b"]}]}`,
 		`[{"id":"a","domain":"b.c","key":"k","url":"https://example.com/","geo":{"DE":"https://example.de"},"tags":[{"name":"x"}]}]`,
@@ -433,11 +433,16 @@ func FuzzRows(f *testing.F) {
 		"keyword,url,title,timestamp,ip,clicks\na,https://example.com/,&amp;,2020-01-01 00:00:00,1.2.3.4,3",
 		"\ufeffurl;code;tags\nhttps://example.com/;a;\"x|y\"",
 		"{\"url\":\"https://example.com/\",\"short_url\":\"a.b/c\",\"maxClicks\":0}\n\n[",
+		`{"id":"a","code":"b","url":"https://example.com/","metadata":{"a":"b"},"routing":{"gate":{"notice":"x"},"utm":{"source":"a"},` +
+			`"rules":[{"when":[{"bot":true}],"targets":[{"url":"https://example.com/b"}]}]},"origins":[{"source":"DUB","label":"","sourceId":"x"}]}`,
 	} {
 		f.Add(uint8(i), seed)
 	}
 	f.Fuzz(func(t *testing.T, source uint8, file string) {
 		s := &importsource.Settings{Source: all[int(source)%len(all)], Label: "a.b", Fetched: source > 127, Now: now}
+		if s.Source == importsource.Linkforge {
+			file = string(archive(t, map[string]string{"links/00001.jsonl": file}))
+		}
 		for row, err := range importsource.Rows(s, strings.NewReader(file)) {
 			if err != nil {
 				if kind := errs.From(err).Kind; kind != errs.InvalidInput {

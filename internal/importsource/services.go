@@ -16,6 +16,7 @@ var sources = map[Source]formats{
 	Bitly:     {json: complete(bitly)},
 	Dub:       {json: complete(dub), csv: complete(dubTable)},
 	Kutt:      {json: complete(kutt)},
+	Linkforge: {json: complete(archived)},
 	Rebrandly: {json: complete(rebrandly)},
 	Shlink:    {json: complete(shlink)},
 	ShortIO:   {json: complete(shortIO)},

@@ -1,0 +1,149 @@
+package importsource_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// archive returns an archive with the files in the order of their names.
+func archive(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	text := bytes.Buffer{}
+	zipped := gzip.NewWriter(&text)
+	w := tar.NewWriter(zipped)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		must.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(files[name]))}))
+		must.Value(io.WriteString(w, files[name]))(t)
+	}
+	must.NoError(t, w.Close())
+	must.NoError(t, zipped.Close())
+	return text.Bytes()
+}
+
+// TestCheckArchive_ComparesWithManifest refuses each change of an archive.
+func TestCheckArchive_ComparesWithManifest(t *testing.T) {
+	t.Parallel()
+	fixture := must.Value(os.ReadFile("testdata/linkforge/archive.tar.gz"))(t)
+	if err := importsource.CheckArchive(bytes.NewReader(fixture)); err != nil {
+		t.Errorf("the fixture: %v", err)
+	}
+	const link = `{"id":"a","url":"https://example.com/"}` + "\n"
+	sum := sha256.Sum256([]byte(link))
+	manifest := func(version int) string {
+		return fmt.Sprintf(`{"format":"linkforge-workspace","schemaVersion":%d,"sections":[{"name":"audit","files":[]},`+
+			`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
+	}
+	files := map[string]string{"links/00001.jsonl": link, "manifest.json": manifest(1)}
+	if err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
+		t.Errorf("the archive: %v", err)
+	}
+	for name, change := range map[string]map[string]string{
+		"changed link":    {"links/00001.jsonl": link + "\n", "manifest.json": manifest(1)},
+		"no link":         {"manifest.json": manifest(1)},
+		"more links":      {"links/00001.jsonl": link, "links/00002.jsonl": link, "manifest.json": manifest(1)},
+		"another section": {"folders/00001.jsonl": link, "manifest.json": manifest(1)},
+		"unknown file":    {"links/00001.jsonl": link, "links/x": link, "manifest.json": manifest(1)},
+		"path":            {"../links/00001.jsonl": link, "manifest.json": manifest(1)},
+		"later version":   {"links/00001.jsonl": link, "manifest.json": manifest(2)},
+		"no version":      {"links/00001.jsonl": link, "manifest.json": manifest(0)},
+		"no manifest":     {"links/00001.jsonl": link},
+		"manifest first":  {"links/00001.jsonl": link, "manifest.json": manifest(1), "versions/00001.jsonl": link},
+		"malformed":       {"links/00001.jsonl": link, "manifest.json": "{"},
+		"another format":  {"manifest.json": `{"format":"a\u0000b","schemaVersion":1}`},
+	} {
+		if err := importsource.CheckArchive(bytes.NewReader(archive(t, change))); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, size := range []int{0, 1, 100, len(fixture) / 2, len(fixture) - 1} {
+		if err := importsource.CheckArchive(bytes.NewReader(fixture[:size])); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	broken := errors.New("broken")
+	for _, size := range []int{0, 100, len(fixture) - 1} {
+		file := io.MultiReader(bytes.NewReader(fixture[:size]), iotest.ErrReader(broken))
+		if err := importsource.CheckArchive(file); !errors.Is(err, broken) {
+			t.Errorf("reader that fails after %d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestCheckArchive_BoundsSize of what a small file unpacks to.
+func TestCheckArchive_BoundsSize(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("unpacks 1 GiB")
+	}
+	text := bytes.Buffer{}
+	zipped := gzip.NewWriter(&text)
+	w := tar.NewWriter(zipped)
+	must.NoError(t, w.WriteHeader(&tar.Header{Name: "links/00001.jsonl", Typeflag: tar.TypeReg, Size: 2 << 30}))
+	must.Value(io.Copy(w, io.LimitReader(&repeat{text: make([]byte, 64<<10)}, 2<<30)))(t)
+	must.NoError(t, w.Close())
+	must.NoError(t, zipped.Close())
+	if err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("2 GiB: %v", err)
+	}
+}
+
+// TestRows_ReadArchives: parts of a routing that are not valid are losses, an unreadable gate deletes the link.
+func TestRows_ReadArchives(t *testing.T) {
+	t.Parallel()
+	links := strings.Join([]string{
+		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},"forwardPath":true,"new":1,` +
+			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1","when":[{"moon":"full"}],` +
+			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1","url":"https://example.com/b"}]},{"targets":[null]}]}}`,
+		`{"id":"b","url":"https://example.com/","routing":{"gate":7}}`,
+		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB","label":"l","sourceId":"s",` +
+			`"clicks":3,"importedAt":"2026-01-02T03:04:05Z"}]}`,
+	}, "\n")
+	s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
+	rows := read(t, s, archive(t, map[string]string{"folders/00001.jsonl": "x", "links/00001.jsonl": links, "links/00002.jsonl": `{`}))
+	if len(rows) != 4 || rows[3].SourceID != "line:4" || rows[3].Err == nil {
+		t.Fatalf("%d rows, the last %+v", len(rows), rows[len(rows)-1])
+	}
+	want := []string{"routing.rules INVALID", "routing.card INVALID", "routing.bots INVALID", "routing.new UNSUPPORTED"}
+	if diff := cmp.Diff(want, reasons(rows[0])); diff != "" || rows[0].Deleted {
+		t.Errorf("losses (-want +got):\n%s", diff)
+	}
+	r := rows[0].Routing
+	if gate := r.Gate.To; gate == nil || optional.Value(gate.Notice.To) != "Hello" || !optional.Value(gate.Confirm.To) {
+		t.Errorf("the gate is %+v", gate)
+	}
+	if rules := r.Rules.To; len(rules) != 1 || rules[0].ID != "" || rules[0].Targets[0].ID != "" || !optional.Value(r.ForwardPath.To) ||
+		optional.Value(r.UTM.To.Source) != "a" {
+		t.Errorf("the routing is %+v", r)
+	}
+	if !rows[1].Deleted || !cmp.Equal(reasons(rows[1]), []string{"routing.gate.password NOT_EXPORTED"}) {
+		t.Errorf("the link with an unreadable gate is %+v", rows[1])
+	}
+	if diff := cmp.Diff([]string{"a b INVALID", "origins INVALID"}, reasons(rows[2])); diff != "" {
+		t.Errorf("losses (-want +got):\n%s", diff)
+	}
+	past := []importsource.Past{{Source: importsource.Dub, Label: "l", SourceID: "s", Clicks: new(int64(3)),
+		ImportedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	if diff := cmp.Diff(past, rows[2].Past); diff != "" {
+		t.Errorf("earlier origins (-want +got):\n%s", diff)
+	}
+}
