@@ -84,8 +84,8 @@ func CheckArchive(file io.Reader) error {
 	case last == nil:
 		return errs.New(errs.InvalidInput, archiveMalformed)
 	case last.Format != archiveFormat || last.SchemaVersion < 1 || last.SchemaVersion > archiveVersion:
-		return errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. Upgrade it first.",
-			quoted(last.Format), last.SchemaVersion, archiveFormat, archiveVersion)
+		return errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. "+
+			"Upgrade it first.", quoted(last.Format), last.SchemaVersion, archiveFormat, archiveVersion)
 	}
 	isEmpty := func(s manifestSection) bool { return len(s.Files) == 0 }
 	equal := func(a, b manifestSection) bool {
@@ -108,17 +108,24 @@ func walkArchive(file io.Reader, each func(name, section string, content io.Read
 		return source.malformed(err)
 	}
 	limited := &io.LimitedReader{R: unzipped, N: maxArchive + 1}
-	archive := tar.NewReader(limited)
+	err = eachFile(tar.NewReader(limited), each)
+	if err == nil {
+		_, err = io.Copy(io.Discard, limited) // the checksum of the compression is at the end
+	}
+	if limited.N <= 0 {
+		return errs.New(errs.InvalidInput, "The archive must have at most 1 GiB without compression.")
+	}
+	return source.malformed(err)
+}
+
+func eachFile(archive *tar.Reader, each func(name, section string, content io.Reader) error) error {
 	for {
 		header, err := archive.Next()
-		switch {
-		case limited.N <= 0:
-			return errs.New(errs.InvalidInput, "The archive must have at most 1 GiB without compression.")
-		case errors.Is(err, io.EOF):
-			_, err := io.Copy(io.Discard, limited) // the checksum of the compression is at the end
-			return source.malformed(err)
-		case err != nil:
-			return source.malformed(err)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 		parts := archiveFiles.FindStringSubmatch(header.Name)
 		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != manifestFile {
@@ -129,7 +136,7 @@ func walkArchive(file io.Reader, each func(name, section string, content io.Read
 			section = parts[1] + parts[2]
 		}
 		if err := each(header.Name, section, archive); err != nil {
-			return source.malformed(err)
+			return err
 		}
 	}
 }
@@ -279,7 +286,8 @@ func setArchivedGate(m *mapper, v value) {
 		m.gate().Confirm.To = new(true)
 	}
 	notice := value{"routing.gate.notice", gate.Notice}
-	if gate.Notice != nil && m.accepts(notice, &routing.Change{Gate: optional.Set(&routing.GateChange{Notice: optional.Set(gate.Notice)})}) {
+	one := &routing.GateChange{Notice: optional.Set(gate.Notice)}
+	if gate.Notice != nil && m.accepts(notice, &routing.Change{Gate: optional.Set(one)}) {
 		m.gate().Notice.To = gate.Notice
 	}
 }
@@ -290,8 +298,8 @@ func setPast(m *mapper, v value) {
 	for _, one := range list {
 		past, ok := decode[Past](one)
 		texts := past.Label + past.SourceID + optional.Value(past.SourceURL)
-		if !ok || !slices.Contains(everySource, past.Source) || len(texts) > maxSourceID+urlnorm.MaxBytes || strings.ContainsFunc(texts, unicode.IsControl) ||
-			len(m.row.Past) == maxReports {
+		if !ok || !slices.Contains(everySource, past.Source) || len(texts) > maxSourceID+urlnorm.MaxBytes ||
+			strings.ContainsFunc(texts, unicode.IsControl) || len(m.row.Past) == maxReports {
 			m.lose(v, Invalid)
 			continue
 		}

@@ -98,12 +98,12 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	text := bytes.Buffer{}
 	zipped := gzip.NewWriter(&text)
 	w := tar.NewWriter(zipped)
-	must.NoError(t, w.WriteHeader(&tar.Header{Name: "links/00001.jsonl", Typeflag: tar.TypeReg, Size: 2 << 30}))
-	must.Value(io.Copy(w, io.LimitReader(&repeat{text: make([]byte, 64<<10)}, 2<<30)))(t)
+	must.NoError(t, w.WriteHeader(&tar.Header{Name: "links/00001.jsonl", Typeflag: tar.TypeReg, Size: 1<<30 + 1<<20}))
+	must.Value(io.Copy(w, io.LimitReader(&repeat{text: make([]byte, 64<<10)}, 1<<30+1<<20)))(t)
 	must.NoError(t, w.Close())
 	must.NoError(t, zipped.Close())
-	if err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) {
-		t.Errorf("2 GiB: %v", err)
+	if err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
+		t.Errorf("more than 1 GiB: %v", err)
 	}
 }
 

@@ -1,0 +1,237 @@
+package importsource
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+// isEmpty reports whether a value is never a loss: null, false, 0 or empty.
+func isEmpty(is any) bool {
+	switch is := is.(type) {
+	case nil:
+		return true
+	case bool:
+		return !is
+	case string:
+		return is == ""
+	case json.Number:
+		n, err := is.Float64()
+		return err == nil && n == 0
+	case []any:
+		return len(is) == 0
+	case map[string]any:
+		return len(is) == 0
+	}
+	return false
+}
+
+// isZero reports whether the text of a cell is the number zero.
+func isZero(is any) bool {
+	text, _ := is.(string)
+	n, err := strconv.ParseFloat(text, 64)
+	return err == nil && n == 0
+}
+
+// label returns the name of a property for a report.
+func label(name string) string {
+	return cut(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, name), maxName)
+}
+
+// describe returns the beginning of a value as JSON.
+func describe(is any) string {
+	text := bytes.Buffer{}
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(is) != nil {
+		return ""
+	}
+	return cut(strings.TrimSuffix(text.String(), "\n"), maxLossValue)
+}
+
+// cut returns the first characters of a text.
+func cut(s string, most int) string {
+	for i := range s {
+		if most--; most < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// text returns a value that must be text. Otherwise it is a loss.
+func (m *mapper) text(v value) (s string, ok bool) {
+	if s, ok = v.is.(string); !ok && !isEmpty(v.is) {
+		m.lose(v, Invalid)
+	}
+	return s, ok
+}
+
+// flag returns a value that must be a bool. Otherwise it is a loss.
+func (m *mapper) flag(v value) bool {
+	switch is := v.is.(type) {
+	case nil:
+		return false
+	case bool:
+		return is
+	case string:
+		switch strings.ToLower(strings.TrimSpace(is)) {
+		case "true", "yes", "1":
+			return true
+		case "", "false", "no", "0":
+			return false
+		}
+	case json.Number:
+		if n, ok := integer(is); ok && (n == 0 || n == 1) {
+			return n == 1
+		}
+	}
+	m.lose(v, Invalid)
+	return false
+}
+
+// integer returns a number, or a text with one, that is an integer.
+func integer(is any) (n int64, ok bool) {
+	var text string
+	switch is := is.(type) {
+	case json.Number:
+		text = is.String()
+	case string:
+		text = strings.TrimSpace(is)
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	const most = 1 << 53
+	f, err := strconv.ParseFloat(text, 64)
+	if _, isNumber := is.(json.Number); !isNumber || err != nil || f != math.Trunc(f) || math.Abs(f) > most {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// line returns a text as one line, with a loss if that changes it.
+func (m *mapper) line(v value, most int) *string {
+	return m.plain(v, most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) })
+}
+
+// lines returns a text that may have line breaks and tabs.
+func (m *mapper) lines(v value, most int) *string {
+	return m.plain(v, most, func(r rune) bool {
+		return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp)
+	})
+}
+
+func (m *mapper) plain(v value, most int, isControl func(rune) bool) *string {
+	s, ok := m.text(v)
+	if !ok {
+		return nil
+	}
+	s = strings.TrimSpace(strings.ReplaceAll(validate.Normal(validate.Visible(s)), "\r\n", "\n"))
+	if strings.ContainsFunc(s, isControl) {
+		m.lose(v, Approximated)
+		s = strings.TrimSpace(strings.Map(func(r rune) rune {
+			if isControl(r) {
+				return ' '
+			}
+			return r
+		}, s))
+	}
+	if utf8.RuneCountInString(s) > most {
+		m.lose(v, Truncated)
+		s = strings.TrimSpace(cut(s, most))
+	}
+	return optional.Of(s)
+}
+
+// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or milliseconds. Otherwise it is a
+// loss.
+func (m *mapper) instant(v value, layouts ...string) *time.Time {
+	if v.is == json.Number("0") {
+		return nil
+	}
+	if t, ok := instant(v.is, layouts...); ok {
+		return &t
+	}
+	if !isEmpty(v.is) {
+		m.lose(v, Invalid)
+	}
+	return nil
+}
+
+func instant(is any, layouts ...string) (t time.Time, ok bool) {
+	const milliseconds = 1e11 // from here on; as seconds it would be the year 5138
+	const mostMilliseconds = 253402300799999
+	if n, isNumber := integer(is); isNumber {
+		if n < 0 || n > mostMilliseconds {
+			return t, false
+		}
+		if n < milliseconds {
+			n *= 1000
+		}
+		return time.UnixMilli(n).UTC(), true
+	}
+	text, _ := is.(string)
+	if len(layouts) == 0 {
+		layouts = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", time.DateOnly}
+	}
+	for _, layout := range layouts {
+		t, err := time.Parse(layout, strings.TrimSpace(text))
+		if t = t.UTC(); err == nil && t.Year() >= 1 && t.Year() <= 9999 {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// withScheme returns a short URL with a scheme.
+func withScheme(text string) string {
+	if strings.Contains(text, "://") {
+		return text
+	}
+	return "https://" + text
+}
+
+// cutShortURL returns the host and the decoded path of a short URL, which need not have a scheme.
+func cutShortURL(text string) (host, code string, ok bool) {
+	scheme, rest, _ := strings.Cut(withScheme(text), "://")
+	if len(text) > urlnorm.MaxBytes || strings.ContainsFunc(text, unicode.IsControl) ||
+		!strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {
+		return "", "", false
+	}
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	address, path, _ := strings.Cut(rest, "/")
+	if host, ok = hostOf(address); !ok {
+		return "", "", false
+	}
+	if code, err := url.PathUnescape(path); err == nil && utf8.ValidString(code) {
+		path = code
+	}
+	return host, strings.TrimSuffix(path, "/"), true
+}
+
+// hostOf returns the canonical form of a host.
+func hostOf(text string) (host string, ok bool) {
+	u, err := urlnorm.Canonical("https://" + text + "/")
+	if err != nil || strings.ContainsAny(text, "/?# ") {
+		return "", false
+	}
+	return u.Host(), true
+}
