@@ -57,9 +57,6 @@ func CheckArchive(file io.Reader) error {
 	var found []manifestSection
 	var sum hash.Hash
 	err := walkArchive(file, func(name, section string, content io.Reader) error {
-		if last != nil {
-			return errs.New(errs.InvalidInput, "The manifest must be the last file of the archive.")
-		}
 		if name == manifestFile {
 			last = &manifest{}
 			text, err := io.ReadAll(io.LimitReader(content, maxManifest+1))

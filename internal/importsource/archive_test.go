@@ -67,7 +67,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 		"later version":   {"links/00001.jsonl": link, "manifest.json": manifest(2)},
 		"no version":      {"links/00001.jsonl": link, "manifest.json": manifest(0)},
 		"no manifest":     {"links/00001.jsonl": link},
-		"manifest first":  {"links/00001.jsonl": link, "manifest.json": manifest(1), "versions/00001.jsonl": link},
+		"file after it":   {"links/00001.jsonl": link, "manifest.json": manifest(1), "versions/00001.jsonl": link},
 		"malformed":       {"links/00001.jsonl": link, "manifest.json": "{"},
 		"another format":  {"manifest.json": `{"format":"a\u0000b","schemaVersion":1}`},
 	} {

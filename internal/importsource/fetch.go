@@ -245,9 +245,6 @@ func (f *Fetcher) withDetail(ctx context.Context, item []byte) ([]byte, error) {
 		}
 		body = properties[pick]
 	}
-	if len(body) == 0 {
-		return item, nil
-	}
 	return with(item, name, body)
 }
 

@@ -219,3 +219,42 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 		})
 	}
 }
+
+// FuzzFetcher answers all requests with the same body: whatever a server returns, the items can be read as a file.
+func FuzzFetcher(f *testing.F) {
+	sources := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly, importsource.Shlink,
+		importsource.ShortIO, importsource.Sink, importsource.YOURLS}
+	for i := range sources {
+		f.Add(uint8(i), `{"groups":[{"guid":"g"}],"links":[{"id":"a"}],"data":[{"id":1}],"total":3,"shortUrls":{"data":[{"shortCode":"a",`+
+			`"hasRedirectRules":true}],"pagination":{"pagesCount":2}},"redirectRules":[],"version":"1.0","cursor":"c","total_clicks":3}`)
+		f.Add(uint8(i), `[{"id":1,"hostname":"a.b","idString":"x"},[],7]`)
+	}
+	f.Fuzz(func(t *testing.T, source uint8, body string) {
+		const mostPages = 5
+		s := settings(sources[int(source)%len(sources)])
+		fetcher := must.Value(importsource.NewFetcher(s, func(context.Context, importsource.Request) (importsource.Response, error) {
+			return importsource.Response{Status: 200, Body: []byte(body)}, nil
+		}))(t)
+		file := bytes.Buffer{}
+		for i, cursor := 0, ""; i == 0 || cursor != "" && i < mostPages; i++ {
+			page, err := fetcher.Next(t.Context(), cursor)
+			if err != nil {
+				if !errs.Is(err, errs.InvalidInput) || strings.Contains(err.Error(), s.Token) && !strings.Contains(body, s.Token) {
+					t.Fatalf("the error is %v", err)
+				}
+				break
+			}
+			for _, item := range page.Items {
+				if bytes.ContainsAny(item, "\n") {
+					t.Fatalf("the item %q is more than a line", item)
+				}
+				file.Write(append(item, '\n'))
+			}
+			cursor = page.Next
+		}
+		s.Fetched = true
+		for _, row := range read(t, s, file.Bytes()) {
+			checkRow(t, row)
+		}
+	})
+}

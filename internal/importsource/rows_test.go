@@ -150,6 +150,9 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 		if row.Err != nil {
 			t.Errorf("%s fails: %v", c.item, row.Err)
 		}
+		if row.Routing != nil && len(row.Routing.Rules.To) > 0 {
+			t.Errorf("%s has rules", c.item)
+		}
 		if diff := cmp.Diff(c.want, reasons(row)); diff != "" {
 			t.Errorf("losses of %s (-want +got):\n%s", c.item, diff)
 		}
@@ -288,6 +291,20 @@ func TestRows_MapConditions(t *testing.T) {
 	}
 }
 
+// TestRows_BoundRules: the work of an item does not grow with the square of its rules.
+func TestRows_BoundRules(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
+	const rule = `{"priority":1,"longUrl":"https://example.com/b","conditions":[{"type":"language","matchValue":"de"}]}`
+	item := `{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[` + strings.Repeat(rule+",", 1999) + rule + `]}`
+	var row *importsource.Row
+	if n := testing.AllocsPerRun(1, func() { row = one(t, importsource.Shlink, item) }); n > 500_000 {
+		t.Errorf("the row takes %.0f allocations", n)
+	}
+	want := []string{"redirectRules.language APPROXIMATED", "redirectRules TRUNCATED"}
+	if diff := cmp.Diff(want, reasons(row)); diff != "" || len(row.Routing.Rules.To) != 50 {
+		t.Errorf("%d rules, losses (-want +got):\n%s", len(row.Routing.Rules.To), diff)
+	}
+}
+
 // TestRows_ReadTimes in all spellings.
 func TestRows_ReadTimes(t *testing.T) {
 	t.Parallel()
@@ -304,6 +321,24 @@ func TestRows_ReadTimes(t *testing.T) {
 		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
 		if row.ExpiresAt != nil || !cmp.Equal(reasons(row), []string{"expiresAt INVALID"}) {
 			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)
+		}
+	}
+}
+
+// TestRows_ReadShortURLs of a source: of another text, the short URL follows from the host and the code.
+func TestRows_ReadShortURLs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"http://go.example.com:8080/k":                        "http://go.example.com:8080/k",
+		"Go.example.com/k":                                    "https://Go.example.com/k",
+		"ftp://go.example.com/k":                              "https://a.example/k%20k",
+		`https://go.example.com/k\u0000`:                      "https://a.example/k%20k",
+		"https://user@go.example.com/k":                       "https://a.example/k%20k",
+		"https://go.example.com/" + strings.Repeat("k", 9000): "https://a.example/k%20k",
+	} {
+		row := one(t, importsource.Kutt, `{"id":"a","address":"k k","domain":"A.example","target":"https://example.com/","link":"`+text+`"}`)
+		if row.SourceURL != want || row.Host != "a.example" || row.Code != "k k" {
+			t.Errorf("%.80s is %s of %s and %s, want %s", text, row.SourceURL, row.Host, row.Code, want)
 		}
 	}
 }
@@ -345,6 +380,9 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	row := one(t, importsource.Dub, "{\"folders\":[{\"id\":\"f\",\"name\":\"News\"}]}\n"+item)
 	if optional.Value(row.Folder) != "News" || row.Line != 1 {
 		t.Errorf("folder %v, line %d", row.Folder, row.Line)
+	}
+	if row := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/"}`); !row.FoldsCase || row.Host != "go.example.com" {
+		t.Errorf("Sink: host %s, folds case %v", row.Host, row.FoldsCase)
 	}
 	for isSensitive, folds := range map[string]bool{"true": false, "false": true, "null": false} {
 		row := one(t, importsource.ShortIO, `{"domains":[{"id":1,"hostname":"Go.example.com","caseSensitive":`+isSensitive+"}]}\n"+
