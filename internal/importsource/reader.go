@@ -193,7 +193,10 @@ func (r *reader) items(f *format) error {
 	return r.file.array(item)
 }
 
-// records are what files have beside their items, and what fetched items begin with.
+// maxRecords is the number of folders, and of domains, that a reader remembers.
+const maxRecords = 10_000
+
+// records are what files have beside their items, and what fetched items begin with. They do not apply to items before them.
 var records = map[string]func(*reader, []byte){
 	"folders": func(r *reader, text []byte) {
 		var folders []struct{ ID, Name string }
@@ -203,7 +206,7 @@ var records = map[string]func(*reader, []byte){
 		if r.folders == nil {
 			r.folders = map[string]string{}
 		}
-		for _, f := range folders {
+		for _, f := range folders[:min(len(folders), maxRecords-len(r.folders))] {
 			r.folders[f.ID] = f.Name
 		}
 	},
@@ -218,7 +221,7 @@ var records = map[string]func(*reader, []byte){
 		if r.foldsCase == nil {
 			r.foldsCase = map[string]bool{}
 		}
-		for _, d := range domains {
+		for _, d := range domains[:min(len(domains), maxRecords-len(r.foldsCase))] {
 			host, _ := hostOf(d.Hostname)
 			r.foldsCase[host] = d.CaseSensitive != nil && !*d.CaseSensitive
 		}

@@ -372,10 +372,22 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	t.Parallel()
 	const item = `{"id":"a","url":"https://example.com/","folderId":"f"}`
 	s := &importsource.Settings{Source: importsource.Dub}
-	for _, file := range []string{`{"folders":[{"id":"f","name":"News"}],"links":[` + item + `]}`} {
-		if row := read(t, s, []byte(file))[0]; optional.Value(row.Folder) != "News" || row.Line != 1 {
+	for file, want := range map[string]string{
+		`{"folders":[{"id":"f","name":"News"}],"links":[` + item + `]}`: "News",
+		`{"links":[` + item + `],"folders":[{"id":"f","name":"News"}]}`: "",
+		`{"folders":[` + strings.Repeat(`{"id":"a"},`, 10) + `{"id":"f","name":"News"}],"folders":"x","links":[` + item + `]}`: "News",
+	} {
+		if row := read(t, s, []byte(file))[0]; optional.Value(row.Folder) != want || row.Line != 1 {
 			t.Errorf("%s: folder %v, line %d", file, row.Folder, row.Line)
 		}
+	}
+	many := make([]string, 0, 11_000)
+	for i := range cap(many) {
+		many = append(many, fmt.Sprintf(`{"id":"%d","name":"n"}`, i))
+	}
+	many = append(many, `{"id":"f","name":"News"}`)
+	if row := read(t, s, []byte(`{"folders":[`+strings.Join(many, ",")+`],"links":[`+item+`]}`))[0]; row.Folder != nil {
+		t.Errorf("the folder after very many is %s", *row.Folder)
 	}
 	row := one(t, importsource.Dub, "{\"folders\":[{\"id\":\"f\",\"name\":\"News\"}]}\n"+item)
 	if optional.Value(row.Folder) != "News" || row.Line != 1 {
