@@ -373,8 +373,8 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	const item = `{"id":"a","url":"https://example.com/","folderId":"f"}`
 	s := &importsource.Settings{Source: importsource.Dub}
 	for file, want := range map[string]string{
-		`{"folders":[{"id":"f","name":"News"}],"links":[` + item + `]}`: "News",
-		`{"links":[` + item + `],"folders":[{"id":"f","name":"News"}]}`: "",
+		`{"folders":[{"id":"f","name":"News"}],"links":[` + item + `]}`:                                                        "News",
+		`{"links":[` + item + `],"folders":[{"id":"f","name":"News"}]}`:                                                        "",
 		`{"folders":[` + strings.Repeat(`{"id":"a"},`, 10) + `{"id":"f","name":"News"}],"folders":"x","links":[` + item + `]}`: "News",
 	} {
 		if row := read(t, s, []byte(file))[0]; optional.Value(row.Folder) != want || row.Line != 1 {
