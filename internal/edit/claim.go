@@ -178,6 +178,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 	case l.Status(s.now()) == routing.Expired:
 		return Claim{Err: errs.New(errs.Expired, "The link expired before it was claimed. Create a new link.")}, true
 	}
+	l.In = m // whose API key may be limited to hosts
 	if err := s.Refuse(ctx, tx, l); err != nil {
 		return Claim{Err: err}, true
 	}

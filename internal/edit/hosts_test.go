@@ -1,0 +1,81 @@
+package edit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member or an anonymous user has stored.
+func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ctx, m := t.Context(), workspacetest.Require(t, d, account.Actor{Key: &account.Key{
+			ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_WRITE"}, DestinationHosts: []string{"example.com"},
+		}}, b.Mine.ID())
+		const inside, outside = "https://example.com/a", "https://evil.example/a"
+		stored := func(url string) *link.Link {
+			l, _ := b.create(t, creation.Input{URL: url, Strategy: new(link.Random)})
+			return l
+		}
+		refuse := func(way string, err error) {
+			t.Helper()
+			if !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %v", way, err)
+			}
+		}
+		reverted := stored(outside)
+		b.Change(t, reverted, link.Change{URL: to(inside)})
+		_, err := b.Edit.Revert(ctx, m, reverted.ID, 1, nil)
+		refuse("reverting", err)
+
+		undone := stored(outside)
+		changed := must.Value(b.Edit.UpdateMany(ctx, b.Mine, []link.Change{{ID: undone.ID, URL: to(inside)}}, link.SkipFailed))(t)
+		undo := must.Value(b.Edit.RevertOperation(ctx, m, changed[0].OperationID))(t)
+		refuse("undoing", undo.Results[0].Err)
+
+		deleted := stored(outside)
+		b.Remove(t, deleted.ID)
+		_, err = b.Edit.Restore(ctx, m, deleted.ID)
+		refuse("restoring", err)
+
+		revived, _ := b.create(t, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
+		b.Remove(t, revived.ID)
+		_, _, err = b.Create(ctx, m, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
+		refuse("reviving", err)
+
+		expired, planned, routed := stored(outside), stored(inside), stored(outside)
+		b.Change(t, expired, link.Change{ExpiresAt: to(new(b.Now.Add(time.Minute)))})
+		b.Plan(t, planned, time.Hour, link.Change{URL: to(outside)})
+		_, err = b.Edit.Update(ctx, m, link.Change{ID: planned.ID, URL: to(inside + "/b")})
+		refuse("changing a link with a scheduled change", err)
+		b.Tick()
+		b.Tick()
+		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, ExpiresAt: to[*time.Time](nil)})
+		refuse("extending", err)
+		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
+		refuse("changing the routing", err)
+		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Title: to(new("title"))})
+		must.NoError(t, err)
+
+		for _, url := range []string{outside, inside} {
+			_, token := b.anonymous(t, url)
+			c := b.claimOne(t, m, token)
+			if want := url == inside; (c.Status == edit.Claimed) != want || !want && !errs.Is(c.Err, errs.InvalidInput) {
+				t.Errorf("claiming %s: %s, %v", url, c.Status, c.Err)
+			}
+		}
+	})
+}
