@@ -93,7 +93,7 @@ func (c *Config) budget(name string, perMinute int64) transport.Budget {
 	return func(ctx context.Context, caller transport.Caller, points int64) (transport.Allowance, error) {
 		own := rate
 		if name == requests && caller.RequestsPerMinute > 0 {
-			own.Attempts = caller.RequestsPerMinute
+			own.Attempts = min(own.Attempts, caller.RequestsPerMinute)
 		}
 		a, err := c.Limits.Spend(ctx, own, caller.Subject, points)
 		allowance := transport.Allowance{

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -60,13 +61,32 @@ func (o Origins) CORS(methods ...string) Middleware {
 	}
 	if o.any() {
 		options.AllowedOrigins = []string{"*"}
-	} else {
-		options.AllowOriginRequestFunc = func(r *http.Request, origin string) bool {
-			return o.Allow(r) || announcesKey(r) ||
-				o.PermittedByKey != nil && o.PermittedByKey(r.Context(), r.Header.Get("Authorization"), origin)
-		}
+		return cors.New(options).Handler
 	}
-	return cors.New(options).Handler
+	options.AllowOriginRequestFunc = func(r *http.Request, _ string) bool { return o.permits(r) || announcesKey(r) }
+	answer := cors.New(options).Handler
+	return func(next http.Handler) http.Handler { return answer(o.refuseOthers(next)) }
+}
+
+// permits reports whether the page that makes a request may, by the list or by the API key of the request.
+func (o Origins) permits(r *http.Request) bool {
+	return o.Allow(r) || o.PermittedByKey != nil &&
+		o.PermittedByKey(r.Context(), r.Header.Get("Authorization"), r.Header.Get("Origin"))
+}
+
+// refuseOthers refuses the requests of other pages before they have an effect: the answer to a preflight request that announces
+// an API key does not stop them.
+func (o Origins) refuseOthers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodOptions && !o.permits(r) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"errors":[{"message":"Pages of this origin may not use the API. The operator or an API key can permit the `+
+				`origin.","extensions":{"code":"FORBIDDEN"}}]}`)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // announcesKey reports whether a preflight request asks for a request that may have an API key, which permits the origin or not:
