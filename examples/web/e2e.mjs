@@ -537,7 +537,7 @@ async function publishable() {
   };
   const { port } = new URL(address);
   const [allowed, other] = ['app', 'other'].map(name => `http://${name}.example.test:${port}`);
-  const { token } = await call(null, `mutation { register(input: {email: "publisher@example.com", password: "a long enough password"}) { token } }`);
+  const { token } = await call(null, `mutation { register(input: {name: "Publisher", email: "publisher@example.com", password: "a long enough password"}) { token } }`);
   const { workspace } = await call(token, 'mutation { createWorkspace(input: {name: "Publisher", slug: "publisher"}) { workspace { id } } }');
   const { secret } = await call(token, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret } }`, {
     in: { workspaceId: workspace.id, name: 'page', scopes: ['LINKS_CREATE'], destinationHosts: ['example.com'], origins: [allowed] },
