@@ -39,6 +39,26 @@ func (s *server) deliver(r *http.Request) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
+// sendAgain is send for a visitor, who comes again while a busy machine answers 503. That has consumed nothing.
+func (s *server) sendAgain(r *http.Request) (a answer, err error) {
+	for end := time.Now().Add(patience); ; {
+		a, err = s.send(r)
+		if err != nil || a.status != http.StatusServiceUnavailable || time.Now().After(end) {
+			return a, err
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+// visitPath is sendAgain of a path.
+func (s *server) visitPath(path string) (answer, error) {
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.sendAgain(r)
+}
+
 // get requests a path; headers are alternating names and values.
 func (s *server) get(path string, headers ...string) (answer, error) {
 	return s.request(http.MethodGet, path, "", headers...)

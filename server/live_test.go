@@ -283,7 +283,7 @@ func (w tenant) latest(t *testing.T, clicks int) string {
 // follow requests a short URL.
 func (s *server) follow(t *testing.T, path string) {
 	t.Helper()
-	if a, err := s.get(path); err != nil || a.status != http.StatusFound {
+	if a, err := s.visitPath(path); err != nil || a.status != http.StatusFound {
 		t.Errorf("%s: status %d: %v", path, a.status, err)
 	}
 }

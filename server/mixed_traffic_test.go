@@ -83,8 +83,8 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 						close(killed)
 					}
 					l := links[rand.IntN(len(links))]
-					for l.request(t, client, nodes[rand.IntN(len(nodes))].address) == notListening {
-						_ = poll.Wait(t.Context(), pollEvery) // the node is restarting
+					for isAway(l.request(t, client, nodes[rand.IntN(len(nodes))].address)) {
+						_ = poll.Wait(t.Context(), pollEvery) // the node is restarting, or busy
 					}
 				}
 			})
@@ -201,7 +201,7 @@ func (k *trafficKind) create(t *testing.T, b backend, n int) *trafficLink {
 		more = append(more, "startsAt", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}
 	made := k.owner.shorten(t, own, more...).Link
-	l := newTrafficLink(made, "/"+k.owner.slug+"/"+made.Code+k.suffix, k.name, k.allowed)
+	l := newTrafficLink(made, "/"+k.owner.slug+"/"+made.Code+k.suffix, k.name, k.allowed+" 503")
 	if l.maxClicks, l.isUsedUp = k.maxClicks, k.isUsedUp; k.maxClicks > 0 {
 		l.allowed += " 403" // to prefetches
 	}
@@ -257,6 +257,9 @@ const (
 	notListening = -1
 	noResponse   = 0
 )
+
+// isAway reports whether a request has consumed nothing, so that its visitor comes again.
+func isAway(status int) bool { return status == notListening || status == http.StatusServiceUnavailable }
 
 // trafficHeaders are what requests may have beside a user agent. Only the last two are of private
 // visitors.

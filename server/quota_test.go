@@ -70,7 +70,7 @@ func expectCounter(t *testing.T, b backend, linkID string, want int, ends time.T
 }
 
 // visitAtOnce follows a short URL n times by a number of threads, on all nodes in turn, and returns the number
-// of responses by status. A visitor who gets 503 has used nothing, and comes again, up to five times.
+// of responses by status.
 func visitAtOnce(t *testing.T, nodes []*server, path string, threads, n int, ends time.Time) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -81,13 +81,7 @@ func visitAtOnce(t *testing.T, nodes []*server, path string, threads, n int, end
 	}
 	close(visits)
 	visit := func(i int) {
-		a, err := nodes[i%len(nodes)].get(path)
-		for range 5 {
-			if err != nil || a.status != http.StatusServiceUnavailable {
-				break
-			}
-			a, err = nodes[i%len(nodes)].get(path)
-		}
+		a, err := nodes[i%len(nodes)].visitPath(path)
 		if err != nil {
 			t.Error(err)
 			return

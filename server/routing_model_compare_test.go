@@ -24,7 +24,7 @@ func (c *comparison) node() *server { return c.nodes[c.random.IntN(len(c.nodes))
 func (c *comparison) follow() {
 	v := anyVisit(c.random, c.link)
 	s := c.node()
-	got, err := s.send(v.request(s, c.link))
+	got, err := s.sendAgain(v.request(s, c.link))
 	if err != nil {
 		c.t.Error(err)
 		return

@@ -48,7 +48,7 @@ func TestExplainRedirect_AgreesWithRedirects(t *testing.T) {
 // wantExplained follows a link, and compares the response with the explanation of the visit.
 func wantExplained(t *testing.T, s *server, l *modelLink, v *modelVisit, e *explanation) {
 	t.Helper()
-	got, err := s.send(v.request(s, l))
+	got, err := s.sendAgain(v.request(s, l))
 	if err != nil {
 		t.Error(err)
 		return

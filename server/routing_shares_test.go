@@ -266,7 +266,7 @@ func TestTargetMaxClicks_AreExact(t *testing.T) {
 		locations := make(chan string, visits)
 		for i := range visits {
 			go func() {
-				a, err := nodes[i%len(nodes)].get(l.path(nodes[0]))
+				a, err := nodes[i%len(nodes)].visitPath(l.path(nodes[0]))
 				if err != nil {
 					t.Error(err)
 					locations <- ""

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -291,6 +292,7 @@ type modelNode struct {
 func (n *modelNode) LogID() string { return n.logID }
 
 func (n *modelNode) Note(l Lease) error {
+	n.noted = slices.DeleteFunc(n.noted, func(earlier Lease) bool { return earlier.Number == l.Number })
 	n.noted = append(n.noted, l)
 	return nil
 }
@@ -328,7 +330,7 @@ func (m *model) bound() (n int64) {
 	for _, node := range m.dead {
 		n += node.waiting
 		for _, l := range node.noted {
-			n += l.Hits - node.used[l.Number]
+			n += max(0, l.Hits-node.used[l.Number])
 		}
 	}
 	return n
@@ -409,6 +411,9 @@ func (m *model) lose() {
 	}
 }
 
+// returnedAgain is a schedule with one loss, in which a dead process had returned a lease that the snapshot still has.
+const returnedAgain = 9947797887498918697
+
 // TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and kills. While Redis
 // loses nothing, no quota is exceeded, and it is used up to the last hit. After a loss, the link exceeds it by at
 // most the bound at that moment.
@@ -419,6 +424,9 @@ func TestModel_BoundsTheLossOfData(t *testing.T) {
 			t.Run(fmt.Sprintf("%d losses, schedule %d", losses, schedule), func(t *testing.T) {
 				t.Parallel()
 				seed := rand.Uint64()
+				if schedule == 0 {
+					seed = returnedAgain
+				}
 				m := &model{
 					t: t, random: rand.New(rand.NewPCG(seed, 0)), redis: dbtest.Redis(t, ""), linkID: id.New(id.Link),
 					limit: 200,

@@ -22,7 +22,7 @@ import (
 type ClickLog interface {
 	// LogID names the log, and so the leases of this process.
 	LogID() string
-	// Note appends the record of a lease that is about to be taken.
+	// Note appends the record of a lease that is about to be taken or, with no hits, was returned.
 	Note(l Lease) error
 	// Span returns the position up to which the database has the log, that which the log has reached, and
 	// how many bytes it may retain; zero means any number.

@@ -13,10 +13,10 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	if l.away.Load() && !l.counters.IsDown() {
 		l.setAway(ctx, nil)
 	}
-	ingested, pin, capacity := l.ClickLog.Span()
+	ingested, end, capacity := l.ClickLog.Span()
 	oldest := int64(0) // leases from before it retain too much of the log
 	if capacity > 0 {
-		oldest = pin - capacity/maxPinnedPart
+		oldest = end - capacity/maxPinnedPart
 	}
 	muchOlder := oldest - capacity/maxPinnedPart/maxPinnedPart // or else a busy node would scan all shards each time
 	l.reaps++
@@ -30,6 +30,7 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 		s.mu.Unlock()
 	}
 	l.returnEnded(ctx)
+	_, pin, _ := l.ClickLog.Span()
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -138,17 +139,23 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 			unused += int64(e.hits - e.used)
 		}
 	}
-	err := l.counters.Return(ctx, l.ClickLog.LogID(), leases)
-	if err == nil {
-		l.hitsReturned.Add(unused)
+	if err := l.counters.Return(ctx, l.ClickLog.LogID(), leases); err != nil {
+		return err
 	}
-	return err
+	l.hitsReturned.Add(unused)
+	for _, returned := range leases {
+		if returned.Used < returned.Hits {
+			returned.Hits = 0
+			_ = l.ClickLog.Note(returned) // without it, only a crash and a loss of data in Redis would return them again
+		}
+	}
+	return nil
 }
 
-// Recover returns the unused hits of a dead process, whose clicks the database has. Leases without a month are of
-// earlier versions.
+// Recover returns the unused hits of a dead process, whose clicks the database has. A lease without hits was returned by
+// the process, and Redis may have it again, from a snapshot; one without a month is of an earlier version.
 func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
-	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Month == month.Month(0) })
+	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 || l.Month == month.Month(0) })
 	for some := range slices.Chunk(leases, takeBatch) {
 		if err := l.counters.Return(ctx, logID, some); err != nil {
 			return err

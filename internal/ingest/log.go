@@ -109,7 +109,7 @@ func (l *Log) record(c *click.Click) int64 {
 	return end
 }
 
-// Note keeps that a lease is about to be taken.
+// Note keeps that a lease is about to be taken or, with no hits, was returned.
 func (l *Log) Note(lease hitquota.Lease) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
