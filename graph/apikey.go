@@ -55,7 +55,7 @@ func (r *mutationResolver) RotateAPIKey(
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge {
 			loader.Of(ctx).In(*m).Folders.Expect(k.Folders)
 			return &gen.APIKeyEdge{Cursor: cursor, Node: k}

@@ -122,7 +122,7 @@ func (r *mutationResolver) ExportClicks(
 		return nil, errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
 	}
 	if in.FolderID != nil {
-		if _, err := r.Folders.Get(ctx, m, *in.FolderID); err != nil {
+		if _, err := r.Folders.Rows().Get(ctx, m, *in.FolderID); err != nil {
 			return nil, errs.From(err).At("folderId")
 		}
 	}

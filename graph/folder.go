@@ -99,7 +99,7 @@ func (r *resolver) folderLinks(ctx context.Context, m workspace.Membership, ids 
 
 // foldersOf returns folders of a workspace by their ids.
 func (c *Config) foldersOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*folder.Folder, error) {
-	rows, err := c.Folders.ByID(ctx, m, ids...)
+	rows, err := c.Folders.Rows().ByID(ctx, m, ids...)
 	found := make(map[string]*folder.Folder, len(rows))
 	for _, f := range rows {
 		found[f.ID] = f
@@ -110,7 +110,7 @@ func (c *Config) foldersOf(ctx context.Context, m workspace.Membership, ids ...s
 // foldersByID returns folders of a workspace, and expects the numbers of their links to be requested.
 func (c *Config) foldersByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*folder.Folder, error) {
 	loader.Of(ctx).In(m).FolderLinks.Expect(ids)
-	return c.Folders.ByID(ctx, m, ids...)
+	return c.Folders.Rows().ByID(ctx, m, ids...)
 }
 
 func folderIDs(f *folder.Folder) (folderID, accountID string) { return f.ID, "" }

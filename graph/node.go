@@ -32,7 +32,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Event:      c.eventNodes,
 		id.Folder:     nodesOf(c.foldersByID, folderIDs),
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
-		id.Key:        nodesOf(c.Keys.ByID, apiKeyIDs),
+		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
 		id.Scheduled:  nodesOf(c.Schedule.ByID, changeIDs),
 		id.Template:   nodesOf(c.UTMTemplates.Rows().ByID, templateIDs),

@@ -54,7 +54,7 @@ func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		f := graphql.GetFieldContext(ctx)
-		if actor.Key.IsPublishable() && !publishableFields[f.Object+"."+f.Field.Name] && f.Object != "UserError" {
+		if workspace.IsPublishable(actor.Key) && !publishableFields[f.Object+"."+f.Field.Name] && f.Object != "UserError" {
 			if f.Field.Definition.Type.NonNull || isRootType(f.Object) {
 				return nil, errs.New(errs.Forbidden, "A publishable API key creates links, and reads shortUrl, created and errors of the payload.")
 			}

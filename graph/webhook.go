@@ -119,7 +119,7 @@ func (r *workspaceResolver) Webhooks(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.WebhookConnection, error) {
 	var ids []string
-	edges, nodes, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.List, webhookIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.Rows().List, webhookIDs,
 		func(cursor string, w *webhook.Webhook) *gen.WebhookEdge {
 			ids = append(ids, w.ID)
 			return &gen.WebhookEdge{Cursor: cursor, Node: w}
@@ -135,7 +135,7 @@ func (c *Config) webhookNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]scalar.Node, error) {
 	loader.Of(ctx).In(m).Waiting.Expect(ids)
-	return nodesOf(c.Webhooks.ByID, webhookIDs)(ctx, m, ids...)
+	return nodesOf(c.Webhooks.Rows().ByID, webhookIDs)(ctx, m, ids...)
 }
 
 func (r *webhookResolver) Waiting(ctx context.Context, w *webhook.Webhook) (int64, error) {
@@ -167,7 +167,7 @@ func (c *Config) deliveryNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]scalar.Node, error) {
 	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*webhook.Delivery, error) {
-		rows, err := c.Webhooks.DeliveriesByID(ctx, m, ids...)
+		rows, err := c.Webhooks.DeliveryRows().ByID(ctx, m, ids...)
 		expectParts(ctx, m, rows)
 		return rows, err
 	}

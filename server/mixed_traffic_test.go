@@ -259,7 +259,9 @@ const (
 )
 
 // isAway reports whether a request has consumed nothing, so that its visitor comes again.
-func isAway(status int) bool { return status == notListening || status == http.StatusServiceUnavailable }
+func isAway(status int) bool {
+	return status == notListening || status == http.StatusServiceUnavailable
+}
 
 // trafficHeaders are what requests may have beside a user agent. Only the last two are of private
 // visitors.

@@ -31,14 +31,6 @@ type Key struct {
 	Folders []string
 }
 
-// IsPublishable reports whether anyone may read the key, because it does nothing but create links; false for nil.
-func (k *Key) IsPublishable() bool {
-	return k != nil && len(k.Scopes) == 1 && k.Scopes[0] == createLinks
-}
-
-// createLinks is workspace.CreateLinks.
-const createLinks = "LINKS_CREATE"
-
 // Keys authenticates API keys.
 type Keys interface {
 	// Authenticate returns the key with the secret, or Unauthenticated.

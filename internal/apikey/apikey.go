@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -97,26 +96,8 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 func (s *Store) Rows() workspace.Collection[Key] {
 	return workspace.Collection[Key]{
 		DB: s.DB, Permission: workspace.WriteKeys, Prefix: id.Key, Column: "id", Where: "revoked_at IS NULL",
-		Missing: "There is no such API key.",
+		Missing: "There is no such API key.", In: func(k *Key, m workspace.Membership) { k.In = m },
 	}
-}
-
-// List returns one page of the workspace's API keys, newest first. It returns Forbidden.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Key], error) {
-	p, err := s.Rows().List(ctx, m, r)
-	for _, k := range p.Items {
-		k.In = m
-	}
-	return p, err
-}
-
-// ByID returns the API keys of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Key, error) {
-	keys, err := s.Rows().ByID(ctx, m, ids...)
-	for _, k := range keys {
-		k.In = m
-	}
-	return keys, err
 }
 
 // Create creates an API key and returns its secret, which cannot be read again. It returns
@@ -146,7 +127,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, Folders: folders,
 		CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt, In: m,
 	}
-	if k.Limits, err = in.Limits.check(k.credential().IsPublishable()); err != nil {
+	if k.Limits, err = in.Limits.check(workspace.IsPublishable(k.credential())); err != nil {
 		return nil, "", err
 	}
 	secret = k.newSecret()
@@ -172,7 +153,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 // newSecret gives the key a secret, and returns it.
 func (k *Key) newSecret() string {
 	prefix := account.KeyPrefix
-	if k.credential().IsPublishable() {
+	if workspace.IsPublishable(k.credential()) {
 		prefix = account.PublishableKeyPrefix
 	}
 	secret := prefix + rand.Text()

@@ -179,9 +179,11 @@ func (b *batch) validate(it *item) {
 	if it.isKnown() || it.draft != nil || it.Err != nil {
 		return
 	}
-	if field := it.in.besideURL(); it.call.member.IsPublishable() && field != "" {
-		it.Err = errPublishable(field)
-		return
+	if it.call.member.IsPublishable() {
+		if field := it.in.besideURL(); field != "" {
+			it.Err = errPublishable(field)
+			return
+		}
 	}
 	if it.draft, it.Err = it.in.draft(it.call.member, b.now); it.Err == nil {
 		it.Err = b.draftUpsert(it)

@@ -29,7 +29,7 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.Folders.Get(ctx, m, folderID)
+	f, err := s.Folders.Rows().Get(ctx, m, folderID)
 	if err != nil {
 		return nil, err
 	}

@@ -50,18 +50,9 @@ var Order = page.Order{Name: "NAME", Ascending: true}
 // Rows returns the folders of workspaces.
 func (s *Store) Rows() workspace.Collection[Folder] {
 	return workspace.Collection[Folder]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Missing: "There is no such folder.",
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Fence: "id",
+		Missing: "There is no such folder.", In: func(f *Folder, m workspace.Membership) { f.In = m },
 	}
-}
-
-// ByID returns the folders of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Folder, error) {
-	rows, err := s.Rows().ByID(ctx, m, ids...)
-	rows = slices.DeleteFunc(rows, func(f *Folder) bool { return !m.IsInside(&f.ID) })
-	for _, f := range rows {
-		f.In = m
-	}
-	return rows, err
 }
 
 // List returns one page of the workspace's folders, by name. It returns Forbidden.
@@ -124,7 +115,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, name string)
 
 // Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
-	f, err := s.Get(ctx, m, folderID)
+	f, err := s.Rows().Get(ctx, m, folderID)
 	if err != nil {
 		return nil, err
 	}
@@ -135,19 +126,6 @@ func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, na
 		}
 		return err
 	})
-}
-
-// Get returns a folder. It returns NotFound or Forbidden.
-func (s *Store) Get(ctx context.Context, m workspace.Membership, folderID string) (*Folder, error) {
-	f, err := s.Rows().Get(ctx, m, folderID)
-	if err == nil && !m.IsInside(&f.ID) {
-		err = s.Rows().NotFound()
-	}
-	if err != nil {
-		return nil, err
-	}
-	f.In = m
-	return f, nil
 }
 
 // write gives a folder its name, and runs the statement and writes the event in one transaction.

@@ -136,51 +136,49 @@ func (s *Store) mutateAll(
 ) ([]Result, map[string]*Link, error) {
 	failed := map[int]error{}
 	for {
+		before := len(failed)
 		p, err := s.mutateOnce(ctx, &e, locked, failed)
 		if err != nil {
 			return nil, nil, err
 		}
-		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(p.unchecked)))
-		if err != nil {
+		if err := s.checkPass(ctx, tx, m, p, locked, failed); err != nil {
 			return nil, nil, err
 		}
-		for l, err := range refused {
-			failed[p.unchecked[l].edit] = p.errRefused(l, locked[l.ID], err)
-		}
-		if len(refused) > 0 {
-			continue
-		}
-		missing, err := s.missingFolders(ctx, tx, m, p.folders)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, i := range missing {
-			failed[i] = folder.ErrUnknown()
-		}
-		if len(missing) > 0 { // an edit that fails takes nothing from others
-			continue
-		}
-		takenKeys, err := p.takenCodeKeys(ctx, tx, m)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, i := range takenKeys {
-			failed[i] = errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")
-		}
-		if len(takenKeys) > 0 {
-			continue
-		}
-		taken, err := s.takenExternalIDs(ctx, tx, m, p.claims, locked)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, i := range taken {
-			failed[i] = ErrExternalIDTaken()
-		}
-		if len(taken) == 0 {
+		if len(failed) == before {
 			return p.results, p.changed, InternalError(p.results)
 		}
 	}
+}
+
+// checkPass adds the edits of a pass to failed that the first failing check refuses: without them, others may pass the checks after it.
+func (s *Store) checkPass(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, p *pass, locked map[string]*Link, failed map[int]error,
+) error {
+	refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(p.unchecked)))
+	for l, err := range refused {
+		failed[p.unchecked[l].edit] = p.errRefused(l, locked[l.ID], err)
+	}
+	if err != nil || len(refused) > 0 {
+		return err
+	}
+	for _, one := range []struct {
+		find func() ([]int, error)
+		err  error
+	}{
+		{func() ([]int, error) { return s.missingFolders(ctx, tx, m, p.folders) }, folder.ErrUnknown()},
+		{func() ([]int, error) { return p.takenCodeKeys(ctx, tx, m) },
+			errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")},
+		{func() ([]int, error) { return s.takenExternalIDs(ctx, tx, m, p.claims, locked) }, ErrExternalIDTaken()},
+	} {
+		edits, err := one.find()
+		for _, i := range edits {
+			failed[i] = one.err
+		}
+		if err != nil || len(edits) > 0 {
+			return err
+		}
+	}
+	return nil
 }
 
 // mutateOnce applies all edits except those that have failed.

@@ -65,7 +65,7 @@ func (o Origins) CORS(methods ...string) Middleware {
 	}
 	options.AllowOriginRequestFunc = func(r *http.Request, _ string) bool { return o.permits(r) || announcesKey(r) }
 	answer := cors.New(options).Handler
-	return func(next http.Handler) http.Handler { return answer(o.refuseOthers(next)) }
+	return func(next http.Handler) http.Handler { return answer(refuseOthers(next)) }
 }
 
 // permits reports whether the page that makes a request may, by the list or by the API key of the request.
@@ -75,10 +75,11 @@ func (o Origins) permits(r *http.Request) bool {
 }
 
 // refuseOthers refuses the requests of other pages before they have an effect: the answer to a preflight request that announces
-// an API key does not stop them.
-func (o Origins) refuseOthers(next http.Handler) http.Handler {
+// an API key does not stop them. Package cors has named the permitted origin in the response.
+func refuseOthers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodOptions && !o.permits(r) {
+		isPermitted := r.Header.Get("Origin") == "" || w.Header().Get("Access-Control-Allow-Origin") != ""
+		if r.Method != http.MethodOptions && !isPermitted {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"errors":[{"message":"Pages of this origin may not use the API. The operator or an API key can permit the `+

@@ -327,7 +327,7 @@ func (b *bundle) waiting(t *testing.T, w *webhook.Webhook) int64 {
 
 func (b *bundle) reload(t *testing.T, webhookID string) *webhook.Webhook {
 	t.Helper()
-	rows, err := b.Webhooks.ByID(t.Context(), b.m, webhookID)
+	rows, err := b.Webhooks.Rows().ByID(t.Context(), b.m, webhookID)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}

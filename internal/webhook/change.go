@@ -215,14 +215,7 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, web
 }
 
 func (s *Store) get(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
-	rows, err := s.ByID(replica.UpToDate(ctx), m, webhookID)
-	if err == nil && len(rows) == 0 {
-		err = s.Rows().NotFound()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return rows[0], nil
+	return s.Rows().Get(replica.UpToDate(ctx), m, webhookID)
 }
 
 // check returns a change with canonical values. It returns InvalidInput, InvalidURL or UnsafeURL.

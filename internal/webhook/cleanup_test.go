@@ -117,7 +117,7 @@ func TestStore_DeletesWebhooks(t *testing.T) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
-		p, err := b.Webhooks.List(t.Context(), b.m, page.Request{Size: 10})
+		p, err := b.Webhooks.Rows().List(t.Context(), b.m, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 1 || p.Items[0].ID != other.ID {
 			t.Errorf("listed %v, %v", p.Items, err)
 		}

@@ -110,6 +110,7 @@ const maxAttempts = 20
 func (s *Store) DeliveryRows() workspace.Collection[Delivery] {
 	return workspace.Collection[Delivery]{
 		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Delivery, Column: "id", Omit: []string{"body", "click_ids"},
+		In: func(d *Delivery, m workspace.Membership) { d.In = m },
 	}
 }
 
@@ -123,20 +124,7 @@ func (s *Store) Deliveries(
 	if len(statuses) > 0 {
 		rows.Where, rows.Args = rows.Where+" AND status IN (?)", append(rows.Args, bun.In(statuses))
 	}
-	p, err := rows.List(ctx, m, r)
-	for _, d := range p.Items {
-		d.In = m
-	}
-	return p, err
-}
-
-// DeliveriesByID returns the deliveries with the ids. Unknown ids are missing from the result. It returns Forbidden.
-func (s *Store) DeliveriesByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Delivery, error) {
-	rows, err := s.DeliveryRows().ByID(ctx, m, ids...)
-	for _, d := range rows {
-		d.In = m
-	}
-	return rows, err
+	return rows.List(ctx, m, r)
 }
 
 // WaitingOf returns the number of waiting deliveries of webhooks, with those that will be created of events which have

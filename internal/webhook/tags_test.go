@@ -43,7 +43,7 @@ func TestReplaceTags_ChangesFilters(t *testing.T) {
 			}))
 			var got [][]string
 			for _, w := range hooks {
-				got = append(got, must.Value(b.Webhooks.ByID(t.Context(), b.m, w.ID))(t)[0].Tags)
+				got = append(got, must.Value(b.Webhooks.Rows().ByID(t.Context(), b.m, w.ID))(t)[0].Tags)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%v to %v (-want +got):\n%s", c.from, optional.Value(c.to), diff)
@@ -69,7 +69,7 @@ func TestReplaceTags_FollowsLinks(t *testing.T) {
 			Links: []*creation.Input{{URL: "https://example.com/", Tags: []string{"a"}}},
 		}))(t)
 		must.Value(b.Edit.ReplaceTags(t.Context(), b.m, []string{"a"}, nil))(t)
-		got := must.Value(b.Webhooks.ByID(t.Context(), b.m, w.ID))(t)[0].Tags
+		got := must.Value(b.Webhooks.Rows().ByID(t.Context(), b.m, w.ID))(t)[0].Tags
 		if diff := cmp.Diff([]string{"b"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -119,26 +118,8 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 func (s *Store) Rows() workspace.Collection[Webhook] {
 	return workspace.Collection[Webhook]{
 		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Webhook, Column: "id",
-		Missing: "There is no such webhook.",
+		Missing: "There is no such webhook.", In: func(w *Webhook, m workspace.Membership) { w.In = m },
 	}
-}
-
-// List returns one page of the webhooks of the workspace, newest first. It returns Forbidden.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Webhook], error) {
-	p, err := s.Rows().List(ctx, m, r)
-	for _, w := range p.Items {
-		w.In = m
-	}
-	return p, err
-}
-
-// ByID returns the webhooks with the ids. Unknown ids are missing from the result. It returns Forbidden.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Webhook, error) {
-	rows, err := s.Rows().ByID(ctx, m, ids...)
-	for _, w := range rows {
-		w.In = m
-	}
-	return rows, err
 }
 
 // fields are the settings with their names in the API, for the audit log.

@@ -399,7 +399,7 @@ func TestStore_ChecksPermissions(t *testing.T) {
 			}
 		}
 		viewer := workspacetest.Join(t, d, b.m.ID(), workspace.Editor)
-		if _, err := b.Webhooks.List(t.Context(), viewer, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
+		if _, err := b.Webhooks.Rows().List(t.Context(), viewer, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
 			t.Error(err)
 		}
 	})

@@ -28,8 +28,12 @@ type Collection[T any] struct {
 	Args  []any
 	// Omit are the columns that are not read.
 	Omit []string
+	// Fence is the column with folders to which a fence restricts the rows; empty for rows without one.
+	Fence string
 	// Missing is the error message for an ID that does not exist.
 	Missing string
+	// In gives a row the membership through which it is read; nil for rows that have none.
+	In func(*T, Membership)
 }
 
 // List returns one page of the rows in descending order of the column. It returns Forbidden.
@@ -42,7 +46,9 @@ func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (
 	if err := page.Limit(q, r, c.Column).Scan(ctx); err != nil {
 		return page.Page[*T]{}, fmt.Errorf("listing rows of a workspace: %w", err)
 	}
-	return page.Cut(r, rows), nil
+	p := page.Cut(r, rows)
+	c.giveTo(m, p.Items)
+	return p, nil
 }
 
 // ByID returns the listed rows whose column has one of the values. Unknown values are missing from
@@ -56,7 +62,17 @@ func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([
 	if err := q.Where("? IN (?)", bun.Ident(c.Column), bun.In(ids)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking up rows of a workspace: %w", err)
 	}
+	c.giveTo(m, rows)
 	return rows, nil
+}
+
+func (c Collection[T]) giveTo(m Membership, rows []*T) {
+	if c.In == nil {
+		return
+	}
+	for _, row := range rows {
+		c.In(row, m)
+	}
 }
 
 // Get returns the listed row with the ID. It returns NotFound or Forbidden.
@@ -83,6 +99,9 @@ func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (con
 	q := c.DB.NewSelect().Model(into).ExcludeColumn(c.Omit...).Where("workspace_id = ?", m.ID())
 	if c.Where != "" {
 		q = q.Where(c.Where, c.Args...)
+	}
+	if c.Fence != "" {
+		q = q.Apply(m.Inside(c.Fence))
 	}
 	return ctx, q, nil
 }

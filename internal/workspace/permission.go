@@ -78,8 +78,13 @@ var Rules = []Rule{
 // implied are the permissions that come with another one.
 var implied = map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains}
 
-// IsPublishable reports whether the membership is that of a publishable API key, see account.Key.
-func (m Membership) IsPublishable() bool { return m.key.IsPublishable() }
+// IsPublishable reports whether anyone may read an API key, because it does nothing but create links; false for nil.
+func IsPublishable(key *account.Key) bool {
+	return key != nil && len(key.Scopes) == 1 && key.Scopes[0] == string(CreateLinks)
+}
+
+// IsPublishable reports whether the membership is that of a publishable API key.
+func (m Membership) IsPublishable() bool { return IsPublishable(m.key) }
 
 // KeyID returns the id of the API key; empty for a member.
 func (m Membership) KeyID() string {
