@@ -130,6 +130,16 @@ func (c client) try(data any, query string, variables map[string]any) error {
 	return json.Unmarshal([]byte(a.body), &struct{ Data any }{data})
 }
 
+// tryAgain is try of a query that is sent again while a busy machine cannot answer all of it.
+func (c client) tryAgain(data any, query string, variables map[string]any) (err error) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollEvery) {
+		if err = c.try(data, query, variables); err == nil || !strings.Contains(err.Error(), `"code":"UNAVAILABLE"`) {
+			return err
+		}
+	}
+	return err
+}
+
 // must calls try and fails the test on an error.
 func (c client) must(t *testing.T, data any, query string, variables map[string]any) {
 	t.Helper()

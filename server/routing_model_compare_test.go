@@ -115,7 +115,7 @@ func (w tenant) explainSome(links []*modelLink, visits []modelVisit) ([]explanat
 		variables[fmt.Sprint("v", i)] = visits[i].sample()
 	}
 	var data map[string]*explanation
-	err := w.try(&data, "query ("+declared.String()+") {\n"+fields.String()+`}
+	err := w.tryAgain(&data, "query ("+declared.String()+") {\n"+fields.String()+`}
 		fragment e on RedirectExplanation { status location ruleIndex candidates steps { step outcome detail } }`, variables)
 	if err != nil {
 		return nil, err
