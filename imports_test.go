@@ -42,9 +42,9 @@ var layers = [][]string{
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickledger", "internal/clickstore",
 		"internal/clickstore/clickhouse", "internal/clickstore/clicksql", "internal/clickstream", "internal/codecounter", "internal/creation",
 		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/folder", "internal/history", "internal/hitquota",
-		"internal/idempotency", "internal/ingest", "internal/link",
+		"internal/idempotency", "internal/importer", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
-		"internal/schedule", "internal/simulation", "internal/stats", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
+		"internal/schedule", "internal/simulation", "internal/stats", "internal/task", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
 		"internal/workspace",
 	},
 	{ // edge
@@ -110,6 +110,11 @@ var within = map[string][]string{
 	"internal/creation": {
 		"internal/audit", "internal/codecounter", "internal/domain", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
 	},
+	"internal/importer": {
+		"internal/audit", "internal/creation", "internal/domain", "internal/folder", "internal/link", "internal/linkquota", "internal/task",
+		"internal/workspace",
+	},
+	"internal/task":       {"internal/audit", "internal/workspace"},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/linkquota":  {"internal/workspace"},
 	"internal/moderation": {"internal/audit", "internal/link", "internal/ratelimit"},
@@ -237,7 +242,7 @@ var scopes = map[string][]string{
 		"webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
 		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.targetOf", "webhook.unclaim",
-		"workspace.AdminAddresses",
+		"workspace.AdminAddresses", "task.CleanUp", "task.release", "task.renew", "task.take",
 	},
 }
 

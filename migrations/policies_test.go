@@ -62,7 +62,13 @@ var rows = map[string]string{
 	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
 	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
 	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
-	"orphans":           `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"tasks": `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at)
+		VALUES ('tsk_$', 'ws_$', 'IMPORT', 'QUEUED', '{}', now(), 'usr_$', 'opn_$', now(), now())`,
+	"task_chunks": `INSERT INTO task_chunks VALUES ('tsk_$', 'ws_$', 'u', 0, '')`,
+	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host, hash, outcome)
+		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
+	"link_origins": `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
+	"orphans":      `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
@@ -70,7 +76,7 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
-	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans"}
+	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

@@ -76,6 +76,7 @@ const (
 	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 	DestinationFailed    Action = "DESTINATION_FAILED"
 	DestinationRecovered Action = "DESTINATION_RECOVERED"
+	TaskFinished         Action = "TASK_FINISHED"
 )
 
 // LinkClicked is a type of event that is never in the log.

@@ -29,6 +29,7 @@ type call struct {
 	key    *idempotency.Key // may be nil
 	// operationID is the bulk call; empty for none.
 	operationID string
+	imported    *Import // nil for other calls
 
 	// results are those of the items. err is why there are none, and hasLeft means that the call must run in another
 	// batch.
@@ -185,7 +186,7 @@ func (b *batch) validate(it *item) {
 			return
 		}
 	}
-	if it.draft, it.Err = it.in.draft(it.call.member, b.now); it.Err == nil {
+	if it.draft, it.Err = it.in.draft(it.call.member, b.now, it.call.imported != nil); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/idempotency"
@@ -74,6 +76,16 @@ type Batch struct {
 	// OperationID is the id under which package edit undoes the call; empty for a call that is no
 	// operation. The key does not depend on it.
 	OperationID string `json:"-"`
+	// Import is set by imports.
+	Import *Import `json:"-"`
+}
+
+// Import is an import whose step a call is part of. Its links may have expired, and their versions say that they are imported.
+type Import struct {
+	// Begin begins the transaction, and End ends it with the results. Both may be called again, and neither if nothing can be
+	// created.
+	Begin func(ctx context.Context, tx bun.Tx) error
+	End   func(ctx context.Context, tx bun.Tx, results []link.Result) error
 }
 
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
@@ -126,7 +138,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
-	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
+	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID, imported: in.Import}
 	needClicks := false
 	for _, l := range in.Links {
 		c.add(l)

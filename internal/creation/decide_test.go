@@ -23,7 +23,7 @@ func propose(t *testing.T, in Input) *proposal {
 	if p := in.Routing.NewPassword(); p != nil {
 		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
 	}
-	return &proposal{in: &in, draft: must.Value(in.draft(workspace.Public(), noon))(t)}
+	return &proposal{in: &in, draft: must.Value(in.draft(workspace.Public(), noon, false))(t)}
 }
 
 // summary is the act of a decision with the ignored fields, or the code of its error with the field.

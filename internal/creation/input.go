@@ -61,11 +61,14 @@ func (in *Input) size() int {
 
 // draft validates the input and returns a link without a code. The tests of its routing run once it has one. It returns
 // InvalidInput or InvalidURL.
-func (in *Input) draft(m workspace.Membership, now time.Time) (*link.Link, error) {
+func (in *Input) draft(m workspace.Membership, now time.Time, isImported bool) (*link.Link, error) {
 	l := &link.Link{
 		In: m, WorkspaceID: m.ID(), Strategy: in.strategy(m), ClaimHash: in.ClaimHash,
 		CreatedBy: optional.Of(m.AccountID()), CreatedAt: now, Check: link.Check{CheckAt: &now},
 		Version: 1, VersionCause: link.CauseCreated, VersionActor: m.ActorID(),
+	}
+	if isImported {
+		l.VersionCause = link.CauseImported
 	}
 	l.RedirectStatus = optional.Or(in.RedirectStatus, m.Workspace().DefaultRedirectStatus)
 	l.Routing = m.Workspace().RoutingDefaults
@@ -77,6 +80,7 @@ func (in *Input) draft(m workspace.Membership, now time.Time) (*link.Link, error
 		StartsAt: optional.Set(in.StartsAt), ExpiresAt: optional.Set(in.ExpiresAt), MaxClicks: optional.Set(in.MaxClicks),
 		Archived: optional.Set(optional.Value(in.Archived)), StatsPublic: optional.Set(optional.Value(in.StatsPublic)),
 		ExternalID: optional.Set(in.ExternalID), Metadata: optional.Set(in.Metadata),
+		KeepsPast: isImported,
 	}
 	if err := fields.SetFields(l, now); err != nil {
 		return nil, err

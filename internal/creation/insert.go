@@ -22,13 +22,35 @@ import (
 // code if another URL has it.
 func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 	for _, step := range []func(context.Context, bun.Tx) error{
-		b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas, b.saveResults,
+		b.beginImport, b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas,
+		b.saveResults, b.endImport,
 	} {
 		if err := step(ctx, tx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beginImport begins the step of an import, if the batch is part of one.
+func (b *batch) beginImport(ctx context.Context, tx bun.Tx) error {
+	if i := b.calls[0].imported; i != nil {
+		return i.Begin(ctx, tx)
+	}
+	return nil
+}
+
+// endImport ends the step of an import with the results so far.
+func (b *batch) endImport(ctx context.Context, tx bun.Tx) error {
+	i := b.calls[0].imported
+	if i == nil || b.calls[0].err != nil {
+		return nil
+	}
+	results := make([]link.Result, 0, len(b.items))
+	for _, it := range b.items {
+		results = append(results, it.result())
+	}
+	return i.End(ctx, tx, results)
 }
 
 // read starts an attempt with what the database has at once: which callers still have the permission, after the wait,

@@ -46,7 +46,7 @@ func Find(ctx context.Context, conn bun.IDB, workspaceID string, ids []string) (
 // IsVerified reports whether a workspace has verified the host. A TLS proxy in front of the server
 // calls it before it requests a certificate. A text that is no host is not verified.
 func (s *Store) IsVerified(ctx context.Context, host string) (bool, error) {
-	host, err := canonicalHost(host)
+	host, err := CanonicalHost(host)
 	if err != nil {
 		return false, nil
 	}
@@ -62,7 +62,7 @@ func (s *Store) IsVerified(ctx context.Context, host string) (bool, error) {
 // checkHost returns the canonical form of a host that a workspace can claim. It returns
 // InvalidInput.
 func (s *Store) checkHost(given string) (string, error) {
-	host, err := canonicalHost(given)
+	host, err := CanonicalHost(given)
 	if err != nil {
 		return "", err
 	}
@@ -80,9 +80,9 @@ func errOwnHost(host string) *errs.Error {
 	return errs.New(errs.InvalidInput, "%s belongs to this service itself. Use a domain of your own.", host)
 }
 
-// canonicalHost returns a host name as canonical URLs have it. The name must contain a dot and must
+// CanonicalHost returns a host name as canonical URLs have it. The name must contain a dot and must
 // not be an IP address. It returns InvalidInput.
-func canonicalHost(given string) (string, error) {
+func CanonicalHost(given string) (string, error) {
 	refused := errs.New(errs.InvalidInput,
 		"%s is not the name of a host: give one like go.example.com, without scheme, port and path.",
 		cmp.Or(validate.Quote(given), "An empty text")).At("host")

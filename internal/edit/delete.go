@@ -2,7 +2,6 @@ package edit
 
 import (
 	"context"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -30,17 +29,9 @@ func (s *Store) delete(
 	}
 	return s.edit(ctx, m, link.Edits{IDs: ids, Policy: policy, Field: "ids", Reason: deleted, OperationID: operationID,
 		Mutate: func(_ int, l *link.Link) error {
-			markDeleted(l, s.now())
+			l.MarkDeleted(s.now())
 			return nil
 		}})
-}
-
-// markDeleted deletes the link, unless it is deleted.
-func markDeleted(l *link.Link, now time.Time) {
-	if l.DeletedAt == nil {
-		l.DeletedAt, l.EndedAt = &now, &now
-		l.Touch(now)
-	}
 }
 
 // Restore restores a deleted link. Restoring it again changes nothing. It returns NotFound,

@@ -156,14 +156,14 @@ func (s *Store) undo(o *operation, p part, l *link.Link) error {
 	now, before := s.now(), o.versions[versionKey{l.ID, p.Number - 1}]
 	switch {
 	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, p.Number == 1: // the link has no state before
-		markDeleted(l, now)
+		l.MarkDeleted(now)
 		return nil
 	case l.VersionCause == link.CauseDeleted:
 		return l.UnmarkDeleted(now)
 	case before == nil:
 		return errNoVersion()
 	case l.VersionCause == link.CauseRevived:
-		markDeleted(l, now)
+		l.MarkDeleted(now)
 		return apply(&before.Snapshot, l, now)
 	default:
 		return s.revertTo(before, l)

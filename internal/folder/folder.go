@@ -113,6 +113,58 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, name string)
 	})
 }
 
+// Names returns the ids of the workspace's folders by validate.Fold of their names. It returns Forbidden.
+func (s *Store) Names(ctx context.Context, m workspace.Membership) (map[string]string, error) {
+	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*Folder
+	if err := s.DB.NewSelect().Model(&rows).Column("id", "name_key").Where("workspace_id = ?", m.ID()).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing folders: %w", err)
+	}
+	ids := make(map[string]string, len(rows))
+	for _, f := range rows {
+		ids[f.NameKey] = f.ID
+	}
+	return ids, nil
+}
+
+// New returns a folder to Insert into a workspace that has a number of folders. It returns InvalidInput or QuotaExceeded.
+func (s *Store) New(m workspace.Membership, name string, have int) (*Folder, error) {
+	if have >= maxPerWorkspace {
+		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
+	}
+	f := &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}
+	return f, f.setName(name)
+}
+
+// Insert inserts folders in a transaction.
+func (s *Store) Insert(ctx context.Context, tx bun.Tx, m workspace.Membership, folders ...*Folder) error {
+	if len(folders) == 0 {
+		return nil
+	}
+	if _, err := tx.NewInsert().Model(&folders).Exec(ctx); err != nil {
+		return fmt.Errorf("creating folders: %w", err)
+	}
+	var events []*audit.Event
+	for _, f := range folders {
+		events = append(events, m.Event(s.Now(), audit.FolderCreated, f.ID, audit.Details{"name": f.Name}).
+			WithChanges(audit.Compare((&Folder{}).fields(), f.fields())))
+	}
+	return audit.Write(ctx, tx, events...)
+}
+
+// setName gives the folder a name. It returns InvalidInput.
+func (f *Folder) setName(name string) error {
+	name, err := validate.Line("The name", name, 1, 100)
+	if err != nil {
+		return errs.From(err).At("name")
+	}
+	f.Name, f.NameKey = name, validate.Fold(name)
+	return nil
+}
+
 // Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
 	f, err := s.Rows().Get(ctx, m, folderID)
@@ -138,10 +190,9 @@ func (s *Store) write(
 		return err
 	}
 	before := f.fields()
-	if name, err = validate.Line("The name", name, 1, 100); err != nil {
-		return errs.From(err).At("name")
+	if err := f.setName(name); err != nil {
+		return err
 	}
-	f.Name, f.NameKey = name, validate.Fold(name)
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := statement(ctx, tx); err != nil {
 			return err

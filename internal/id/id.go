@@ -38,6 +38,7 @@ const (
 	Delivery   Prefix = "dlv_"
 	Scheduled  Prefix = "sch_"
 	Operation  Prefix = "opn_"
+	Task       Prefix = "tsk_"
 )
 
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.

@@ -32,6 +32,8 @@ type Change struct {
 	Metadata       optional.Edit[[]*linkfield.Pair]
 	// Routing makes the link plain if it is set to nil.
 	Routing optional.Edit[*routing.Change]
+	// KeepsPast permits an ExpiresAt in the past, as imported links have.
+	KeepsPast bool
 	// Seen is the UpdatedAt that the link must have; nil means any.
 	Seen *time.Time
 }
@@ -107,7 +109,7 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 		}
 	}
 	if c.ExpiresAt.Set && !SameInstant(before, l.ExpiresAt) {
-		if err := l.checkExpiry(now); err != nil {
+		if err := l.checkExpiry(now); err != nil && !c.KeepsPast {
 			return err
 		}
 		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
@@ -143,6 +145,14 @@ func (l *Link) ChangeURL(url string, now time.Time) error {
 		return l.SetDestination(url)
 	}
 	return l.changeDestination(url, now)
+}
+
+// MarkDeleted deletes the link, unless it is deleted.
+func (l *Link) MarkDeleted(now time.Time) {
+	if l.DeletedAt == nil {
+		l.DeletedAt, l.EndedAt = &now, &now
+		l.Touch(now)
+	}
 }
 
 // UnmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.

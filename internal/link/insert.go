@@ -21,7 +21,7 @@ const StatementBytes = 1 << 20
 var insertNew = db.Insert{
 	Without: []string{
 		"deleted_at", "disabled_at", "ended_at", "purged_at", "started_at", "expired_at", "destination_status",
-		"last_checked_at", "check_failures", "version", "version_cause", "version_starts_at", "next_change_at",
+		"last_checked_at", "check_failures", "version", "version_starts_at", "next_change_at",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// maxPasswords is how many passwords one call may set: each takes as long as 50 other fields.
-const maxPasswords = 20
+// MaxPasswords is how many passwords one call may set: each takes as long as 50 other fields.
+const MaxPasswords = 20
 
 // Passwords is what this package needs of account.LinkPasswords.
 type Passwords interface {
@@ -51,9 +51,9 @@ func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all
 	if err := s.FillTemplates(ctx, m, changes); err != nil || len(setting) == 0 {
 		return err
 	}
-	if len(setting) > maxPasswords {
+	if len(setting) > MaxPasswords {
 		return errs.New(errs.InvalidInput, "A call may set at most %d passwords; this one sets %d.",
-			maxPasswords, len(setting))
+			MaxPasswords, len(setting))
 	}
 	present, err := s.presentPasswords(ctx, m, setting)
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 	// CauseScheduled is a scheduled change.
 	CauseScheduled Cause = "SCHEDULED"
 	CauseOperator  Cause = "OPERATOR"
+	CauseImported  Cause = "IMPORTED"
 )
 
 // Version is the state of a link from one change to the next.

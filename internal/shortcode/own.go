@@ -28,7 +28,7 @@ func ValidateOwn(code string) (string, error) {
 	switch {
 	case len(code) < 1 || len(code) > MaxOwnBytes:
 		return "", &InvalidError{Reason: fmt.Sprintf("The code must have 1 to %d bytes.", MaxOwnBytes)}
-	case strings.ContainsFunc(code, func(c rune) bool { return !isOwn(c) }):
+	case strings.ContainsFunc(code, func(c rune) bool { return !IsOwn(c) }):
 		return "", &InvalidError{Reason: "The code may only contain letters, digits, symbols, slashes and the characters " +
 			"- . _ ~ ! $ ' ( ) * , : ; = @ &."}
 	case strings.HasSuffix(code, "+"):
@@ -44,7 +44,8 @@ func ValidateOwn(code string) (string, error) {
 	return code, nil
 }
 
-func isOwn(c rune) bool {
+// IsOwn reports whether codes of domains may have a character.
+func IsOwn(c rune) bool {
 	return unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.S) || strings.ContainsRune(ownMarks, c)
 }
 

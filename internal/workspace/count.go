@@ -10,10 +10,14 @@ import (
 
 // LockAndCount locks a workspace until the transaction ends, and returns how many rows of the model it has. A
 // caller that adds a row afterwards cannot exceed a maximum by concurrent calls.
-func LockAndCount(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID string, model any) (int64, error) {
+func LockAndCount(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID string, model any, where ...string) (int64, error) {
 	lock := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("id = ?", workspaceID)
 	if err := d.ForChange(lock).Scan(ctx, new(string)); err != nil {
 		return 0, err
 	}
-	return tx.NewSelect().Model(model).Where("workspace_id = ?", workspaceID).Count(ctx)
+	q := tx.NewSelect().Model(model).Where("workspace_id = ?", workspaceID)
+	for _, condition := range where {
+		q = q.Where(condition)
+	}
+	return q.Count(ctx)
 }

@@ -1,0 +1,102 @@
+package importer
+
+import (
+	"bytes"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// facts are what is known about a row.
+type facts struct {
+	// earlier is a row of the same import with the same source id.
+	earlier *Row
+	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
+	origin   *Origin
+	imported *link.Link
+	// taken is the link that has the code, or would have it: an earlier row of a dry run has no other.
+	taken *holder
+	// mayChange reports whether the caller sees the link that has the code.
+	mayChange bool
+}
+
+// holder has a code.
+type holder struct {
+	// linkID is empty for a row of this step or of a dry run.
+	linkID, code  string
+	canonicalHash []byte
+	// isPending means that the same step creates the link.
+	isPending bool
+	// isDisabled and isDeleted are states of the link, and isOurs means that the same import has created it.
+	isDisabled, isDeleted, isOurs bool
+}
+
+// has reports whether the link redirects to a destination.
+func (h *holder) has(canonicalHash []byte) bool {
+	return bytes.Equal(h.canonicalHash, canonicalHash) && !h.isDeleted && !h.isDisabled
+}
+
+// act is what to do for a row.
+type act string
+
+const (
+	creates act = "create"
+	changes act = "change"        // the link of an earlier import, or with onConflict REPLACE the one that has the code
+	records act = "record origin" // of a link that is as it has to be
+	renames act = "try the next code"
+	leaves  act = "leave"
+)
+
+// decision is what to do for a row.
+type decision struct {
+	act act
+	// linkID is the existing link, and code its code; empty for none.
+	linkID, code string
+	outcome      Outcome
+	// err is why a row is left.
+	err *errs.Error
+}
+
+// decide returns what to do for a row. hash is that of the link that it describes, and canonicalHash that of its destination.
+// This is the contract of imports: a row is recognized by its source id, changes made here survive unless the row changes at its
+// source, and a code leads where it led unless the caller wants it otherwise.
+func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
+	switch {
+	case row.Skipped:
+		return decision{act: leaves, outcome: Skipped, err: row.Err}
+	case row.Err != nil:
+		return decision{act: leaves, outcome: Failed, err: row.Err}
+	case f.earlier != nil && !bytes.Equal(f.earlier.Hash, hash):
+		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
+			"Line %d has the same source id and other values.", f.earlier.Line)}
+	case f.earlier != nil:
+		return decision{act: leaves, outcome: Unchanged}
+	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
+		return decision{act: leaves, linkID: f.imported.ID, outcome: Skipped, err: errs.New(errs.Conflict,
+			"The link of an earlier import was deleted here. Restore it first.")}
+	case f.imported != nil && (f.imported.DeletedAt != nil || bytes.Equal(f.origin.Hash, hash)):
+		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
+	case f.imported != nil:
+		return decision{act: changes, linkID: f.imported.ID, outcome: Updated}
+	case f.taken == nil:
+		return decision{act: creates, outcome: Created}
+	case f.taken.has(canonicalHash) && !row.Deleted && f.taken.isPending: // package creation returns that link
+		return decision{act: creates, outcome: Created}
+	case f.taken.has(canonicalHash) && !row.Deleted && f.taken.linkID == "":
+		return decision{act: leaves, outcome: Unchanged}
+	case f.taken.has(canonicalHash) && !row.Deleted:
+		return decision{act: records, linkID: f.taken.linkID, code: f.taken.code, outcome: Unchanged}
+	case onConflict == Rename:
+		return decision{act: renames}
+	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isOurs && f.mayChange:
+		return decision{act: changes, linkID: f.taken.linkID, outcome: Updated}
+	case onConflict == Replace:
+		return decision{act: leaves, outcome: Failed, err: errCodeTaken()}
+	}
+	return decision{act: leaves, outcome: Skipped, err: errCodeTaken()}
+}
+
+func errCodeTaken() *errs.Error {
+	return errs.New(errs.CodeTaken, "Another link has this code.").At("code")
+}

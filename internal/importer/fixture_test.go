@@ -1,0 +1,301 @@
+package importer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// bundle is a workspace that imports.
+type bundle struct {
+	*creationtest.World
+	Tasks  *task.Store
+	Import *importer.Store
+	db     *db.DB
+}
+
+func newBundle(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{World: creationtest.New(t, d), db: d}
+	b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
+	clock := func() time.Time { return b.Now }
+	b.Tasks = task.NewStore(d, clock)
+	b.Import = &importer.Store{
+		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders, Now: clock,
+		Domains: &domain.Store{DB: d, Own: must.Value(ownhost.New("http://sho.rt"))(t), Now: clock},
+	}
+	return b
+}
+
+// run runs all tasks, on a node of its own, until the task has ended.
+func (b *bundle) run(t *testing.T, started *task.Task) *task.Task {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r := &task.Runner{
+		Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.Mine, nil },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	var now *task.Task
+	polltest.Until(t, "the task ends", func() bool {
+		now = must.Value(b.Tasks.ByID(t.Context(), b.Mine, started.ID))(t)[0]
+		return now.FinishedAt != nil
+	})
+	stop()
+	must.NoError(t, <-ended)
+	return now
+}
+
+// importFile imports a file, and returns the ended task.
+func (b *bundle) importFile(t *testing.T, in importer.Settings, file []byte) *task.Task {
+	t.Helper()
+	started := must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
+	must.NoError(t, b.Tasks.Receive(t.Context(), b.Mine, started.ID, bytes.NewReader(file), int64(len(file))))
+	return b.run(t, started)
+}
+
+// rows returns all rows of an import.
+func (b *bundle) rows(t *testing.T, of *task.Task) (rows []*importer.Row) {
+	t.Helper()
+	for r := (page.Request{Order: importer.RowOrder, Size: 100}); ; {
+		p := must.Value(b.Import.Rows(t.Context(), of, importer.RowFilter{}, r))(t)
+		if rows = append(rows, p.Items...); !p.HasNext {
+			return rows
+		}
+		next := must.Value(importer.RowOrder.Parse("", new(100), &p.Cursors[len(p.Cursors)-1], nil, nil))(t)
+		r = next
+	}
+}
+
+// fixture is the settings.json of a source.
+type fixture struct {
+	Input struct {
+		Source importsource.Source
+		Label  string
+		Hosts  []struct {
+			Host   string
+			Domain *string
+		}
+	}
+	Domains []struct {
+		Ref, Host     string
+		CodeSpace     domain.CodeSpace
+		CaseSensitive bool
+	}
+	Now time.Time
+}
+
+// expectedRow is a row of expected.json.
+type expectedRow struct {
+	Line     int64
+	SourceID string
+	Outcome  importer.Outcome
+	Host     string
+	Code     string
+	URL      string
+	Deleted  bool
+	Errors   []string
+	Losses   []struct{ Field, Reason string }
+}
+
+func load[T any](t *testing.T, path string) (v T) {
+	t.Helper()
+	must.NoError(t, json.Unmarshal(read(t, path), &v))
+	return v
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	return must.Value(os.ReadFile(filepath.Join("..", "importsource", "testdata", path)))(t)
+}
+
+// settings adds the domains of a fixture to the workspace, and returns the settings of its import.
+func (f *fixture) settings(t *testing.T, b *bundle) importer.Settings {
+	t.Helper()
+	in, ids := importer.Settings{Source: f.Input.Source, Label: f.Input.Label, OnConflict: importer.Skip}, map[string]string{}
+	for _, d := range f.Domains {
+		ids[d.Ref] = id.New(id.Domain)
+		must.Value(b.db.NewInsert().Model(&domain.Domain{
+			ID: ids[d.Ref], WorkspaceID: b.Mine.ID(), Host: d.Host, CodeSpace: d.CodeSpace, CaseSensitive: d.CaseSensitive,
+			CreatedAt: f.Now, VerifiedAt: &f.Now,
+		}).Exec(db.AsSystem(t.Context())))(t)
+	}
+	for _, h := range f.Input.Hosts {
+		target := importer.Host{Host: h.Host}
+		if h.Domain != nil {
+			target.DomainID = new(ids[*h.Domain])
+		}
+		in.Hosts = append(in.Hosts, target)
+	}
+	return in
+}
+
+// TestImport_EqualsFixtures imports the file of each source into an empty workspace: first as a dry run, then twice.
+func TestImport_EqualsFixtures(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ folder, file, expected string }{
+		{"bitly", "bitlinks.json", "expected.json"},
+		{"dub", "links.json", "expected.json"},
+		{"dub", "links.csv", "expected_csv.json"},
+		{"kutt", "links.json", "expected.json"},
+		{"rebrandly", "links.json", "expected.json"},
+		{"shlink", "short-urls.json", "expected.json"},
+		{"short_io", "links.json", "expected.json"},
+		{"sink", "export.json", "expected.json"},
+		{"yourls", "yourls_url.csv", "expected.json"},
+		{"csv", "links.csv", "expected.json"},
+		{"json_lines", "links.jsonl", "expected.json"},
+	} {
+		t.Run(c.folder+"/"+c.file, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b, f := newBundle(t, d), load[fixture](t, c.folder+"/settings.json")
+				b.Now = f.Now
+				b.Quota.Default = 10_000
+				b.distinguishCase(t, c.folder == "kutt") // whose file has shared codes that differ in case
+				var want []expectedRow
+				if c.folder == "csv" {
+					want = load[struct{ Rows []expectedRow }](t, "csv/expected.json").Rows
+				} else {
+					want = load[[]expectedRow](t, c.folder+"/"+c.expected)
+				}
+				in, file := f.settings(t, b), read(t, c.folder+"/"+c.file)
+
+				in.DryRun = true
+				dry := b.importFile(t, in, file)
+				b.wantOutcomes(t, dry, want)
+				if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 || b.Used(t) != 0 {
+					t.Errorf("a dry run created %d links, and used %d", n, b.Used(t))
+				}
+				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+				b.wantOutcomes(t, applied, want)
+				b.wantLinks(t, applied, want)
+
+				versions := b.versions(t)
+				in.DryRun = false
+				again := b.importFile(t, in, file)
+				for i := range want {
+					if slices.Contains([]importer.Outcome{importer.Created, importer.Renamed}, want[i].Outcome) {
+						want[i].Outcome = importer.Unchanged
+					}
+				}
+				b.wantOutcomes(t, again, want)
+				if now := b.versions(t); now != versions {
+					t.Errorf("a second import wrote %d versions", now-versions)
+				}
+			})
+		})
+	}
+}
+
+// distinguishCase has case matter in the shared codes of the workspace, or not.
+func (b *bundle) distinguishCase(t *testing.T, isSensitive bool) {
+	t.Helper()
+	b.Mine.Workspace().CaseSensitiveCodes = isSensitive
+	must.Value(b.db.NewUpdate().Table("workspaces").Set("case_sensitive_codes = ?", isSensitive).Where("id = ?", b.Mine.ID()).
+		Exec(db.AsSystem(t.Context())))(t)
+}
+
+// versions returns the sum of the numbers of versions of all links.
+func (b *bundle) versions(t *testing.T) (n int) {
+	t.Helper()
+	must.NoError(t, b.db.NewSelect().Model((*link.Link)(nil)).ColumnExpr("COALESCE(SUM(version), 0)").
+		Scan(db.AsSystem(t.Context()), &n))
+	return n
+}
+
+// outcome is what a test compares of a row.
+type outcome struct {
+	Line     int64
+	SourceID string
+	Outcome  importer.Outcome
+	Error    string
+	Losses   string
+}
+
+func (b *bundle) wantOutcomes(t *testing.T, of *task.Task, want []expectedRow) {
+	t.Helper()
+	if of.Status != task.Succeeded {
+		t.Fatalf("the task is %s: %v", of.Status, of.Failure())
+	}
+	var wanted, got []outcome
+	for _, row := range want {
+		o := outcome{row.Line, row.SourceID, row.Outcome, strings.Join(row.Errors, " "), ""}
+		for _, loss := range row.Losses {
+			o.Losses += loss.Field + " " + loss.Reason + ";"
+		}
+		wanted = append(wanted, o)
+	}
+	counted := int64(0)
+	for _, row := range b.rows(t, of) {
+		o := outcome{row.Line, row.SourceID, row.Outcome, optional.Value(row.ErrorCode), ""}
+		for _, loss := range must.Value(row.LossesOf())(t) {
+			o.Losses += loss.Field + " " + string(loss.Reason) + ";"
+		}
+		got = append(got, o)
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	for _, c := range must.Value(importer.ReportOf(of))(t).Counts() {
+		counted += c.Rows
+	}
+	if counted != of.Done || of.Done != int64(len(want)) || of.Total == nil || *of.Total != of.Done {
+		t.Errorf("%d rows are counted of %d", counted, of.Done)
+	}
+}
+
+// wantLinks checks the links of an import, and that each has its origin.
+func (b *bundle) wantLinks(t *testing.T, of *task.Task, want []expectedRow) {
+	t.Helper()
+	for i, row := range b.rows(t, of) {
+		if want[i].Outcome != importer.Created {
+			continue
+		}
+		if row.LinkID == nil {
+			t.Errorf("row %d has no link", row.Number)
+			continue
+		}
+		l := b.Reload(t, &link.Link{ID: *row.LinkID})
+		if l.OriginalURL != want[i].URL || want[i].Code != "" && l.ShownCode() != want[i].Code || (l.DeletedAt != nil) != want[i].Deleted {
+			t.Errorf("row %d: %s %s %v, want %s %s %t", row.Number, l.ShownCode(), l.OriginalURL, l.DeletedAt, want[i].Code,
+				want[i].URL, want[i].Deleted)
+		}
+		if l.VersionCause != link.CauseImported || optional.Value(l.VersionOperation) != of.OperationID {
+			t.Errorf("row %d: %s by %v", row.Number, l.VersionCause, l.VersionOperation)
+		}
+		origins := must.Value(b.Import.Origins(t.Context(), b.Mine, l.ID))(t)[l.ID]
+		if len(origins) != 1 || origins[0].SourceID != row.SourceID {
+			t.Errorf("row %d: origins %v", row.Number, origins)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// Package importer imports links of other services from files, as tasks: dry.go and apply run the same steps. Package
+// importsource reads the files, decide.go says what becomes of a row, and packages creation and link write the links. The
+// GraphQL resolvers start imports and read their reports.
+package importer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// maxHosts bounds the hosts of an import with a target.
+	maxHosts = 100
+	// maxLabel is the length of a label in characters.
+	maxLabel = 100
+)
+
+// Store imports links.
+type Store struct {
+	DB       *db.DB
+	Tasks    *task.Store
+	Links    *link.Store
+	Creation *creation.Store
+	Folders  *folder.Store
+	Domains  *domain.Store
+	Now      func() time.Time
+}
+
+// ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name in the GraphQL schema.
+type ConflictPolicy string
+
+// The policies.
+const (
+	Skip    ConflictPolicy = "SKIP"    // the row is not imported
+	Rename  ConflictPolicy = "RENAME"  // it gets the first free code of code-2 to code-99
+	Replace ConflictPolicy = "REPLACE" // the existing link is changed to the row
+)
+
+// Settings are the arguments of an import. They are the input of its task.
+type Settings struct {
+	Source importsource.Source
+	// Label names the account or instance that the rows come from.
+	Label      string
+	DryRun     bool
+	OnConflict ConflictPolicy
+	// Hosts are where the links of hosts go; others go to the verified domain of the same name, or to the shared codes.
+	Hosts []Host
+	// FolderID is the folder of all links; nil means that of each row.
+	FolderID *string
+	// Tags are added to all links.
+	Tags []string
+	// FileOf is the dry run whose file is imported; empty for the task's own.
+	FileOf string `json:",omitempty"`
+}
+
+// Host is where the links of a host of the source go.
+type Host struct {
+	Host string
+	// DomainID is the domain that gets the links; nil means the shared codes.
+	DomainID *string
+}
+
+// Create creates an import, which begins when its file has arrived. It returns NotFound, InvalidInput, QuotaExceeded or
+// Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
+	in, err := s.check(ctx, m, in)
+	if err != nil {
+		return nil, err
+	}
+	return s.Tasks.Create(ctx, m, task.Import, task.WaitingForUpload, in, nil)
+}
+
+// Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task that is no successful dry
+// run, Expired if its file is no longer kept, QuotaExceeded or Forbidden.
+func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string) (*task.Task, error) {
+	entered, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	dry, err := s.Tasks.Rows(m).Get(ctx, m, taskID)
+	if err != nil {
+		return nil, errs.From(err).At("taskId")
+	}
+	in, err := SettingsOf(dry)
+	if err != nil {
+		return nil, err
+	}
+	if !in.DryRun || dry.Status != task.Succeeded {
+		return nil, errs.New(errs.Conflict, "The task is not a dry run that has succeeded.").At("taskId")
+	}
+	if hasFile, err := s.Tasks.HasFile(entered, dry.ID); err != nil {
+		return nil, err
+	} else if !hasFile {
+		return nil, errs.New(errs.Expired, "The file of the dry run is no longer kept. Create another import.").At("taskId")
+	}
+	if in, err = s.check(ctx, m, in); err != nil { // what it names may have been deleted
+		return nil, err
+	}
+	in.DryRun, in.FileOf = false, dry.ID
+	return s.Tasks.Create(ctx, m, task.Import, task.Queued, in, &dry.Done)
+}
+
+// SettingsOf returns the arguments of an import.
+func SettingsOf(t *task.Task) (in Settings, err error) {
+	if t.Kind != task.Import {
+		return in, errs.New(errs.Conflict, "The task is not an import.").At("taskId")
+	}
+	if err := json.Unmarshal([]byte(t.Input), &in); err != nil {
+		return in, fmt.Errorf("decoding the arguments of an import: %w", err)
+	}
+	return in, nil
+}
+
+// check returns the settings with canonical values. It returns NotFound, InvalidInput or Forbidden.
+func (s *Store) check(ctx context.Context, m workspace.Membership, in Settings) (_ Settings, err error) {
+	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
+		return in, err
+	}
+	if in.Label, err = validate.Line("The label", in.Label, 0, maxLabel); err != nil {
+		return in, errs.From(err).At("label")
+	}
+	if in.Tags, err = linkfield.CheckTags(in.Tags); err != nil {
+		return in, err
+	}
+	if in.FolderID, err = m.NewFolder(in.FolderID); err != nil {
+		return in, err
+	}
+	if in.FolderID != nil {
+		if _, err := s.Folders.Rows().Get(ctx, m, *in.FolderID); err != nil {
+			return in, errs.From(err).At("folderId")
+		}
+	}
+	return in, s.checkHosts(ctx, m, in.Hosts)
+}
+
+func (s *Store) checkHosts(ctx context.Context, m workspace.Membership, hosts []Host) error {
+	if len(hosts) > maxHosts {
+		return errs.New(errs.InvalidInput, "hosts has %d hosts, at most %d are allowed.", len(hosts), maxHosts).At("hosts")
+	}
+	domains, err := s.domainsOf(ctx, m)
+	if err != nil {
+		return err
+	}
+	for i := range hosts {
+		h := &hosts[i]
+		if h.Host, err = domain.CanonicalHost(h.Host); err != nil {
+			return errs.New(errs.InvalidInput, "hosts: %s is not a host, as in go.example.com.", h.Host).At("hosts")
+		}
+		if slices.ContainsFunc(hosts[:i], func(other Host) bool { return other.Host == h.Host }) {
+			return errs.New(errs.InvalidInput, "hosts has %s twice.", h.Host).At("hosts")
+		}
+		isOfID := func(d *domain.Domain) bool { return h.DomainID != nil && d.ID == *h.DomainID }
+		if h.DomainID != nil && !slices.ContainsFunc(domains, isOfID) {
+			return errs.New(errs.NotFound, "The workspace has no domain with the id %s.", *h.DomainID).At("hosts")
+		}
+	}
+	return nil
+}
+
+// domainsOf returns the domains of a workspace.
+func (s *Store) domainsOf(ctx context.Context, m workspace.Membership) (all []*domain.Domain, err error) {
+	if err := s.DB.NewSelect().Model(&all).Where("workspace_id = ?", m.ID()).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading domains: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,153 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// known is what the database has about the rows of a step, and what the earlier rows of the step add to it.
+type known struct {
+	*step
+	// earlier are rows of the import, by source id, origins those of earlier imports, and links their links by id.
+	earlier map[string]*Row
+	origins map[string]*Origin
+	links   map[string]*link.Link
+	// holders have codes, by the identities of these; hidden are those that the caller does not see.
+	holders map[string]*holder
+	hidden  map[string]bool
+}
+
+// known reads what is known about the rows of the step.
+func (b *step) known(ctx context.Context) (*known, error) {
+	k := &known{
+		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
+		holders: map[string]*holder{}, hidden: map[string]bool{},
+	}
+	var sourceIDs []string
+	for _, it := range b.items {
+		if it.from.Err == nil && !it.from.Skipped {
+			sourceIDs = append(sourceIDs, it.from.SourceID)
+		}
+	}
+	if len(sourceIDs) == 0 {
+		return k, nil
+	}
+	var rows []*Row
+	err := b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("source_id IN (?)", bun.In(sourceIDs)).
+		Where("outcome NOT IN (?)", bun.In([]Outcome{Skipped, Failed})).Order("number DESC").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading earlier rows of an import: %w", err)
+	}
+	for _, row := range rows {
+		k.earlier[row.SourceID] = row
+	}
+	var origins []*Origin
+	err = b.DB.NewSelect().Model(&origins).Where("workspace_id = ?", b.WorkspaceID).Where("source = ?", b.in.Source).
+		Where("label = ?", b.in.Label).Where("source_id IN (?)", bun.In(sourceIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the origins of links: %w", err)
+	}
+	var linkIDs []string
+	for _, o := range origins {
+		k.origins[o.SourceID], linkIDs = o, append(linkIDs, o.LinkID)
+	}
+	if len(linkIDs) > 0 {
+		var links []*link.Link
+		err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).Where("id IN (?)", bun.In(linkIDs)).
+			Where("purged_at IS NULL").Apply(b.Member.Inside("folder_id")).Scan(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading imported links: %w", err)
+		}
+		for _, l := range links {
+			k.links[l.ID] = l
+		}
+	}
+	return k, b.addHolders(ctx, k, b.items)
+}
+
+// addHolders reads which links, and which rows of a dry run, have the codes of items.
+func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
+	var codes []string
+	for _, it := range items {
+		if it.identity != "" {
+			codes = append(codes, it.identity, it.lookupCode())
+		}
+	}
+	if len(codes) == 0 {
+		return nil
+	}
+	var links []*link.Link
+	err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).
+		Where("code IN (?) OR code_key IN (?)", bun.In(codes), bun.In(codes)).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the links with codes: %w", err)
+	}
+	for _, l := range links {
+		h := &holder{
+			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
+			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil, isOurs: optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil,
+		}
+		for _, identity := range []string{l.CodeIdentity(), l.Code} {
+			k.holders[identity], k.hidden[identity] = h, !b.Member.IsInside(l.FolderID)
+		}
+	}
+	if !b.in.DryRun {
+		return nil
+	}
+	var rows []*Row
+	err = b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("code_key IN (?)", bun.In(codes)).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the codes of a dry run: %w", err)
+	}
+	for _, row := range rows {
+		k.holders[*row.CodeKey] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash, isOurs: true}
+	}
+	return nil
+}
+
+// lookupCode returns the code of an item as the column of links has it.
+func (it *item) lookupCode() string {
+	if it.domain != nil {
+		return it.identity
+	}
+	return it.code
+}
+
+// of returns the facts about an item.
+func (k *known) of(it *item) *facts {
+	f := &facts{earlier: k.earlier[it.from.SourceID], origin: k.origins[it.from.SourceID]}
+	if f.origin != nil {
+		f.imported = k.links[f.origin.LinkID]
+	}
+	if it.identity == "" {
+		return f
+	}
+	for _, identity := range []string{it.lookupCode(), it.identity} { // a link with the exact code wins
+		if f.taken == nil {
+			f.taken, f.mayChange = k.holders[identity], !k.hidden[identity]
+		}
+	}
+	return f
+}
+
+// add adds what an item changes to what is known about the rows after it.
+func (k *known) add(it *item) {
+	switch it.decision.act {
+	case creates:
+		if it.identity != "" {
+			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isOurs: true,
+				isPending: true, isDeleted: it.from.Deleted}
+		}
+	case changes, records:
+	default:
+		return
+	}
+	if k.earlier[it.from.SourceID] == nil {
+		k.earlier[it.from.SourceID] = it.row
+	}
+}

@@ -1,0 +1,230 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkquota"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// maxStepRows and maxStepTime bound a step.
+	maxStepRows = 500
+	maxStepTime = time.Second
+)
+
+// process is an import on this node.
+type process struct {
+	*Store
+	*task.Holding
+	in       Settings
+	progress *progress
+	domains  []*domain.Domain
+	// folders are the ids of folders by validate.Fold of their names, with those that the step creates.
+	folders map[string]string
+}
+
+// Run implements task.Handler: it imports the rows of a file, from the first one on that is not imported yet.
+func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
+	p := &process{Store: s, Holding: h}
+	if p.in, err = SettingsOf(h.Task); err != nil {
+		return err
+	}
+	if p.progress, err = progressOf(h.Task); err != nil {
+		return err
+	}
+	if ctx, err = h.Member.Enter(ctx, workspace.WriteLinks); err != nil {
+		return err
+	}
+	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
+		total := int64(0)
+		for _, err := range p.rows(ctx) {
+			if err != nil {
+				return err
+			}
+			total++
+		}
+		h.Total = &total
+	}
+	next, stop := iter.Pull2(p.rows(ctx))
+	defer stop()
+	for range p.progress.Rows {
+		if _, err, _ := next(); err != nil {
+			return err
+		}
+	}
+	size := maxStepRows
+	for {
+		began := time.Now() // not the injected clock: this is about the machine's load
+		rows, err := p.read(next, size)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := p.step(ctx, rows); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if size = min(2*size, maxStepRows); took > maxStepTime {
+			size = max(1, size/4)
+		}
+		if err := poll.Wait(ctx, min(took, maxStepTime)); err != nil {
+			return err
+		}
+	}
+}
+
+// rows returns the rows of the file.
+func (p *process) rows(ctx context.Context) iter.Seq2[*importsource.Row, error] {
+	return importsource.Rows(&importsource.Settings{Source: p.in.Source, Label: p.in.Label, Now: p.CreatedAt},
+		p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID)))
+}
+
+// read returns the next rows, at most n, and no more passwords than one call may set.
+func (p *process) read(next func() (*importsource.Row, error, bool), n int) (rows []*source, err error) {
+	for passwords := 0; len(rows) < n && passwords < link.MaxPasswords; {
+		row, err, ok := next()
+		if err != nil || !ok {
+			return rows, err
+		}
+		if row.Routing.NewPassword() != nil {
+			passwords++
+		}
+		rows = append(rows, p.newSource(row))
+	}
+	return rows, nil
+}
+
+// errOvertaken means that others have changed what a step has read.
+var errOvertaken = errors.New("the step must run again")
+
+// step imports rows, in one transaction.
+func (p *process) step(ctx context.Context, rows []*source) error {
+	for races := 0; ; races++ {
+		err := p.attempt(ctx, rows, races == link.MaxRaces)
+		if !errors.Is(err, errOvertaken) && !db.IsOvertaken(err) {
+			return err
+		}
+		if races == link.MaxRaces {
+			return errs.New(errs.Unavailable, "Others change the same links at the same time.").Because(err)
+		}
+	}
+}
+
+// attempt is one try of a step, or its last one.
+func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err error) {
+	if p.domains, err = p.domainsOf(ctx, p.Member); err != nil {
+		return err
+	}
+	b := &step{process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding)}
+	if err := b.decide(ctx); err != nil {
+		return err
+	}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	inputs := []*creation.Input{}
+	for _, it := range b.of(creates) {
+		inputs = append(inputs, it.input)
+	}
+	if len(inputs) > 0 {
+		results, err := p.Creation.CreateMany(ctx, p.Member, creation.Batch{
+			Links: inputs, OperationID: p.OperationID, Import: &creation.Import{Begin: b.begin, End: b.end},
+		})
+		if err != nil && !errors.Is(err, errDry) {
+			return err
+		}
+		b.refused = results
+	}
+	if !b.hasEnded {
+		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			if err := b.begin(ctx, tx); err != nil {
+				return err
+			}
+			return b.end(ctx, tx, b.refused)
+		})
+		if err != nil && !errors.Is(err, errDry) {
+			return err
+		}
+	}
+	next := p.progress.with(b.done, b.from, b.folding)
+	if p.in.DryRun {
+		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return b.save(ctx, tx, next) })
+		if err != nil {
+			return err
+		}
+	}
+	p.progress = next
+	p.Advanced(encode(next), next.Rows, p.Total)
+	for _, l := range b.changed {
+		p.Links.Forget(l)
+	}
+	return nil
+}
+
+// errDry rolls back the transaction of a dry run.
+var errDry = errors.New("a dry run changes nothing")
+
+// begin begins the transaction of a step: it creates folders, and in a dry run has the links of earlier steps count.
+func (b *step) begin(ctx context.Context, tx bun.Tx) error {
+	if b.in.DryRun {
+		earlier := int(b.progress.Counts[Created] + b.progress.Counts[Renamed])
+		if _, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(b.WorkspaceID, b.Store.now(), earlier)); err != nil {
+			return err
+		}
+	}
+	return b.Folders.Insert(ctx, tx, b.Member, b.newFolders...)
+}
+
+// end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes and progress. The results are
+// those of the items that create links.
+func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error {
+	b.done, b.changed = nil, nil
+	for _, it := range b.items {
+		row := *it.row
+		if len(it.from.Losses) > 0 {
+			row.Losses = new(encode(it.from.Losses))
+		}
+		it.written = &row
+		b.done = append(b.done, it.written)
+	}
+	if err := b.finishCreations(ctx, tx, results); err != nil {
+		return err
+	}
+	if err := b.change(ctx, tx); err != nil {
+		return err
+	}
+	b.hasEnded = true
+	if b.in.DryRun {
+		return errDry
+	}
+	if err := saveOrigins(ctx, tx, b.origins()); err != nil {
+		return fmt.Errorf("writing origins: %w", err)
+	}
+	return b.save(ctx, tx, b.progress.with(b.done, b.from, b.folding))
+}
+
+// save writes outcomes and progress.
+func (b *step) save(ctx context.Context, tx bun.Tx, next *progress) error {
+	if err := db.InsertRows(ctx, tx, db.Insert{}, b.done); err != nil {
+		return fmt.Errorf("writing the rows of an import: %w", err)
+	}
+	return b.Step(ctx, tx, encode(next), next.Rows, b.Total)
+}
+
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }

@@ -1,0 +1,167 @@
+package importer
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/task"
+)
+
+// maxCounted bounds the losses, the hosts and the ignored fields that a report counts.
+const maxCounted = 100
+
+// progress is the cursor of an import: what its rows so far amount to.
+type progress struct {
+	Rows   int64             `json:"rows"`
+	Counts map[Outcome]int64 `json:"counts"`
+	// Losses are counted by field and reason, with a space between them.
+	Losses  map[string]int64 `json:"losses"`
+	Hosts   map[string]int64 `json:"hosts"`
+	Ignored []string         `json:"ignored"`
+	// Folding are the hosts whose codes the source answers in any case, and their domain does not.
+	Folding []string `json:"folding"`
+}
+
+func progressOf(t *task.Task) (*progress, error) {
+	p := &progress{Counts: map[Outcome]int64{}, Losses: map[string]int64{}, Hosts: map[string]int64{}}
+	if t.Cursor == "" {
+		return p, nil
+	}
+	if err := json.Unmarshal([]byte(t.Cursor), p); err != nil {
+		return nil, fmt.Errorf("decoding the progress of an import: %w", err)
+	}
+	return p, nil
+}
+
+// with returns the progress after more rows.
+func (p *progress) with(rows []*Row, from []*source, folding []string) *progress {
+	next := &progress{
+		Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
+		Ignored: slices.Clone(p.Ignored), Folding: folding,
+	}
+	for i, row := range rows {
+		next.Counts[row.Outcome]++
+		if row.Host != "" {
+			next.Hosts[row.Host]++
+		}
+		counted := map[string]bool{}
+		for _, loss := range from[i].Losses {
+			if key := loss.Field + " " + string(loss.Reason); !counted[key] {
+				counted[key] = true
+				next.Losses[key]++
+			}
+		}
+		next.Ignored = append(next.Ignored, from[i].Ignored...)
+	}
+	slices.Sort(next.Ignored)
+	next.Ignored = slices.Compact(next.Ignored)
+	next.Ignored = next.Ignored[:min(len(next.Ignored), maxCounted)]
+	keepMost(next.Losses)
+	keepMost(next.Hosts)
+	return next
+}
+
+// keepMost removes the smallest counts beyond twice maxCounted: those that are left begin again when they come again.
+func keepMost(counts map[string]int64) {
+	if len(counts) > 2*maxCounted {
+		for _, name := range byCount(counts)[2*maxCounted:] {
+			delete(counts, name)
+		}
+	}
+}
+
+// byCount returns the names of counts, the largest first.
+func byCount(counts map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+}
+
+// Report is what an import amounts to so far.
+type Report struct {
+	*task.Task
+	Settings
+	progress *progress
+}
+
+// ReportOf returns the report of an import; nil if it has no row yet.
+func ReportOf(t *task.Task) (*Report, error) {
+	if t.Cursor == "" {
+		return nil, nil
+	}
+	in, err := SettingsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	p, err := progressOf(t)
+	return &Report{Task: t, Settings: in, progress: p}, err
+}
+
+// OutcomeCount, LossCount and HostCount are numbers of rows.
+type (
+	OutcomeCount struct {
+		Outcome Outcome
+		Rows    int64
+	}
+	LossCount struct {
+		Field  string
+		Reason importsource.LossReason
+		Rows   int64
+	}
+	HostCount struct {
+		Host string
+		Rows int64
+		// DomainID is the domain that was chosen for the host; nil for none.
+		DomainID *string
+	}
+)
+
+// Counts returns the numbers of rows by outcome.
+func (r *Report) Counts() (all []*OutcomeCount) {
+	for _, outcome := range []Outcome{Created, Updated, Unchanged, Renamed, Skipped, Failed} {
+		if n := r.progress.Counts[outcome]; n > 0 {
+			all = append(all, &OutcomeCount{outcome, n})
+		}
+	}
+	return all
+}
+
+// Losses returns the losses, the most frequent first.
+func (r *Report) Losses() (all []*LossCount) {
+	for _, key := range byCount(r.progress.Losses) {
+		i := strings.LastIndexByte(key, ' ')
+		all = append(all, &LossCount{key[:i], importsource.LossReason(key[i+1:]), r.progress.Losses[key]})
+	}
+	return all[:min(len(all), maxCounted)]
+}
+
+// HostCounts returns the hosts, the most frequent first.
+func (r *Report) HostCounts() (all []*HostCount) {
+	for _, host := range byCount(r.progress.Hosts) {
+		c := &HostCount{Host: host, Rows: r.progress.Hosts[host]}
+		for _, h := range r.Hosts {
+			if h.Host == host {
+				c.DomainID = h.DomainID
+			}
+		}
+		all = append(all, c)
+	}
+	return all[:min(len(all), maxCounted)]
+}
+
+// IgnoredFields returns the names of fields that are ignored.
+func (r *Report) IgnoredFields() []string { return r.progress.Ignored }
+
+// Operation returns the id of the operation that the versions of the links carry; nil in a dry run.
+func (r *Report) Operation() *string {
+	if r.DryRun {
+		return nil
+	}
+	return optional.Of(r.OperationID)
+}

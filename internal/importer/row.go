@@ -1,0 +1,215 @@
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Outcome is what becomes of a row. Its text is the name in the GraphQL schema.
+type Outcome string
+
+// The outcomes.
+const (
+	Created   Outcome = "CREATED"
+	Updated   Outcome = "UPDATED"
+	Unchanged Outcome = "UNCHANGED"
+	Renamed   Outcome = "RENAMED"
+	Skipped   Outcome = "SKIPPED"
+	Failed    Outcome = "FAILED"
+)
+
+// Row is a row of an import with its outcome.
+type Row struct {
+	bun.BaseModel `bun:"table:import_rows,alias:row"`
+
+	TaskID string `bun:",pk"`
+	// Number is the position of the row, from 1. Line is that of its item in the source, which may have several rows.
+	Number      int64 `bun:",pk"`
+	WorkspaceID string
+	Line        int64
+	SourceID    string
+	// SourceURL is empty if the source has none, and Host if that has no host.
+	SourceURL, Host string
+	// Hash is that of the link that the row describes.
+	Hash    []byte
+	Outcome Outcome
+	// Code is the code here; nil if the row has no link, or gets a generated code in a dry run.
+	Code *string
+	// CodeKey identifies the code of a link that a dry run would create, and CanonicalHash its destination.
+	CodeKey       *string
+	CanonicalHash []byte
+	LinkID        *string
+	// Losses and Ignored are JSON.
+	Losses, Ignored              *string
+	ErrorCode, Error, ErrorField *string
+}
+
+// newRow returns the row of an import for a row of its source.
+func newRow(t *task.Task, number int64, from *source) *Row {
+	r := &Row{
+		TaskID: t.ID, Number: number, WorkspaceID: t.WorkspaceID, Line: from.Line, SourceID: from.SourceID,
+		SourceURL: from.SourceURL, Host: from.Host, Hash: from.hash,
+	}
+	if len(from.Ignored) > 0 {
+		r.Ignored = new(encode(from.Ignored))
+	}
+	return r
+}
+
+// source is a row of the source.
+type source struct {
+	importsource.Row
+	// hash is that of the link that the row describes, without what its source counts.
+	hash []byte
+}
+
+func (s *Store) newSource(row *importsource.Row) *source {
+	described := *row
+	described.Line, described.Losses, described.Ignored, described.Origin, described.Past = 0, nil, nil, importsource.Origin{}, nil
+	hash := sha256.Sum256([]byte(encode(&described) + s.Links.Fingerprint(row.Routing)))
+	return &source{*row, hash[:]}
+}
+
+func encode(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // JSON knows all types that rows have
+	}
+	return string(text)
+}
+
+// setErr sets why the row has no link.
+func (r *Row) setErr(outcome Outcome, err error) {
+	e := errs.From(err)
+	r.Outcome, r.ErrorCode, r.Error = outcome, new(e.Kind.Code()), new(e.Public())
+	if len(e.Field) > 0 {
+		r.ErrorField = &e.Field[len(e.Field)-1]
+	}
+}
+
+// Failure returns why the row has no link; nil if there is no reason.
+func (r *Row) Failure() *errs.Error {
+	if r.ErrorCode == nil {
+		return nil
+	}
+	e := errs.New(errs.Coded(*r.ErrorCode), "%s", optional.Value(r.Error))
+	if r.ErrorField != nil {
+		e.Field = []string{*r.ErrorField}
+	}
+	return e
+}
+
+// LossesOf returns the losses of the row.
+func (r *Row) LossesOf() (losses []importsource.Loss, err error) {
+	if r.Losses == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(*r.Losses), &losses); err != nil {
+		return nil, fmt.Errorf("decoding the losses of a row: %w", err)
+	}
+	return losses, nil
+}
+
+// RowFilter selects rows of an import that match all fields that are set.
+type RowFilter struct {
+	Outcomes   []Outcome
+	LossesOnly bool
+}
+
+// RowOrder is the order of lists of rows.
+var RowOrder = page.Order{Name: "NUMBER", Ascending: true}
+
+// Rows returns one page of the rows of an import, in the order of the source. It returns Forbidden.
+func (s *Store) Rows(
+	ctx context.Context, t *task.Task, f RowFilter, r page.Request,
+) (page.Page[*Row], error) {
+	ctx, err := t.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*Row]{}, err
+	}
+	var rows []*Row
+	q := s.DB.NewSelect().Model(&rows).Where("task_id = ?", t.ID).Order("number").Limit(int64(r.Size) + 1)
+	if r.After != "" {
+		after, err := strconv.ParseInt(r.After, 10, 64)
+		if err != nil {
+			return page.Page[*Row]{}, errs.New(errs.InvalidInput, "after is not a cursor of this list.").At("after")
+		}
+		q = q.Where("number > ?", after)
+	}
+	if f.Outcomes != nil {
+		q = q.Where("outcome IN (?)", bun.In(f.Outcomes))
+	}
+	if f.LossesOnly {
+		q = q.Where("losses IS NOT NULL")
+	}
+	if err := q.Scan(ctx); err != nil {
+		return page.Page[*Row]{}, fmt.Errorf("listing the rows of an import: %w", err)
+	}
+	p := page.Cut(r, rows)
+	for _, row := range p.Items {
+		p.Cursors = append(p.Cursors, r.Order.Cursor(strconv.FormatInt(row.Number, 10), ""))
+	}
+	return p, nil
+}
+
+// Origin is where a link was imported from.
+type Origin struct {
+	bun.BaseModel `bun:"table:link_origins,alias:origin"`
+
+	WorkspaceID     string              `bun:",pk"`
+	Source          importsource.Source `bun:",pk"`
+	Label           string              `bun:",pk"`
+	SourceID        string              `bun:",pk"`
+	LinkID          string
+	SourceURL       *string
+	Hash            []byte
+	SourceCreatedAt *time.Time
+	// Clicks is how many the source had counted; nil if it does not say.
+	Clicks        *int64
+	LastClickedAt *time.Time
+	ImportedAt    time.Time
+}
+
+// Origins returns the origins of links, oldest first. It does not check permissions.
+func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]*Origin, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*Origin
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).
+		Order("imported_at", "source", "label", "source_id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the origins of links: %w", err)
+	}
+	found := map[string][]*Origin{}
+	for _, o := range rows {
+		found[o.LinkID] = append(found[o.LinkID], o)
+	}
+	return found, nil
+}
+
+// saveOrigins writes the origins of links.
+func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
+		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
+		source_created_at = excluded.source_created_at, clicks = excluded.clicks, last_clicked_at = excluded.last_clicked_at,
+		imported_at = excluded.imported_at`}, rows)
+}

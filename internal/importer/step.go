@@ -1,0 +1,462 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+// maxRenames is the number of the last code that RENAME tries.
+const maxRenames = 99
+
+// step is one try of a step of an import.
+type step struct {
+	*process
+	from  []*source
+	items []*item
+	// isLast means that there are no more tries.
+	isLast bool
+	// folding are the hosts whose case has been reported.
+	folding    []string
+	newFolders []*folder.Folder
+
+	// The state of the transaction: the results of creations that were refused before it, the rows with their outcomes, the
+	// links that have changed, and whether it came to its end.
+	refused  []link.Result
+	done     []*Row
+	changed  []*link.Link
+	hasEnded bool
+}
+
+// item is a row in a step.
+type item struct {
+	from *source
+	row  *Row
+	// domain gets the code; nil means the workspace.
+	domain *domain.Domain
+	// code is the code of the link, with its identity; empty for a generated one.
+	code, identity string
+	isRenamed      bool
+	decision       decision
+	input          *creation.Input
+	folderID       *string
+	tags           []string
+
+	// written is the row as the transaction leaves it, and link the link.
+	written *Row
+	link    *link.Link
+}
+
+// of returns the items with an act.
+func (b *step) of(wanted act) (some []*item) {
+	for _, it := range b.items {
+		if it.decision.act == wanted {
+			some = append(some, it)
+		}
+	}
+	return some
+}
+
+// decide reads what is known about the rows, and decides about each.
+func (b *step) decide(ctx context.Context) error {
+	for i := range b.from {
+		from := *b.from[i] // the next try begins with the row as it was read
+		from.Losses, b.from[i] = slices.Clip(from.Losses), &from
+		it := &item{from: &from, row: newRow(b.Task, b.progress.Rows+int64(i)+1, &from)}
+		b.locate(it)
+		b.items = append(b.items, it)
+	}
+	known, err := b.known(ctx)
+	if err != nil {
+		return err
+	}
+	for _, it := range b.items {
+		f := known.of(it)
+		it.decision = decide(&it.from.Row, it.row.Hash, it.row.CanonicalHash, f, b.in.OnConflict)
+		if it.decision.act == renames {
+			if err := b.rename(ctx, it, known); err != nil {
+				return err
+			}
+		}
+		if it.decision.err != nil {
+			it.row.setErr(it.decision.outcome, it.decision.err)
+		}
+		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
+			it.row.Outcome = Renamed
+		}
+		known.add(it)
+	}
+	return nil
+}
+
+// locate decides where the link of a row goes, and checks its code and destination.
+func (b *step) locate(it *item) {
+	from := it.from
+	if from.Skipped || from.Err != nil {
+		return
+	}
+	it.domain = b.target(from.Host)
+	it.reportCase(b)
+	scratch := &link.Link{In: b.Member}
+	if err := scratch.SetDestination(from.URL); err != nil {
+		from.Err = errs.From(err)
+		return
+	}
+	it.row.CanonicalHash = scratch.CanonicalHash
+	if it.code = from.Code; it.code == "" {
+		return
+	}
+	err := it.setCode(b, it.code)
+	if err != nil && b.in.OnConflict == Rename {
+		it.isRenamed = true
+		err = it.setCode(b, it.plainCode())
+	}
+	if err != nil {
+		from.Err = err
+	}
+}
+
+// target returns the domain with codes of its own that the links of a host go to; nil means the shared codes.
+func (b *step) target(host string) *domain.Domain {
+	for _, h := range b.in.Hosts {
+		if h.Host == host {
+			return b.own(func(d *domain.Domain) bool { return h.DomainID != nil && d.ID == *h.DomainID })
+		}
+	}
+	return b.own(func(d *domain.Domain) bool { return d.Host == host && d.VerifiedAt != nil })
+}
+
+func (b *step) own(is func(*domain.Domain) bool) *domain.Domain {
+	for _, d := range b.domains {
+		if is(d) && d.CodeSpace == domain.Own {
+			return d
+		}
+	}
+	return nil
+}
+
+// reportCase adds a loss to the first row of a host whose codes the source answers in any case, and the domain does not.
+func (it *item) reportCase(b *step) {
+	host := it.from.Host
+	if it.domain == nil || !it.domain.CaseSensitive || !it.from.FoldsCase || slices.Contains(b.folding, host) ||
+		len(b.folding) == maxCounted {
+		return
+	}
+	b.folding = append(b.folding, host)
+	it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "caseSensitive", Reason: importsource.Approximated})
+}
+
+// setCode sets the code of the item and its identity. It returns InvalidInput or CodeReserved.
+func (it *item) setCode(b *step, code string) *errs.Error {
+	scratch := &link.Link{In: b.Member, Strategy: link.Custom, Code: code}
+	if it.domain != nil {
+		valid, err := shortcode.ValidateOwn(code)
+		if err != nil {
+			return errs.New(errs.InvalidInput, "%s", err).At("code")
+		}
+		code = valid
+		scratch.SetOwnCode(it.domain, code)
+	} else {
+		if err := shortcode.ValidateCustom(code); err != nil {
+			return errs.New(errs.InvalidInput, "%s", err).At("code")
+		}
+		if shortcode.Reserved(code) {
+			return errs.New(errs.CodeReserved, "The server keeps this word for itself.").At("code")
+		}
+		scratch.ClaimCodeKey()
+	}
+	it.code, it.identity = code, scratch.CodeIdentity()
+	return nil
+}
+
+// plainCode returns the code of a row in characters that its code space allows.
+func (it *item) plainCode() string {
+	code := it.from.Code
+	if decoded, err := url.PathUnescape(code); err == nil {
+		code = decoded
+	}
+	isAllowed := func(c rune) bool { return c < 0x80 && shortcode.IsCode(string(c)) }
+	if it.domain != nil {
+		isAllowed = shortcode.IsOwn
+	}
+	return strings.Map(func(c rune) rune {
+		if isAllowed(c) {
+			return c
+		}
+		return '-'
+	}, code)
+}
+
+// rename gives an item the first free code of code-2 to code-99.
+func (b *step) rename(ctx context.Context, it *item, known *known) error {
+	plain := it.code
+	var candidates []*item
+	for n := 2; n <= maxRenames; n++ {
+		one := &item{from: it.from, domain: it.domain}
+		if one.setCode(b, fmt.Sprintf("%s-%d", plain, n)) == nil {
+			candidates = append(candidates, one)
+		}
+	}
+	if err := b.addHolders(ctx, known, candidates); err != nil {
+		return err
+	}
+	for _, one := range candidates {
+		if known.holders[one.identity] == nil {
+			it.code, it.identity, it.isRenamed = one.code, one.identity, true
+			it.decision = decision{act: creates, outcome: Created}
+			return nil
+		}
+	}
+	it.decision = decision{act: leaves, outcome: Failed, err: errCodeTaken()}
+	return nil
+}
+
+// prepare makes the inputs of creations, with their folders and tags.
+func (b *step) prepare(ctx context.Context) error {
+	if err := b.findFolders(ctx); err != nil {
+		return err
+	}
+	var routings []link.Routed
+	for _, it := range b.items {
+		if it.decision.act != creates && it.decision.act != changes {
+			continue
+		}
+		it.setTags(b.in.Tags)
+		if it.decision.act == changes {
+			routings = append(routings, link.Routed{Change: it.from.Routing, LinkID: it.decision.linkID})
+			continue
+		}
+		it.input = it.creation()
+	}
+	if len(routings) == 0 {
+		return nil
+	}
+	return b.Links.PrepareRoutings(ctx, b.Member, routings)
+}
+
+// setTags gives the link the tags of the import and those of the row.
+func (it *item) setTags(given []string) {
+	it.tags = slices.Clone(given)
+	for _, tag := range it.from.Tags {
+		if !slices.Contains(it.tags, tag) {
+			it.tags = append(it.tags, tag)
+		}
+	}
+	if len(it.tags) > linkfield.MaxTags {
+		it.tags = it.tags[:linkfield.MaxTags]
+		it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "tags", Reason: importsource.Truncated})
+	}
+}
+
+// creation returns the input for the link of an item.
+func (it *item) creation() *creation.Input {
+	from := it.from
+	in := &creation.Input{
+		URL: from.URL, Title: from.Title, Note: from.Note, Tags: it.tags, FolderID: it.folderID, RedirectStatus: from.RedirectStatus,
+		StartsAt: from.StartsAt, ExpiresAt: from.ExpiresAt, MaxClicks: from.MaxClicks, ExternalID: from.ExternalID,
+		Metadata: from.Metadata, Routing: from.Routing, Archived: &from.Archived, StatsPublic: &from.StatsPublic,
+	}
+	if it.code != "" {
+		in.Strategy, in.CustomCode = new(link.Custom), &it.code
+	}
+	if it.domain != nil {
+		in.DomainID = &it.domain.ID
+	}
+	return in
+}
+
+// findFolders gives items the folder of the import, or else that of their rows, which may be a new one.
+func (b *step) findFolders(ctx context.Context) (err error) {
+	hasNames := func(it *item) bool { return it.from.Folder != nil }
+	if b.in.FolderID == nil && slices.ContainsFunc(b.items, hasNames) {
+		if b.folders, err = b.Folders.Names(ctx, b.Member); err != nil {
+			return err
+		}
+	}
+	for _, it := range b.items {
+		it.folderID = b.in.FolderID
+		if b.in.FolderID != nil || it.from.Folder == nil || it.decision.act != creates && it.decision.act != changes {
+			continue
+		}
+		key := validate.Fold(*it.from.Folder)
+		folderID := b.folders[key]
+		if folderID == "" {
+			f, err := b.Folders.New(b.Member, *it.from.Folder, len(b.folders))
+			if err != nil {
+				it.decision = decision{act: leaves}
+				it.row.setErr(Failed, err)
+				continue
+			}
+			b.newFolders = append(b.newFolders, f)
+			folderID, b.folders[key] = f.ID, f.ID
+		}
+		it.folderID = &folderID
+	}
+	return nil
+}
+
+// The reasons for changes.
+var (
+	imported        = link.Reason{Action: audit.LinkUpdated, Cause: link.CauseImported}
+	importedAgain   = link.Reason{Action: audit.LinkRestored, Cause: link.CauseImported}
+	importedDeleted = link.Reason{Action: audit.LinkDeleted, Cause: link.CauseImported}
+)
+
+// finishCreations gives the items that create links their results, and deletes links that must not redirect without the
+// protection that they had.
+func (b *step) finishCreations(ctx context.Context, tx bun.Tx, results []link.Result) error {
+	e := link.Edits{Field: "rows", Reason: importedDeleted, OperationID: b.OperationID, Mutate: func(_ int, l *link.Link) error {
+		l.MarkDeleted(b.Store.now())
+		return nil
+	}}
+	for i, it := range b.of(creates) {
+		switch r := results[i]; {
+		case errs.Is(r.Err, errs.CodeTaken) && it.code != "" && !b.isLast: // by a member, meanwhile
+			return errOvertaken
+		case errs.Is(r.Err, errs.CodeTaken) && b.in.OnConflict == Skip:
+			it.written.setErr(Skipped, r.Err)
+		case r.Err != nil:
+			it.written.setErr(Failed, r.Err)
+		default:
+			if it.link = r.Link; !r.Created {
+				it.written.Outcome = Unchanged
+			} else if it.from.Deleted {
+				e.IDs = append(e.IDs, r.Link.ID)
+			}
+			b.describe(it, r.Created)
+		}
+	}
+	if len(e.IDs) == 0 {
+		return nil
+	}
+	return b.edit(ctx, tx, e)
+}
+
+// describe writes the code and the link of an item into its row. The links that a dry run creates do not last.
+func (b *step) describe(it *item, isNew bool) {
+	row := it.written
+	if it.code != "" || !b.in.DryRun || !isNew {
+		row.Code = new(it.link.ShownCode())
+	}
+	if !b.in.DryRun || !isNew {
+		row.LinkID = &it.link.ID
+	} else if it.identity != "" {
+		row.CodeKey = &it.identity
+	}
+}
+
+// change changes the links of earlier imports, and those that are replaced.
+func (b *step) change(ctx context.Context, tx bun.Tx) error {
+	items := b.of(changes)
+	for _, it := range b.of(records) {
+		it.written.LinkID, it.link = optional.Of(it.decision.linkID), &link.Link{ID: it.decision.linkID}
+		if it.decision.code != "" {
+			it.written.Code = &it.decision.code
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	e := link.Edits{Field: "rows", OperationID: b.OperationID, NeedClicks: true, ReasonOf: func(before *link.Link) link.Reason {
+		if before.DeletedAt != nil {
+			return importedAgain
+		}
+		return imported
+	}}
+	for _, it := range items {
+		e.IDs = append(e.IDs, it.decision.linkID)
+	}
+	e.Mutate = func(i int, l *link.Link) error { return b.apply(items[i], l) }
+	results, err := b.Links.EditIn(ctx, tx, b.Member, e)
+	if err != nil {
+		return err
+	}
+	gone := link.Edits{Field: "rows", Reason: importedDeleted, OperationID: b.OperationID, Mutate: func(_ int, l *link.Link) error {
+		l.MarkDeleted(b.Store.now())
+		return nil
+	}}
+	for i, r := range results {
+		it := items[i]
+		switch {
+		case errs.Is(r.Err, errs.NotFound): // purged meanwhile
+			return errOvertaken
+		case r.Err != nil:
+			it.written.setErr(Failed, r.Err)
+			continue
+		}
+		it.link = r.Link
+		b.changed = append(b.changed, r.Link)
+		b.describe(it, false)
+		if it.from.Deleted {
+			gone.IDs = append(gone.IDs, r.Link.ID)
+		}
+	}
+	if len(gone.IDs) == 0 {
+		return nil
+	}
+	return b.edit(ctx, tx, gone)
+}
+
+// edit edits links of this step, which cannot fail.
+func (b *step) edit(ctx context.Context, tx bun.Tx, e link.Edits) error {
+	results, err := b.Links.EditIn(ctx, tx, b.Member, e)
+	for _, r := range results {
+		if r.Err != nil {
+			return r.Err
+		}
+		b.changed = append(b.changed, r.Link)
+	}
+	return err
+}
+
+// apply changes an existing link to a row.
+func (b *step) apply(it *item, l *link.Link) error {
+	from := it.from
+	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {
+		return err
+	}
+	if err := l.UnmarkDeleted(b.Store.now()); err != nil {
+		return err
+	}
+	return b.Links.Mutate(&link.Change{
+		Title: optional.Set(from.Title), Note: optional.Set(from.Note), Tags: optional.Set(it.tags),
+		FolderID: optional.Set(it.folderID), StartsAt: optional.Set(from.StartsAt), ExpiresAt: optional.Set(from.ExpiresAt),
+		MaxClicks:      optional.Set(from.MaxClicks),
+		RedirectStatus: optional.Set(optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)),
+		Archived:       optional.Set(from.Archived), StatsPublic: optional.Set(from.StatsPublic),
+		ExternalID: optional.Set(from.ExternalID), Metadata: optional.Set(from.Metadata),
+		Routing: optional.Set(from.Routing), KeepsPast: true,
+	}, l)
+}
+
+// origins returns the origins of the links that the step has imported, or found as they have to be.
+func (b *step) origins() (rows []*Origin) {
+	for _, it := range b.items {
+		if it.link == nil || it.written.Outcome == Failed {
+			continue
+		}
+		o := it.from.Origin
+		rows = append(rows, &Origin{
+			WorkspaceID: b.WorkspaceID, Source: b.in.Source, Label: b.in.Label, SourceID: it.from.SourceID, LinkID: it.link.ID,
+			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt, Clicks: o.Clicks,
+			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(),
+		})
+	}
+	return rows
+}

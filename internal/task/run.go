@@ -1,0 +1,239 @@
+package task
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// leaseLife is how long a task stays with a node that has died. The lease is renewed every renewEvery, which is also how soon
+	// a canceled task notices it between steps.
+	leaseLife  = time.Minute
+	renewEvery = 5 * time.Second
+	// pollEvery is how often nodes look for tasks of others.
+	pollEvery = 2 * time.Second
+	// A task that failed for a reason that may pass waits retryPause for each attempt, up to maxRetryPause. It fails for good
+	// after maxAttempts without progress.
+	retryPause    = 10 * time.Second
+	maxRetryPause = 10 * time.Minute
+	maxAttempts   = 20
+	// statementTimeout bounds the statements of leases.
+	statementTimeout = 10 * time.Second
+)
+
+// Handler does the tasks of a kind.
+type Handler interface {
+	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step first. It
+	// returns the error of Step, a user error for a task that cannot succeed, and any other error for one that may succeed later.
+	Run(ctx context.Context, h *Holding) error
+}
+
+// Runner runs tasks on a node.
+type Runner struct {
+	*Store
+	// Slots is how many tasks run at once; zero means none.
+	Slots int
+	// Handlers are those of the kinds that the node knows.
+	Handlers map[Kind]Handler
+	// MemberOf returns the membership of the account or API key that started a task, as it is now. It returns NotFound,
+	// Forbidden or Unauthenticated.
+	MemberOf func(ctx context.Context, t *Task) (workspace.Membership, error)
+	Log      *slog.Logger
+}
+
+// Holding is a task that this node runs.
+type Holding struct {
+	*Task
+	// Member is the membership of the account or API key that started the task.
+	Member workspace.Membership
+
+	store  *Store
+	holder string
+}
+
+// errLost ends a holding whose task another node may have, or that is to be canceled.
+var errLost = errors.New("the task is canceled, or another node runs it")
+
+// Step ends the transaction of a step, which commits nothing once this node has lost the task. Before its end, the row of the
+// task would be locked for too long.
+func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
+	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
+		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").
+		Where("id = ?", h.ID).Where("lease_holder = ?", h.holder).Where("cancel_requested_at IS NULL").Exec(ctx))
+	if err == nil && n == 0 {
+		err = errLost
+	}
+	return err
+}
+
+// Advanced tells the holding what a step has committed.
+func (h *Holding) Advanced(cursor string, done int64, total *int64) {
+	h.Cursor, h.Done, h.Total = cursor, done, total
+}
+
+// Run runs tasks until the context ends, and then returns the leases of those that have not ended.
+func (r *Runner) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for range r.Slots {
+		all.Go(func() {
+			failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
+			for ctx.Err() == nil {
+				took, err := r.runOne(ctx)
+				failures.Report(ctx, err)
+				if took && err == nil {
+					continue
+				}
+				timer, cancel := context.WithTimeout(ctx, pollEvery)
+				select {
+				case <-r.wake:
+				case <-timer.Done():
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// runOne runs the oldest task that no node runs, and reports whether there was one.
+func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
+	h, err := r.take(ctx)
+	if h == nil || err != nil {
+		return false, err
+	}
+	outcome := r.hold(ctx, h)
+	isStopping := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
+	defer cancel()
+	return true, r.release(ctx, h, outcome, isStopping)
+}
+
+// take takes a task, or returns nil. Of a workspace, one of each kind runs at a time.
+func (r *Runner) take(ctx context.Context) (*Holding, error) {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	defer cancel()
+	var kinds []Kind
+	for kind := range r.Handlers {
+		kinds = append(kinds, kind)
+	}
+	now, holder := r.now(), id.New("run_")
+	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").Where("other.workspace_id = task.workspace_id").
+		Where("other.kind = task.kind").Where("other.status = ?", Running)
+	q := r.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at IS NULL").Where("kind IN (?)", bun.In(kinds)).
+		Where("due_at <= ?", now).
+		Where("status = ? AND lease_until <= ? OR status = ? AND NOT EXISTS (?)", Running, now, Queued, running).
+		Order("id").Limit(1)
+	t := &Task{}
+	err := r.DB.NewUpdate().Model(t).Set("status = ?", Running).Set("lease_holder = ?", holder).
+		Set("lease_until = ?", now.Add(leaseLife)).Set("attempts = attempts + 1").
+		Set("started_at = COALESCE(started_at, ?)", now).Set("updated_at = ?", now).
+		Where("id = (?)", r.DB.SkipLocked(q)).Returning("*").Scan(ctx)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || db.IsUniqueViolation(err): // or another node has taken one of the workspace
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("taking a task: %w", err)
+	}
+	return &Holding{Task: t, store: r.Store, holder: holder}, nil
+}
+
+// hold runs a task, and renews its lease meanwhile.
+func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
+	if h.CancelRequestedAt != nil {
+		return errLost
+	}
+	if h.Member, err = r.MemberOf(ctx, h.Task); err != nil {
+		return err
+	}
+	if _, err := h.Member.Enter(ctx, workspace.WriteLinks); err != nil {
+		return err
+	}
+	h.In = h.Member
+	ctx, stop := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for poll.Wait(ctx, renewEvery) == nil {
+			if err := r.renew(ctx, h); err != nil {
+				stop(err)
+			}
+		}
+	})
+	defer renewing.Wait()
+	defer stop(nil)
+	defer func() {
+		if p := recover(); p != nil {
+			err = errs.Panic(p)
+		}
+	}()
+	err = r.Handlers[h.Kind].Run(ctx, h)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLost) {
+		err = cause
+	}
+	return err
+}
+
+func (r *Runner) renew(ctx context.Context, h *Holding) error {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	defer cancel()
+	n, err := db.Affected(r.DB.NewUpdate().Model((*Task)(nil)).Set("lease_until = ?", r.now().Add(leaseLife)).
+		Where("id = ?", h.ID).Where("lease_holder = ?", h.holder).Where("cancel_requested_at IS NULL").Exec(ctx))
+	if err != nil { // the lease lasts for some renewals
+		return nil
+	}
+	if n == 0 {
+		return errLost
+	}
+	return nil
+}
+
+// release ends the holding of a task, and the task if it is over.
+func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopping bool) error {
+	err := r.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		t := &Task{}
+		q := tx.NewSelect().Model(t).Where("id = ?", h.ID).Where("lease_holder = ?", h.holder)
+		if err := r.DB.ForChange(q).Scan(ctx); err != nil {
+			return err
+		}
+		failure := errs.From(outcome)
+		switch {
+		case outcome == nil:
+			return r.finish(ctx, tx, t, Succeeded, nil)
+		case t.CancelRequestedAt != nil || errs.Is(outcome, errs.NotFound) && failure.Field == nil: // the workspace has left
+			return r.finish(ctx, tx, t, Canceled, nil)
+		case isStopping:
+			t.DueAt = r.now()
+		case failure.Kind.IsUserError(), failure.Kind == errs.Forbidden, failure.Kind == errs.Unauthenticated:
+			return r.finish(ctx, tx, t, Failed, failure)
+		case t.Attempts >= maxAttempts:
+			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
+		default:
+			t.DueAt = r.now().Add(min(time.Duration(t.Attempts)*retryPause, maxRetryPause))
+		}
+		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
+		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts", "due_at").Exec(ctx)
+		return err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // another node has it
+		return nil
+	case err != nil:
+		return fmt.Errorf("releasing a task: %w", err)
+	case outcome != nil && !errs.From(outcome).Kind.IsUserError() && !errors.Is(outcome, errLost) && !isStopping:
+		r.Log.ErrorContext(ctx, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
+	}
+	return nil
+}

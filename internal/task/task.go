@@ -1,0 +1,274 @@
+// Package task runs long operations of workspaces: step by step, on one node at a time, with their progress in the database.
+// A Handler knows one kind of them. The GraphQL resolvers list and cancel tasks, the packages of the kinds create them, and
+// the server runs a Runner.
+package task
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Kind is the kind of a task. Its text is the name in the GraphQL schema.
+type Kind string
+
+// Import creates and updates links from a file.
+const Import Kind = "IMPORT"
+
+// Status is the state of a task. Its text is the name in the GraphQL schema.
+type Status string
+
+// The states: the last three are final.
+const (
+	WaitingForUpload Status = "WAITING_FOR_UPLOAD"
+	Queued           Status = "QUEUED"
+	Running          Status = "RUNNING"
+	Succeeded        Status = "SUCCEEDED"
+	Failed           Status = "FAILED"
+	Canceled         Status = "CANCELED"
+)
+
+const (
+	// maxUnfinished bounds the unfinished tasks of a workspace.
+	maxUnfinished = 20
+	// UploadLife is how long a task waits for its file.
+	UploadLife = time.Hour
+	// FileLife is how long files are kept after the task was created, and retention how long ended tasks are.
+	FileLife  = 7 * 24 * time.Hour
+	retention = 30 * 24 * time.Hour
+	// cleanUpBatch is how many tasks a statement of the clean-up deletes: their rows go with them.
+	cleanUpBatch = 10
+)
+
+// Task is a long operation of a workspace.
+type Task struct {
+	bun.BaseModel `bun:"table:tasks,alias:task"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Kind        Kind
+	Status      Status
+	// Input are the arguments, as JSON. Cursor is where the handler goes on.
+	Input, Cursor string
+	// Done is the number of items processed, and Total that of all; nil means unknown.
+	Done  int64
+	Total *int64
+	// LeaseHolder is the holding of the node that runs the task; nil for none. Others may take it after LeaseUntil.
+	LeaseHolder *string
+	LeaseUntil  *time.Time
+	// Attempts is how often the task was taken since it last advanced. No node takes it before DueAt.
+	Attempts          int
+	DueAt             time.Time
+	CancelRequestedAt *time.Time
+	// ErrorCode and Error are why the task failed.
+	ErrorCode, Error *string
+	// ActorID is the id of the account or the API key that started it.
+	ActorID string
+	// OperationID is the operation under which package edit undoes what the task does.
+	OperationID string
+	CreatedAt   time.Time
+	StartedAt   *time.Time
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
+
+	// In is the membership through which the task was loaded.
+	In workspace.Membership `bun:"-"`
+}
+
+// Failure returns why the task failed; nil if it has not.
+func (t *Task) Failure() *errs.Error {
+	if t.ErrorCode == nil {
+		return nil
+	}
+	return errs.New(errs.Coded(*t.ErrorCode), "%s", optional.Value(t.Error))
+}
+
+// Store stores tasks.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+
+	wake chan struct{}
+}
+
+// NewStore returns a Store.
+func NewStore(d *db.DB, now func() time.Time) *Store {
+	return &Store{DB: d, Now: now, wake: make(chan struct{}, 1)}
+}
+
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+// Filter selects tasks that match all fields that are set.
+type Filter struct {
+	Kinds    []Kind
+	Statuses []Status
+}
+
+// Rows returns the tasks of workspaces. To an API key with a fence, only its own exist.
+func (s *Store) Rows(m workspace.Membership) workspace.Collection[Task] {
+	c := workspace.Collection[Task]{
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Task, Column: "id", Missing: "There is no such task.",
+		In: func(t *Task, m workspace.Membership) { t.In = m },
+	}
+	if m.Fence() != nil {
+		c.Where, c.Args = "actor_id = ?", []any{m.ActorID()}
+	}
+	return c
+}
+
+// List returns one page of the workspace's tasks, newest first. It returns Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, f Filter, r page.Request) (page.Page[*Task], error) {
+	rows := s.Rows(m)
+	if rows.Where == "" {
+		rows.Where = "TRUE"
+	}
+	if f.Kinds != nil {
+		rows.Where, rows.Args = rows.Where+" AND kind IN (?)", append(rows.Args, bun.In(f.Kinds))
+	}
+	if f.Statuses != nil {
+		rows.Where, rows.Args = rows.Where+" AND status IN (?)", append(rows.Args, bun.In(f.Statuses))
+	}
+	return rows.List(ctx, m, r)
+}
+
+// ByID returns the tasks of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
+func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Task, error) {
+	return s.Rows(m).ByID(ctx, m, ids...)
+}
+
+// Create creates a task with arguments that JSON can hold. It runs at once unless it waits for an upload. It returns
+// QuotaExceeded or Forbidden.
+func (s *Store) Create(
+	ctx context.Context, m workspace.Membership, kind Kind, status Status, input any, total *int64,
+) (*Task, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the arguments of a task: %w", err)
+	}
+	now := s.now()
+	t := &Task{
+		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: kind, Status: status, Input: string(text), Total: total, DueAt: now,
+		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		unfinished, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Task)(nil), "finished_at IS NULL")
+		if err != nil {
+			return err
+		}
+		if unfinished >= maxUnfinished {
+			return errs.New(errs.QuotaExceeded, "A workspace has at most %d unfinished tasks. Wait until one ends, or cancel one.",
+				maxUnfinished)
+		}
+		_, err = tx.NewInsert().Model(t).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating a task: %w", err)
+	}
+	poll.Signal(s.wake)
+	return t, nil
+}
+
+// Cancel cancels a task: at once if no node runs it, or else after its current step. A task that has ended stays as it is.
+// It returns NotFound or Forbidden.
+func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID string) (*Task, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Rows(m).Get(ctx, m, taskID); err != nil {
+		return nil, err
+	}
+	t := &Task{In: m}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		q := tx.NewSelect().Model(t).Where("id = ?", taskID).Where("workspace_id = ?", m.ID())
+		if err := s.DB.ForChange(q).Scan(ctx); err != nil {
+			return db.NoRowsAs(s.Rows(m).NotFound(), err, "locking a task")
+		}
+		now := s.now()
+		switch {
+		case t.FinishedAt != nil || t.CancelRequestedAt != nil:
+			return nil
+		case t.Status == Running:
+			t.CancelRequestedAt = &now
+			_, err := tx.NewUpdate().Model(t).Column("cancel_requested_at").WherePK().Exec(ctx)
+			return err
+		}
+		return s.finish(ctx, tx, t, Canceled, nil)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("canceling a task: %w", err)
+	}
+	return t, nil
+}
+
+// finish ends a task that the transaction has locked, and writes the event. err is why it has failed.
+func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
+	now := s.now()
+	t.Status, t.FinishedAt, t.UpdatedAt, t.LeaseHolder, t.LeaseUntil = status, &now, now, nil, nil
+	if failure != nil {
+		t.ErrorCode, t.Error = new(failure.Kind.Code()), new(failure.Message)
+	}
+	_, err := tx.NewUpdate().Model(t).WherePK().
+		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "error_code", "error").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	details := audit.Details{"kind": t.Kind, "status": status, "done": t.Done}
+	return audit.Write(ctx, tx, audit.New(t.WorkspaceID, t.ActorID, audit.TaskFinished, t.ID, details, now))
+}
+
+// CleanUp cancels tasks whose file has not arrived in time, and deletes old files and ended tasks.
+func (s *Store) CleanUp(ctx context.Context) error {
+	now := s.now()
+	ctx = db.AsSystem(ctx)
+	for {
+		t := &Task{}
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			q := tx.NewSelect().Model(t).Where("finished_at IS NULL").Where("status = ?", WaitingForUpload).
+				Where("created_at <= ?", now.Add(-UploadLife)).Limit(1)
+			if err := s.DB.SkipLocked(q).Scan(ctx); err != nil {
+				return err
+			}
+			return s.finish(ctx, tx, t, Canceled, nil)
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("canceling tasks without a file: %w", err)
+		}
+	}
+	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at <= ?", now.Add(-FileLife))
+	_, err := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("deleting the files of tasks: %w", err)
+	}
+	for {
+		ended := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at <= ?", now.Add(-retention)).Limit(cleanUpBatch)
+		n, err := db.Affected(s.DB.NewDelete().Model((*Task)(nil)).Where("id IN (?)", ended).Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("deleting ended tasks: %w", err)
+		}
+		if n < cleanUpBatch {
+			return nil
+		}
+	}
+}

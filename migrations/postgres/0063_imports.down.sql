@@ -1,0 +1,2 @@
+DROP TABLE link_origins;
+DROP TABLE import_rows;

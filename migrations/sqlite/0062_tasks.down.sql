@@ -1,0 +1,2 @@
+DROP TABLE task_chunks;
+DROP TABLE tasks;
