@@ -221,7 +221,7 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		case t.Attempts >= maxAttempts:
 			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
 		default:
-			t.DueAt = r.now().Add(min(time.Duration(t.Attempts)*retryPause, maxRetryPause))
+			t.DueAt = r.now().Add(min(time.Duration(max(t.Attempts, 1))*retryPause, maxRetryPause))
 		}
 		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
 		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts", "due_at").Exec(ctx)

@@ -1,0 +1,358 @@
+package task_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// bundle is a workspace with tasks, on any number of nodes.
+type bundle struct {
+	*task.Store
+	DB *db.DB
+	m  workspace.Membership
+	// passed is how far the clock is ahead of dbtest.Noon, in nanoseconds.
+	passed atomic.Int64
+	// memberErr is the error of MemberOf.
+	memberErr error
+}
+
+func newBundle(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{DB: d, m: workspacetest.New(t, d, "busy")}
+	b.Store = task.NewStore(d, func() time.Time { return dbtest.Noon.Add(time.Duration(b.passed.Load())) })
+	return b
+}
+
+// handler is a handler of one function.
+type handler func(ctx context.Context, h *task.Holding) error
+
+func (f handler) Run(ctx context.Context, h *task.Holding) error { return f(ctx, h) }
+
+// node starts a node, and returns a function that stops it.
+func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &task.Runner{
+		Store: b.Store, Slots: slots, Handlers: map[task.Kind]task.Handler{task.Import: run}, Log: slog.New(slog.DiscardHandler),
+		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.m, b.memberErr },
+	}
+	var running sync.WaitGroup
+	running.Go(func() { must.NoError(t, r.Run(ctx)) })
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// create creates a task that can run at once.
+func (b *bundle) create(t *testing.T) *task.Task {
+	t.Helper()
+	return must.Value(b.Create(t.Context(), b.m, task.Import, task.Queued, "input", nil))(t)
+}
+
+func (b *bundle) reload(t *testing.T, of *task.Task) *task.Task {
+	t.Helper()
+	return must.Value(b.ByID(t.Context(), b.m, of.ID))(t)[0]
+}
+
+func (b *bundle) await(t *testing.T, of *task.Task, status task.Status) *task.Task {
+	t.Helper()
+	var now *task.Task
+	polltest.Until(t, "the task is "+string(status), func() bool {
+		now = b.reload(t, of)
+		return now.Status == status
+	})
+	return now
+}
+
+// step commits a step of a task.
+func (b *bundle) step(ctx context.Context, h *task.Holding, cursor string, done int64) error {
+	err := b.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error { return h.Step(ctx, tx, cursor, done, nil) })
+	if err == nil {
+		h.Advanced(cursor, done, nil)
+	}
+	return err
+}
+
+func TestRunner_ContinuesAtTheCursor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		var cursors []string
+		isBroken := true
+		stop := b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
+			cursors = append(cursors, h.Cursor)
+			if err := b.step(ctx, h, h.Cursor+"a", h.Done+1); err != nil {
+				return err
+			}
+			if isBroken {
+				isBroken = false
+				return errors.New("the network is away")
+			}
+			return nil
+		})
+		created := b.create(t)
+		interrupted := b.await(t, created, task.Queued)
+		polltest.Until(t, "the first step is committed", func() bool {
+			interrupted = b.reload(t, created)
+			return interrupted.Done == 1 && interrupted.Status == task.Queued
+		})
+		if !interrupted.DueAt.After(dbtest.Noon) {
+			t.Error("a task that failed is due at once")
+		}
+		b.passed.Store(int64(time.Hour))
+		b.Wake()
+		ended := b.await(t, created, task.Succeeded)
+		stop()
+		if diff := cmp.Diff([]string{"", "a"}, cursors); diff != "" || ended.Cursor != "aa" || ended.Done != 2 {
+			t.Errorf("cursors (-want +got):\n%s, at the end %q, %d done", diff, ended.Cursor, ended.Done)
+		}
+		events := must.Value(audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+			&audit.Filter{Actions: []audit.Action{audit.TaskFinished}}, page.Request{Size: 10}))(t)
+		if len(events.Items) != 1 || events.Items[0].TargetID != created.ID {
+			t.Errorf("events: %v", events.Items)
+		}
+	})
+}
+
+// TestRunner_CommitsNothingWithoutLease has another node take the task of one that hangs.
+func TestRunner_CommitsNothingWithoutLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		hangs, proceed := make(chan struct{}), make(chan struct{})
+		var late error
+		first := b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
+			close(hangs)
+			<-proceed
+			late = b.step(ctx, h, "late", 100)
+			return late
+		})
+		created := b.create(t)
+		<-hangs
+		b.passed.Store(int64(2 * time.Minute))
+		b.Wake()
+		second := b.node(t, 1, func(ctx context.Context, h *task.Holding) error { return b.step(ctx, h, "b", 1) })
+		ended := b.await(t, created, task.Succeeded)
+		close(proceed)
+		first()
+		second()
+		if late == nil {
+			t.Error("a node without the lease has committed a step")
+		}
+		if now := b.reload(t, created); now.Cursor != "b" || now.Done != 1 || !now.FinishedAt.Equal(*ended.FinishedAt) {
+			t.Errorf("%+v", now)
+		}
+	})
+}
+
+func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		var running, most atomic.Int64
+		for range 3 {
+			b.node(t, 2, func(ctx context.Context, h *task.Holding) error {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				defer running.Add(-1)
+				return b.step(ctx, h, "x", 1)
+			})
+		}
+		var all []*task.Task
+		for range 10 {
+			all = append(all, b.create(t))
+		}
+		for _, one := range all {
+			b.await(t, one, task.Succeeded)
+		}
+		if most.Load() != 1 {
+			t.Errorf("%d tasks ran at once", most.Load())
+		}
+	})
+}
+
+func TestRunner_EndsTasksThatFail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		outcome := error(errs.New(errs.InvalidInput, "The file is not of the source."))
+		b.node(t, 1, func(context.Context, *task.Holding) error { return outcome })
+		failed := b.await(t, b.create(t), task.Failed)
+		if f := failed.Failure(); f == nil || f.Kind != errs.InvalidInput || f.Message != "The file is not of the source." {
+			t.Errorf("failure %v", f)
+		}
+		outcome = errors.New("secret of the database")
+		hopeless := b.create(t)
+		polltest.Until(t, "there are no more attempts", func() bool {
+			b.passed.Add(int64(time.Hour))
+			b.Wake()
+			return b.reload(t, hopeless).Status == task.Failed
+		})
+		hopeless = b.reload(t, hopeless)
+		if f := hopeless.Failure(); hopeless.Attempts != 20 || f.Kind != errs.Internal || f.Message == "secret of the database" {
+			t.Errorf("after %d attempts: %v", hopeless.Attempts, f)
+		}
+		outcome, b.memberErr = nil, errs.New(errs.Forbidden, "not any more")
+		if f := b.await(t, b.create(t), task.Failed).Failure(); f.Kind != errs.Forbidden {
+			t.Errorf("failure %v of an actor without permission", f)
+		}
+		b.memberErr = errs.New(errs.NotFound, "deleted")
+		b.await(t, b.create(t), task.Canceled)
+	})
+}
+
+func TestCancel_EndsTasks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		waiting := b.create(t)
+		if c := must.Value(b.Cancel(t.Context(), b.m, waiting.ID))(t); c.Status != task.Canceled {
+			t.Errorf("a waiting task is %s", c.Status)
+		}
+		begun := make(chan struct{})
+		b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
+			close(begun)
+			for n := int64(1); ; n++ {
+				if err := b.step(ctx, h, "x", n); err != nil {
+					return err
+				}
+			}
+		})
+		running := b.create(t)
+		<-begun
+		must.Value(b.Cancel(t.Context(), b.m, running.ID))(t)
+		canceled := b.await(t, running, task.Canceled)
+		must.Value(b.Cancel(t.Context(), b.m, running.ID))(t)
+		if now := b.reload(t, running); now.Done != canceled.Done || !now.FinishedAt.Equal(*canceled.FinishedAt) {
+			t.Errorf("canceling an ended task changed it: %+v", now)
+		}
+		if _, err := b.Cancel(t.Context(), workspacetest.New(t, d, "other"), running.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("another workspace: %v", err)
+		}
+	})
+}
+
+func TestCreate_BoundsUnfinishedTasks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		var created, refused atomic.Int64
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				_, err := b.Create(t.Context(), b.m, task.Import, task.Queued, "input", nil)
+				switch {
+				case err == nil:
+					created.Add(1)
+				case errs.Is(err, errs.QuotaExceeded):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if created.Load() != 20 || refused.Load() != 20 {
+			t.Errorf("%d created, %d refused", created.Load(), refused.Load())
+		}
+	})
+}
+
+func TestReceive_StoresOneFile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		file := bytes.Repeat([]byte("0123456789"), 350_000)
+		created := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
+		receive := func(r io.Reader) error {
+			return b.Receive(t.Context(), b.m, created.ID, r, int64(len(file)))
+		}
+		broken := io.MultiReader(bytes.NewReader(file[:2_500_000]), iotest.ErrReader(io.ErrUnexpectedEOF))
+		if err := receive(broken); !errs.Is(err, errs.BadRequest) {
+			t.Errorf("an interrupted upload: %v", err)
+		}
+		if now := b.reload(t, created); now.Status != task.WaitingForUpload {
+			t.Errorf("after an interrupted upload, the task is %s", now.Status)
+		}
+		var received atomic.Int64
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := receive(bytes.NewReader(file)); err == nil {
+					received.Add(1)
+				} else if !errs.Is(err, errs.Conflict) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if received.Load() == 0 { // each upload may have ended another one
+			must.NoError(t, receive(bytes.NewReader(file)))
+		} else if received.Load() > 1 {
+			t.Errorf("%d uploads were received", received.Load())
+		}
+		if err := receive(bytes.NewReader(file)); !errs.Is(err, errs.Conflict) {
+			t.Errorf("a second upload: %v", err)
+		}
+		ctx := db.AsSystem(t.Context())
+		if got := must.Value(io.ReadAll(b.File(ctx, created.ID)))(t); !bytes.Equal(got, file) {
+			t.Errorf("%d bytes were stored of %d", len(got), len(file))
+		}
+	})
+}
+
+func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		late := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
+		ended := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
+		must.NoError(t, b.Receive(t.Context(), b.m, ended.ID, bytes.NewReader([]byte("x")), 1))
+		must.Value(b.Cancel(t.Context(), b.m, ended.ID))(t)
+		hasFile := func() bool { return must.Value(b.HasFile(db.AsSystem(t.Context()), ended.ID))(t) }
+		for _, step := range []struct {
+			passed  time.Duration
+			tasks   int
+			hasFile bool
+			status  task.Status
+		}{
+			{59 * time.Minute, 2, true, task.WaitingForUpload},
+			{61 * time.Minute, 2, true, task.Canceled},
+			{8 * 24 * time.Hour, 2, false, task.Canceled},
+			{32 * 24 * time.Hour, 0, false, ""},
+		} {
+			b.passed.Store(int64(step.passed))
+			must.NoError(t, b.CleanUp(t.Context()))
+			p := must.Value(b.List(t.Context(), b.m, task.Filter{}, page.Request{Size: 10}))(t)
+			if len(p.Items) != step.tasks || hasFile() != step.hasFile {
+				t.Errorf("after %s: %d tasks, has file %t", step.passed, len(p.Items), hasFile())
+			}
+			if step.status != "" && b.reload(t, late).Status != step.status {
+				t.Errorf("after %s: %s", step.passed, b.reload(t, late).Status)
+			}
+		}
+	})
+}
