@@ -1,0 +1,257 @@
+package importer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/suitetest"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// csv imports lines with the columns code, url, title, tags and folder.
+func (b *bundle) csv(t *testing.T, in importer.Settings, lines ...string) (*task.Task, []*importer.Row) {
+	t.Helper()
+	in.Source = importsource.CSV
+	ended := b.importFile(t, in, []byte("code,url,title,tags,folder\n"+strings.Join(lines, "\n")))
+	if ended.Status != task.Succeeded {
+		t.Fatalf("the task is %s: %v", ended.Status, ended.Failure())
+	}
+	return ended, b.rows(t, ended)
+}
+
+// said describes rows: outcome, code, error.
+func said(rows []*importer.Row) (all []string) {
+	for _, row := range rows {
+		all = append(all, strings.TrimSpace(fmt.Sprint(row.Outcome, " ", optional.Value(row.Code), " ", optional.Value(row.ErrorCode))))
+	}
+	return all
+}
+
+func wantSaid(t *testing.T, what string, rows []*importer.Row, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, said(rows)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same outcomes.
+func TestImport_FollowsItsConflictPolicy(t *testing.T) {
+	t.Parallel()
+	lines := []string{"mine,https://example.com/mine", "taken,https://example.com/new", "Taken,https://example.com/newer",
+		"same,https://example.com/same", "twin,https://example.com/a", "TWIN,https://example.com/b", "twin2,https://example.com/c"}
+	for policy, want := range map[importer.ConflictPolicy][]string{
+		importer.Skip: {"CREATED mine", "SKIPPED  CODE_TAKEN", "SKIPPED  CODE_TAKEN", "UNCHANGED same", "CREATED twin",
+			"SKIPPED  CODE_TAKEN", "CREATED twin2"},
+		importer.Rename: {"CREATED mine", "RENAMED taken-3", "RENAMED Taken-4", "UNCHANGED same", "CREATED twin", "RENAMED TWIN-2",
+			"CREATED twin2"},
+		importer.Replace: {"CREATED mine", "UPDATED taken", "FAILED  CODE_TAKEN", "UNCHANGED same", "CREATED twin",
+			"FAILED  CODE_TAKEN", "CREATED twin2"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := newBundle(t, d)
+				b.distinguishCase(t, false)
+				taken := b.Make(t, creationtest.Custom("https://example.com/old", "taken"))
+				b.Make(t, creationtest.Custom("https://example.com/old-2", "taken-2"))
+				b.Make(t, creationtest.Custom("https://example.com/same", "same"))
+				in := importer.Settings{OnConflict: policy, DryRun: true}
+				dry, rows := b.csv(t, in, lines...)
+				wantSaid(t, "dry run", rows, want...)
+				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+				wantSaid(t, "import", b.rows(t, applied), want...)
+				if now := b.Reload(t, taken); (now.OriginalURL == "https://example.com/new") != (policy == importer.Replace) {
+					t.Errorf("the code leads to %s", now.OriginalURL)
+				}
+			})
+		})
+	}
+}
+
+func TestImport_KeepsWhatIsChangedHere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		in := importer.Settings{OnConflict: importer.Skip, Label: "old"}
+		_, rows := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b,B", "c,https://example.com/c,C")
+		wantSaid(t, "first", rows, "CREATED a", "CREATED b", "CREATED c")
+		linkOf := func(i int) *link.Link { return b.Reload(t, &link.Link{ID: *rows[i].LinkID}) }
+		b.Change(t, linkOf(0), link.Change{Title: optional.Set(new("changed here"))})
+		b.Tick()
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, *rows[2].LinkID))(t)
+
+		_, again := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b2,B2", "c,https://example.com/c2,C")
+		wantSaid(t, "second", again, "UNCHANGED a", "UPDATED b", "SKIPPED  CONFLICT")
+		if l := linkOf(0); optional.Value(l.Title) != "changed here" {
+			t.Errorf("an unchanged row changed the title to %v", l.Title)
+		}
+		if l := linkOf(1); l.OriginalURL != "https://example.com/b2" || optional.Value(l.Title) != "B2" || l.VersionCause != link.CauseImported {
+			t.Errorf("a changed row: %s %v %s", l.OriginalURL, l.Title, l.VersionCause)
+		}
+		in.Label = "another account"
+		_, other := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/x,X")
+		wantSaid(t, "another account", other, "UNCHANGED a", "SKIPPED  CODE_TAKEN")
+	})
+}
+
+func TestImport_UsesTheQuota(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.Quota.Default = 3
+		b.Make(t, creationtest.Custom("https://example.com/0", "zero"))
+		lines := []string{"a,https://example.com/a", "b,https://example.com/b", "c,https://example.com/c"}
+		want := []string{"CREATED a", "CREATED b", "FAILED  QUOTA_EXCEEDED"}
+		dry, rows := b.csv(t, importer.Settings{OnConflict: importer.Skip, DryRun: true}, lines...)
+		wantSaid(t, "dry run", rows, want...)
+		applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+		wantSaid(t, "import", b.rows(t, applied), want...)
+		if b.Used(t) != 3 {
+			t.Errorf("%d links are used", b.Used(t))
+		}
+		b.Quota.Default = 4
+		_, rows = b.csv(t, importer.Settings{OnConflict: importer.Skip}, lines...)
+		wantSaid(t, "with a larger quota", rows, "UNCHANGED a", "UNCHANGED b", "CREATED c")
+	})
+}
+
+func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		known := must.Value(b.Folders.Create(t.Context(), b.Mine, "Known"))(t)
+		in := importer.Settings{OnConflict: importer.Skip, Tags: []string{"moved"}, DryRun: true}
+		lines := []string{"a,https://example.com/a,,x,known", "b,https://example.com/b,,,New", "c,https://example.com/c,,moved,new"}
+		dry, _ := b.csv(t, in, lines...)
+		if n := len(must.Value(b.Folders.Names(t.Context(), b.Mine))(t)); n != 1 {
+			t.Errorf("a dry run left %d folders", n)
+		}
+		rows := b.rows(t, b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t)))
+		folders := must.Value(b.Folders.Names(t.Context(), b.Mine))(t)
+		if len(folders) != 2 {
+			t.Errorf("folders: %v", folders)
+		}
+		for i, want := range []struct {
+			folderID string
+			tags     []string
+		}{{known.ID, []string{"moved", "x"}}, {folders["new"], []string{"moved"}}, {folders["new"], []string{"moved"}}} {
+			l := b.Reload(t, &link.Link{ID: *rows[i].LinkID})
+			if optional.Value(l.FolderID) != want.folderID || !cmp.Equal(b.Tags(t, l), want.tags) {
+				t.Errorf("row %d: folder %v, tags %v", i, l.FolderID, b.Tags(t, l))
+			}
+		}
+	})
+}
+
+func TestImport_RefusesInvalidSettings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		for _, c := range []struct {
+			in    importer.Settings
+			kind  errs.Kind
+			field string
+		}{
+			{importer.Settings{Label: strings.Repeat("x", 101)}, errs.InvalidInput, "label"},
+			{importer.Settings{Label: "a\nb"}, errs.InvalidInput, "label"},
+			{importer.Settings{Tags: []string{strings.Repeat("x", 51)}}, errs.InvalidInput, "tags"},
+			{importer.Settings{FolderID: new("fld_unknown")}, errs.NotFound, "folderId"},
+			{importer.Settings{Hosts: make([]importer.Host, 101)}, errs.InvalidInput, "hosts"},
+			{importer.Settings{Hosts: []importer.Host{{Host: "no host"}}}, errs.InvalidInput, "hosts"},
+			{importer.Settings{Hosts: []importer.Host{{Host: "go.example"}, {Host: "GO.example"}}}, errs.InvalidInput, "hosts"},
+			{importer.Settings{Hosts: []importer.Host{{Host: "go.example", DomainID: new("dom_unknown")}}}, errs.NotFound, "hosts"},
+		} {
+			c.in.Source = importsource.CSV
+			if _, err := b.Import.Create(t.Context(), b.Mine, c.in); !errs.Is(err, c.kind) || errs.From(err).Field[0] != c.field {
+				t.Errorf("%+v: %v", c.in, err)
+			}
+		}
+		in := importer.Settings{OnConflict: importer.Skip, Source: importsource.Bitly, DryRun: true}
+		failed := b.importFile(t, in, []byte("no JSON"))
+		if failed.Status != task.Failed || failed.Failure().Kind != errs.InvalidInput {
+			t.Errorf("a file of another format: %s, %v", failed.Status, failed.Failure())
+		}
+		if _, err := b.Import.Apply(t.Context(), b.Mine, failed.ID); !errs.Is(err, errs.Conflict) {
+			t.Errorf("applying a failed dry run: %v", err)
+		}
+		if _, err := b.Import.Apply(t.Context(), b.Foreign, failed.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("applying the dry run of another workspace: %v", err)
+		}
+	})
+}
+
+// TestImport_SurvivesNodes stops nodes and ends leases while they import, and compares with an undisturbed import.
+func TestImport_SurvivesNodes(t *testing.T) {
+	t.Parallel()
+	lines := suitetest.Size(3_000, 100_000)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.Quota.Default = 10_000_000
+		file := bytes.NewBufferString("code,url\n")
+		for i := range lines {
+			fmt.Fprintf(file, "code-%d,https://example.com/%d\n", i%(lines-50), i)
+		}
+		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Rename}
+		started := must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
+		var mu sync.Mutex // of the clock
+		b.Tasks.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return b.Now }
+		size := int64(file.Len())
+		must.NoError(t, b.Tasks.Receive(t.Context(), b.Mine, started.ID, file, size))
+		for isOver := false; !isOver; {
+			ctx, stop := context.WithTimeout(t.Context(), time.Duration(50+rand.IntN(300))*time.Millisecond)
+			var nodes sync.WaitGroup
+			for range 2 {
+				r := &task.Runner{
+					Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import}, Log: slog.New(slog.DiscardHandler),
+					MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.Mine, nil },
+				}
+				nodes.Go(func() { must.NoError(t, r.Run(ctx)) })
+			}
+			if rand.IntN(2) == 0 { // the first one loses its lease, and goes on
+				time.Sleep(20 * time.Millisecond)
+				mu.Lock()
+				b.Now = b.Now.Add(2 * time.Minute)
+				mu.Unlock()
+			}
+			nodes.Wait()
+			stop()
+			mu.Lock()
+			b.Now = b.Now.Add(20 * time.Minute)
+			mu.Unlock()
+			now := must.Value(b.Tasks.ByID(t.Context(), b.Mine, started.ID))(t)[0]
+			isOver = now.FinishedAt != nil
+		}
+		ended := must.Value(b.Tasks.ByID(t.Context(), b.Mine, started.ID))(t)[0]
+		counts := map[importer.Outcome]int64{}
+		for _, c := range must.Value(importer.ReportOf(ended))(t).Counts() {
+			counts[c.Outcome] = c.Rows
+		}
+		want := map[importer.Outcome]int64{importer.Created: int64(lines - 50), importer.Failed: 50}
+		if diff := cmp.Diff(want, counts); diff != "" || ended.Status != task.Succeeded || ended.Done != int64(lines) {
+			t.Errorf("%s, %d done (-want +got):\n%s", ended.Status, ended.Done, diff)
+		}
+		links := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t)
+		if links != int64(lines-50) || b.Used(t) != links {
+			t.Errorf("%d links, %d used", links, b.Used(t))
+		}
+	})
+}
