@@ -110,6 +110,11 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 			return in
 		})
 	})
+	r.Timed("indexing their texts", func() { // takes longer than their creation
+		for r.Number(r.DatabaseURL, "SELECT count(*) FROM link_text_queue") > 0 {
+			r.Pause(time.Second)
+		}
+	})
 	for _, n := range keys {
 		in := map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(n), "scopes": []string{"LINKS_READ"}}
 		if n > 0 {

@@ -1,6 +1,6 @@
-// Package importer imports links of other services from files, as tasks: dry.go and apply run the same steps. Package
-// importsource reads the files, decide.go says what becomes of a row, and packages creation and link write the links. The
-// GraphQL resolvers start imports and read their reports.
+// Package importer imports links of other services from files, as tasks. process.go runs the steps of an import, each in one
+// transaction, and a dry run rolls them back; step.go carries a step out, known.go reads what it depends on, and decide.go says what
+// becomes of a row. Package importsource reads the files, and packages creation and link write the links.
 package importer
 
 import (
