@@ -134,12 +134,17 @@ func (v *version) list(folders int, filter map[string]any) rig.Figures {
 	body := string(rig.Must(json.Marshal(map[string]any{
 		"query": listDocument, "variables": map[string]any{"workspace": v.tenant.Workspace, "filter": filter},
 	})))
-	f, o, _ := v.Measure(v.Target, warmUp, rig.Load{
-		Address: v.address, Token: v.keys[folders], N: 16, Connections: *connections, Burst: *burst,
+	of := rig.Load{
+		Address: v.address, Token: v.keys[folders], N: 16, Connections: *connections, Burst: warmUp,
 		Requests: func(int) string { return body }, Status: http.StatusOK, Expected: `"edges":[{"node":{"code":"`,
-	})
+	}
+	v.Drive(v.Name, of)
+	of.Burst = *burst
+	began := rig.Used(v.Target)
+	o := v.Drive(v.Name, of)
+	used := rig.Used(v.Target).Since(began) // lists defer no work
 	if o.Wrong > 0 {
 		v.Wrongf("%s", o.Sample)
 	}
-	return f
+	return rig.FiguresOf(o, used)
 }

@@ -105,7 +105,8 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 		return fmt.Errorf("reading the codes of a dry run: %w", err)
 	}
 	for _, row := range rows {
-		k.holders[*row.CodeKey] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash, isOurs: true}
+		k.holders[*row.CodeKey] = &holder{linkID: optional.Value(row.LinkID), code: optional.Value(row.Code), canonicalHash: row.CanonicalHash,
+			isOurs: true}
 	}
 	return nil
 }
@@ -143,7 +144,11 @@ func (k *known) add(it *item) {
 			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isOurs: true,
 				isPending: true, isDeleted: it.from.Deleted}
 		}
-	case changes, records:
+	case changes:
+		for _, identity := range []string{it.lookupCode(), it.identity} {
+			k.holders[identity] = &holder{linkID: it.decision.linkID, code: it.code, canonicalHash: it.row.CanonicalHash, isOurs: true}
+		}
+	case records:
 	default:
 		return
 	}

@@ -49,7 +49,7 @@ type Row struct {
 	Outcome Outcome
 	// Code is the code here; nil if the row has no link, or gets a generated code in a dry run.
 	Code *string
-	// CodeKey identifies the code of a link that a dry run would create, and CanonicalHash its destination.
+	// CodeKey identifies the code of a link that a dry run would create or change, and CanonicalHash its destination.
 	CodeKey       *string
 	CanonicalHash []byte
 	LinkID        *string

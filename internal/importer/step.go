@@ -356,7 +356,8 @@ func (b *step) describe(it *item, isNew bool) {
 	}
 	if !b.in.DryRun || !isNew {
 		row.LinkID = &it.link.ID
-	} else if it.identity != "" {
+	}
+	if b.in.DryRun && it.identity != "" && (isNew || it.decision.act == changes) {
 		row.CodeKey = &it.identity
 	}
 }

@@ -10,7 +10,7 @@ CREATE TABLE import_rows (
     hash         BYTEA NOT NULL,             -- of the link that the row describes
     outcome      TEXT COLLATE "C" NOT NULL,
     code         TEXT COLLATE "C",
-    code_key     TEXT COLLATE "C",           -- of a link that a dry run would create
+    code_key     TEXT COLLATE "C",           -- of a link that a dry run would create or change
     canonical_hash BYTEA,                    -- of its destination
     link_id      TEXT COLLATE "C",
     losses       TEXT COLLATE "C",           -- as JSON; NULL: none

@@ -10,7 +10,7 @@ CREATE TABLE import_rows (
     hash         BLOB NOT NULL,     -- of the link that the row describes
     outcome      TEXT NOT NULL,
     code         TEXT,
-    code_key     TEXT,              -- of a link that a dry run would create
+    code_key     TEXT,              -- of a link that a dry run would create or change
     canonical_hash BLOB,            -- of its destination
     link_id      TEXT,
     losses       TEXT,              -- as JSON; NULL: none
