@@ -17,8 +17,6 @@ type facts struct {
 	imported *link.Link
 	// taken is the link that has the code, or would have it: an earlier row of a dry run has no other.
 	taken *holder
-	// mayChange reports whether the caller sees the link that has the code.
-	mayChange bool
 }
 
 // holder has a code.
@@ -28,8 +26,9 @@ type holder struct {
 	canonicalHash []byte
 	// isPending means that the same step creates the link.
 	isPending bool
-	// isDisabled and isDeleted are states of the link, and isOurs means that the same import has created it.
-	isDisabled, isDeleted, isOurs bool
+	// isDisabled and isDeleted are states of the link. isFixed means that the import must not replace it: it has created or changed
+	// the link itself, the URL was purged, or the caller does not see it.
+	isDisabled, isDeleted, isFixed bool
 }
 
 // has reports whether the link redirects to a destination.
@@ -89,7 +88,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: records, linkID: f.taken.linkID, code: f.taken.code, outcome: Unchanged}
 	case onConflict == Rename:
 		return decision{act: renames}
-	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isOurs && f.mayChange:
+	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isFixed:
 		return decision{act: changes, linkID: f.taken.linkID, outcome: Updated}
 	case onConflict == Replace:
 		return decision{act: leaves, outcome: Failed, err: errCodeTaken()}

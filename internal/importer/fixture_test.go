@@ -26,7 +26,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/task"
@@ -49,7 +48,6 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b.Tasks = task.NewStore(d, clock)
 	b.Import = &importer.Store{
 		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders, Now: clock,
-		Domains: &domain.Store{DB: d, Own: must.Value(ownhost.New("http://sho.rt"))(t), Now: clock},
 	}
 	return b
 }

@@ -37,7 +37,6 @@ type Store struct {
 	Links    *link.Store
 	Creation *creation.Store
 	Folders  *folder.Store
-	Domains  *domain.Store
 	Now      func() time.Time
 }
 

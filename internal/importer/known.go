@@ -17,16 +17,15 @@ type known struct {
 	earlier map[string]*Row
 	origins map[string]*Origin
 	links   map[string]*link.Link
-	// holders have codes, by the identities of these; hidden are those that the caller does not see.
+	// holders have codes, by the identities of these.
 	holders map[string]*holder
-	hidden  map[string]bool
 }
 
 // known reads what is known about the rows of the step.
 func (b *step) known(ctx context.Context) (*known, error) {
 	k := &known{
 		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
-		holders: map[string]*holder{}, hidden: map[string]bool{},
+		holders: map[string]*holder{},
 	}
 	var sourceIDs []string
 	for _, it := range b.items {
@@ -90,10 +89,11 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	for _, l := range links {
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
-			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil, isOurs: optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil,
+			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil,
+			isFixed:   optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil || !b.Member.IsInside(l.FolderID),
 		}
 		for _, identity := range []string{l.CodeIdentity(), l.Code} {
-			k.holders[identity], k.hidden[identity] = h, !b.Member.IsInside(l.FolderID)
+			k.holders[identity] = h
 		}
 	}
 	if !b.in.DryRun {
@@ -106,7 +106,7 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	}
 	for _, row := range rows {
 		k.holders[*row.CodeKey] = &holder{linkID: optional.Value(row.LinkID), code: optional.Value(row.Code), canonicalHash: row.CanonicalHash,
-			isOurs: true}
+			isFixed: true}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (k *known) of(it *item) *facts {
 	}
 	for _, identity := range []string{it.lookupCode(), it.identity} { // a link with the exact code wins
 		if f.taken == nil {
-			f.taken, f.mayChange = k.holders[identity], !k.hidden[identity]
+			f.taken = k.holders[identity]
 		}
 	}
 	return f
@@ -141,12 +141,12 @@ func (k *known) add(it *item) {
 	switch it.decision.act {
 	case creates:
 		if it.identity != "" {
-			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isOurs: true,
+			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true,
 				isPending: true, isDeleted: it.from.Deleted}
 		}
 	case changes:
 		for _, identity := range []string{it.lookupCode(), it.identity} {
-			k.holders[identity] = &holder{linkID: it.decision.linkID, code: it.code, canonicalHash: it.row.CanonicalHash, isOurs: true}
+			k.holders[identity] = &holder{linkID: it.decision.linkID, code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true}
 		}
 	case records:
 	default:

@@ -151,7 +151,7 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 		}
 		b.refused = results
 	}
-	if !b.hasEnded {
+	if b.next == nil {
 		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			if err := b.begin(ctx, tx); err != nil {
 				return err
@@ -162,15 +162,12 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 			return err
 		}
 	}
-	next := p.progress.with(b.done, b.from, b.folding)
 	if p.in.DryRun {
-		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return b.save(ctx, tx, next) })
-		if err != nil {
+		if err := p.DB.Tx(ctx, b.save); err != nil {
 			return err
 		}
 	}
-	p.progress = next
-	p.Advanced(encode(next), next.Rows, p.Total)
+	p.progress = b.next
 	for _, l := range b.changed {
 		p.Links.Forget(l)
 	}
@@ -194,7 +191,7 @@ func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 // end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes and progress. The results are
 // those of the items that create links.
 func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error {
-	b.done, b.changed = nil, nil
+	b.done, b.changed, b.unprotected = nil, nil, nil
 	for _, it := range b.items {
 		row := *it.row
 		if len(it.from.Losses) > 0 {
@@ -203,28 +200,31 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 		it.written = &row
 		b.done = append(b.done, it.written)
 	}
-	if err := b.finishCreations(ctx, tx, results); err != nil {
+	if err := b.finishCreations(results); err != nil {
 		return err
 	}
 	if err := b.change(ctx, tx); err != nil {
 		return err
 	}
-	b.hasEnded = true
+	if err := b.deleteUnprotected(ctx, tx); err != nil {
+		return err
+	}
+	b.next = b.progress.with(b.done, b.from, b.folding)
 	if b.in.DryRun {
 		return errDry
 	}
 	if err := saveOrigins(ctx, tx, b.origins()); err != nil {
 		return fmt.Errorf("writing origins: %w", err)
 	}
-	return b.save(ctx, tx, b.progress.with(b.done, b.from, b.folding))
+	return b.save(ctx, tx)
 }
 
 // save writes outcomes and progress.
-func (b *step) save(ctx context.Context, tx bun.Tx, next *progress) error {
+func (b *step) save(ctx context.Context, tx bun.Tx) error {
 	if err := db.InsertRows(ctx, tx, db.Insert{}, b.done); err != nil {
 		return fmt.Errorf("writing the rows of an import: %w", err)
 	}
-	return b.Step(ctx, tx, encode(next), next.Rows, b.Total)
+	return b.Step(ctx, tx, encode(b.next), b.next.Rows, b.Total)
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

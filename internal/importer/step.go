@@ -37,11 +37,12 @@ type step struct {
 	newFolders []*folder.Folder
 
 	// The state of the transaction: the results of creations that were refused before it, the rows with their outcomes, the
-	// links that have changed, and whether it came to its end.
-	refused  []link.Result
-	done     []*Row
-	changed  []*link.Link
-	hasEnded bool
+	// links that have changed, the ids of those to delete, and the progress after it; nil unless it came to its end.
+	refused     []link.Result
+	done        []*Row
+	changed     []*link.Link
+	unprotected []string
+	next        *progress
 }
 
 // item is a row in a step.
@@ -318,13 +319,8 @@ var (
 	importedDeleted = link.Reason{Action: audit.LinkDeleted, Cause: link.CauseImported}
 )
 
-// finishCreations gives the items that create links their results, and deletes links that must not redirect without the
-// protection that they had.
-func (b *step) finishCreations(ctx context.Context, tx bun.Tx, results []link.Result) error {
-	e := link.Edits{Field: "rows", Reason: importedDeleted, OperationID: b.OperationID, Mutate: func(_ int, l *link.Link) error {
-		l.MarkDeleted(b.Store.now())
-		return nil
-	}}
+// finishCreations gives the items that create links their results.
+func (b *step) finishCreations(results []link.Result) error {
 	for i, it := range b.of(creates) {
 		switch r := results[i]; {
 		case errs.Is(r.Err, errs.CodeTaken) && it.code != "" && !b.isLast: // by a member, meanwhile
@@ -337,15 +333,12 @@ func (b *step) finishCreations(ctx context.Context, tx bun.Tx, results []link.Re
 			if it.link = r.Link; !r.Created {
 				it.written.Outcome = Unchanged
 			} else if it.from.Deleted {
-				e.IDs = append(e.IDs, r.Link.ID)
+				b.unprotected = append(b.unprotected, r.Link.ID)
 			}
 			b.describe(it, r.Created)
 		}
 	}
-	if len(e.IDs) == 0 {
-		return nil
-	}
-	return b.edit(ctx, tx, e)
+	return nil
 }
 
 // describe writes the code and the link of an item into its row. The links that a dry run creates do not last.
@@ -388,10 +381,6 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
-	gone := link.Edits{Field: "rows", Reason: importedDeleted, OperationID: b.OperationID, Mutate: func(_ int, l *link.Link) error {
-		l.MarkDeleted(b.Store.now())
-		return nil
-	}}
 	for i, r := range results {
 		it := items[i]
 		switch {
@@ -405,18 +394,24 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 		b.changed = append(b.changed, r.Link)
 		b.describe(it, false)
 		if it.from.Deleted {
-			gone.IDs = append(gone.IDs, r.Link.ID)
+			b.unprotected = append(b.unprotected, r.Link.ID)
 		}
 	}
-	if len(gone.IDs) == 0 {
-		return nil
-	}
-	return b.edit(ctx, tx, gone)
+	return nil
 }
 
-// edit edits links of this step, which cannot fail.
-func (b *step) edit(ctx context.Context, tx bun.Tx, e link.Edits) error {
-	results, err := b.Links.EditIn(ctx, tx, b.Member, e)
+// deleteUnprotected deletes links that must not redirect without the protection that they had.
+func (b *step) deleteUnprotected(ctx context.Context, tx bun.Tx) error {
+	if len(b.unprotected) == 0 {
+		return nil
+	}
+	results, err := b.Links.EditIn(ctx, tx, b.Member, link.Edits{
+		IDs: b.unprotected, Field: "rows", Reason: importedDeleted, OperationID: b.OperationID,
+		Mutate: func(_ int, l *link.Link) error {
+			l.MarkDeleted(b.Store.now())
+			return nil
+		},
+	})
 	for _, r := range results {
 		if r.Err != nil {
 			return r.Err

@@ -79,11 +79,6 @@ func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64
 	return err
 }
 
-// Advanced tells the holding what a step has committed.
-func (h *Holding) Advanced(cursor string, done int64, total *int64) {
-	h.Cursor, h.Done, h.Total = cursor, done, total
-}
-
 // Run runs tasks until the context ends, and then returns the leases of those that have not ended.
 func (r *Runner) Run(ctx context.Context) error {
 	var all sync.WaitGroup
