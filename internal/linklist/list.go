@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -178,7 +179,7 @@ func (q *query) rows(ctx context.Context, r page.Request) (rows []*row, err erro
 	case OrderField(r.Order.Name) == ByUpdate:
 		sel = page.LimitBy(sel, withInstants(r), "link.updated_at", "link.id")
 	case !isByTotal:
-		sel = page.Limit(q.boundByTags(sel), r, "link.id")
+		sel = q.byID(&rows, r)
 	case q.narrowed:
 		value := fmt.Sprintf("COALESCE(total.%s, %s)", total.column, total.none)
 		sel = sel.ModelTableExpr("links AS link LEFT JOIN click_totals AS total ON total.subject_id = link.id").
@@ -241,6 +242,23 @@ func rowIDs(rows []*row) []string {
 	return ids
 }
 
+// byID walks an index that has the order of ids. An index of folders has this order only within a folder: of several, each is
+// walked by itself.
+func (q *query) byID(rows *[]*row, r page.Request) *bun.SelectQuery {
+	sel := q.DB.NewSelect().Model(rows)
+	if q.narrowed || len(q.folders) < 2 {
+		return page.Limit(q.boundByTags(q.where(sel)), r, "link.id")
+	}
+	var first []string
+	var pages []any
+	for _, folderID := range q.folders {
+		links := q.whereIn(q.DB.NewSelect().Model((*row)(nil)).Column("id"), folderID)
+		first = append(first, "SELECT id FROM (?) AS page")
+		pages = append(pages, page.Limit(q.boundByTags(links), r, "link.id"))
+	}
+	return page.Limit(sel.Where("link.id IN ("+strings.Join(first, " UNION ALL ")+")", pages...), r, "link.id")
+}
+
 // boundByTags bounds a scan by ID to the range of links with the tag. A campaign's tag is often
 // common among the links of one month and rare otherwise.
 func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
@@ -262,8 +280,14 @@ func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
 const notDeleted = "link.deleted_at IS NULL OR link.disabled_at IS NOT NULL"
 
 // where adds the conditions of the filter.
-func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
-	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL").Apply(q.member.Inside("link.folder_id"))
+func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery { return q.whereIn(sel, q.folders...) }
+
+// whereIn is where for links in some of the folders; none means all links.
+func (q *query) whereIn(sel *bun.SelectQuery, folders ...string) *bun.SelectQuery {
+	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL")
+	if len(folders) > 0 {
+		sel = sel.Where("link.folder_id IN (?)", bun.In(folders))
+	}
 	if len(q.Status) > 0 {
 		sel = q.withStatus(sel, q.now, q.Status...)
 	} else {

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // vocabulary has words that are parts of each other, that differ in case, and that mean something
@@ -52,7 +53,14 @@ func TestList_MatchesReference(t *testing.T) {
 			if r.IntN(4) == 0 {
 				l.member, samples = b.foreign, foreign
 			}
-			if l.check(t, samples, randomFilter(r), orders[r.IntN(len(orders))], 1+r.IntN(7)) > 0 {
+			f := randomFilter(r)
+			if r.IntN(3) == 0 {
+				f.FolderIDs = foldersOf(samples)[r.IntN(3):]
+			}
+			if len(f.FolderIDs) > 0 && r.IntN(2) == 0 { // a key that is restricted to these folders, and gives all or none
+				l.member = workspacetest.Fenced(t, d, l.member.ID(), f.FolderIDs...)
+			}
+			if l.check(t, samples, f, orders[r.IntN(len(orders))], 1+r.IntN(7)) > 0 {
 				some++
 			} else {
 				none++
@@ -156,7 +164,12 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			}},
 			"several": {Host: new("com"), UpdatedTo: new(noon.Add(time.Hour)), Search: new("example"),
 				WithoutTags: []string{"rare"}},
-			"in another zone": {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
+			"a folder":                       {FolderIDs: foldersOf(samples)[:1]},
+			"folders":                        {FolderIDs: foldersOf(samples)[:2]},
+			"no link, a folder that is none": {FolderIDs: []string{"x"}},
+			"in a folder":                    {InFolder: new(true)},
+			"in none":                        {InFolder: new(false)},
+			"in another zone":                {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
 		} {
 			t.Run(name, func(t *testing.T) {
 				for _, limit := range []int{0, maxCandidates} {

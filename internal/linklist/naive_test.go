@@ -125,9 +125,40 @@ type total struct {
 	LastAt      time.Time
 }
 
+// folderRow is a folder of links.
+type folderRow struct {
+	bun.BaseModel `bun:"table:folders"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Name        string
+	NameKey     string
+	CreatedAt   time.Time
+}
+
+// foldersOf returns the folders of samples.
+func foldersOf(samples []sample) (ids []string) {
+	for _, s := range samples {
+		if s.FolderID != nil && !slices.Contains(ids, *s.FolderID) {
+			ids = append(ids, *s.FolderID)
+		}
+	}
+	return ids
+}
+
 // put writes samples past all rules.
 func put(t *testing.T, d *db.DB, samples []sample) {
 	t.Helper()
+	var folders []folderRow
+	for _, folderID := range foldersOf(samples) {
+		of := slices.IndexFunc(samples, func(s sample) bool { return s.FolderID != nil && *s.FolderID == folderID })
+		folders = append(folders, folderRow{
+			ID: folderID, WorkspaceID: samples[of].WorkspaceID, Name: folderID, NameKey: folderID, CreatedAt: noon,
+		})
+	}
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return db.InsertRows(ctx, tx, db.Insert{}, folders)
+	}))
 	for chunk := range slices.Chunk(samples, 1000) {
 		var links []*record
 		var tags []tag
@@ -212,8 +243,12 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		}
 		return &instants[r.IntN(len(instants))]
 	}
+	folders := []string{id.New(id.Folder), id.New(id.Folder), id.New(id.Folder)}
 	for i := range n {
 		s := plain(m, i)
+		if r.IntN(2) == 0 {
+			s.FolderID = &folders[r.IntN(len(folders))]
+		}
 		s.Strategy = []link.Strategy{link.Deterministic, link.Counter, link.Random, link.Custom}[r.IntN(4)]
 		s.CreatedAt = instants[r.IntN(len(instants))]
 		s.UpdatedAt, s.lastClick = instants[r.IntN(len(instants))], instants[r.IntN(len(instants))]
@@ -312,6 +347,10 @@ func (f *Filter) lets(s sample) bool {
 	case len(f.Tags) > 0 && has == 0, f.TagMatch == AllTags && has < len(f.Tags):
 		return false
 	case len(f.Strategy) > 0 && !slices.Contains(f.Strategy, s.Strategy):
+		return false
+	case len(f.FolderIDs) > 0 && (s.FolderID == nil || !slices.Contains(f.FolderIDs, *s.FolderID)):
+		return false
+	case f.InFolder != nil && *f.InFolder != (s.FolderID != nil):
 		return false
 	case f.Archived != nil && *f.Archived != (s.ArchivedAt != nil):
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
@@ -42,11 +43,15 @@ func TestList_UsesIndexes(t *testing.T) {
 		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: suitetest.Size(10_000, 20_000)}[d.Kind]
 		b := setup(t, d)
 		var samples []sample
+		folders := []string{id.New(id.Folder), id.New(id.Folder), id.New(id.Folder), id.New(id.Folder)}
 		for i := range many {
 			for _, m := range []workspace.Membership{b.mine, b.foreign} {
 				s := plain(m, i)
 				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(i%100)-1, []string{"common"}
 				s.pairs = map[string]string{"k": fmt.Sprint(i)}
+				if m.ID() == b.mine.ID() {
+					s.FolderID = &folders[i%len(folders)]
+				}
 				if i%1000 == 7 {
 					s.Note, s.tags = new("a zebrafish"), []string{"common", "rare"}
 					s.CanonicalURL, s.ExternalID = "https://www.rare.example/", new(fmt.Sprint("id", i))
@@ -77,6 +82,7 @@ func TestList_UsesIndexes(t *testing.T) {
 				order  page.Order
 				value  any  // of the place to begin at, if not at the beginning
 				sorts  bool // a few links, which is no matter
+				walks  int  // of folders in the order of ids
 			}{
 				"by creation":              {},
 				"by creation, deep":        {value: deep.ID},
@@ -123,6 +129,13 @@ func TestList_UsesIndexes(t *testing.T) {
 				"unchecked": {filter: &Filter{
 					Destination: []link.DestinationState{link.DestinationUnchecked},
 				}},
+				"a folder":                  {filter: &Filter{FolderIDs: folders[1:][:1]}},
+				"folders":                   {filter: &Filter{FolderIDs: folders[1:]}, walks: 3, sorts: true},
+				"folders, deep":             {filter: &Filter{FolderIDs: folders[1:]}, value: deep.ID, walks: 3, sorts: true},
+				"folders by title":          {filter: &Filter{FolderIDs: folders[1:]}, order: byTitle},
+				"folders by clicks":         {filter: &Filter{FolderIDs: folders[1:]}, order: byClicks},
+				"folders and a rare tag":    {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"rare"}}, sorts: true},
+				"folders and a common tag":  {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"common"}}, walks: 3, sorts: true},
 				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []routing.Status{routing.Active}}},
 			} {
 				t.Run(name, func(t *testing.T) {
@@ -136,6 +149,9 @@ func TestList_UsesIndexes(t *testing.T) {
 					plans := b.plans(t, many/10, c.filter, r)
 					if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
 						t.Errorf("%s: %d queries", name, len(plans))
+					}
+					if all := strings.Join(plans, "\n"); walks(d.Kind, all) < c.walks {
+						t.Errorf("%s, analyzed %t: the folders are not walked\n%s", name, analyzed, all)
 					}
 					for _, plan := range plans {
 						if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {
@@ -155,8 +171,16 @@ func scans(kind db.Kind, plan string) bool {
 		return strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index")
 	}
 	return slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "SCAN") && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
+		return strings.HasPrefix(line, "SCAN") && line != "SCAN page" && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
 	})
+}
+
+// walks returns the number of walks in the order of ids that end after a page.
+func walks(kind db.Kind, plan string) int {
+	if kind == db.Postgres {
+		return strings.Count(plan, "->  Limit\n")
+	}
+	return strings.Count(plan, "USING INDEX links_by_folder (folder_id=?")
 }
 
 func sorts(kind db.Kind, plan string) bool {

@@ -32,6 +32,8 @@ type query struct {
 	member workspace.Membership
 	now    time.Time
 	words  []string
+	// folders are the folders of the links that can match; nil means all links.
+	folders []string
 	// hostKey is the link.HostKey of Host.
 	hostKey string
 	// narrowed reports that candidates contains the IDs of all links that can match.

@@ -37,9 +37,9 @@ func (q *query) check() (err error) {
 		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders, len(q.FolderIDs)).
 			At("filter", "folderIds")
 	}
-	q.FolderIDs = slices.Clone(q.FolderIDs)
-	for i, folderID := range q.FolderIDs {
-		q.FolderIDs[i] = asFolderID(folderID)
+	q.folders = q.member.Fence()
+	if len(q.FolderIDs) > 0 {
+		q.folders = q.visible(q.FolderIDs)
 	}
 	if q.Metadata != nil {
 		if q.Metadata, err = linkfield.CheckPair(q.Metadata); err != nil {
@@ -66,13 +66,26 @@ func (q *query) check() (err error) {
 	return nil
 }
 
+// visible returns those of the folders that the caller can see; at least the id of no folder.
+func (q *query) visible(folderIDs []string) (visible []string) {
+	for _, folderID := range folderIDs {
+		if id.Valid(id.Folder, folderID) && q.member.IsInside(&folderID) && !slices.Contains(visible, folderID) {
+			visible = append(visible, folderID)
+		}
+	}
+	if len(visible) == 0 {
+		return []string{""}
+	}
+	return visible
+}
+
 // valueLookups select the IDs of links by indexes of values, those with the fewest links first. There is
 // none for the creator and the host: the index of creations has both, so a walk along it reads no other
 // links.
 func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	links := func(order ...string) *bun.SelectQuery {
 		return q.DB.NewSelect().TableExpr("links AS link").Column("id").Where("workspace_id = ?", q.member.ID()).
-			Where("purged_at IS NULL").Order(order...).Apply(q.member.Inside("folder_id"))
+			Where("purged_at IS NULL").Order(order...)
 	}
 	if len(q.ExternalIDs) > 0 {
 		lookups = append(lookups, q.whereExternalIDs(links()))
@@ -81,12 +94,6 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 		lookups = append(lookups, q.DB.NewSelect().Table("link_metadata").Column("link_id").
 			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
-	}
-	switch {
-	case len(q.FolderIDs) > 0:
-		lookups = append(lookups, links("id").Where("folder_id IN (?)", bun.In(q.FolderIDs)))
-	case len(q.member.Fence()) > 1: // the index of one folder has the order of ids
-		lookups = append(lookups, links("id"))
 	}
 	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
 		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
@@ -108,9 +115,6 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.Metadata != nil {
 		sel = sel.Where("EXISTS (SELECT 1 FROM link_metadata AS pair WHERE pair.link_id = link.id AND pair.key = ? "+
 			"AND pair.value = ?)", q.Metadata.Key, q.Metadata.Value)
-	}
-	if len(q.FolderIDs) > 0 {
-		sel = sel.Where("link.folder_id IN (?)", bun.In(q.FolderIDs))
 	}
 	if q.InFolder != nil {
 		sel = sel.Where("(link.folder_id IS NOT NULL) = ?", *q.InFolder)

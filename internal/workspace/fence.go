@@ -46,14 +46,10 @@ func (m Membership) IsInside(folderID *string) bool {
 // no condition.
 func (m Membership) Inside(column string) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
-		switch fence := m.Fence(); len(fence) {
-		case 0:
+		if m.Fence() == nil {
 			return q
-		case 1: // the index of folders has the order of ids
-			return q.Where("? = ?", bun.Ident(column), fence[0])
-		default:
-			return q.Where("? IN (?)", bun.Ident(column), bun.In(fence))
 		}
+		return q.Where("? IN (?)", bun.Ident(column), bun.In(m.Fence()))
 	}
 }
 
