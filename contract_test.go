@@ -120,7 +120,7 @@ func problems(s *ast.Schema) (found []string) {
 }
 
 // deletion matches the names of mutations that remove an object.
-var deletion = regexp.MustCompile(`^(delete|remove|cancel|revokeInvitation)`)
+var deletion = regexp.MustCompile(`^(delete|remove|cancelLinkChange|revokeInvitation)`)
 
 // isInput says that an argument is the one that a mutation has, which its type describes.
 func isInput(def *ast.Definition, a *ast.ArgumentDefinition) bool {

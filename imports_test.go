@@ -29,7 +29,7 @@ var layers = [][]string{
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/memo", "internal/month", "internal/optional",
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
-		"internal/shortcode", "internal/statspage", "internal/stream", "internal/throttle",
+		"internal/shortcode", "internal/signed", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
@@ -75,6 +75,7 @@ var within = map[string][]string{
 		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
 	},
 	"internal/routing/explain":       {"internal/optional", "internal/routing"},
+	"internal/signed":                {"internal/errs"},
 	"internal/statspage":             {"internal/urlnorm"},
 	"internal/stream":                {"internal/errs", "internal/poll"},
 	"internal/urlnorm":               {"internal/validate"},

@@ -137,6 +137,6 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.Sign(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
+	url, until, err := r.Exports.SignExport(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

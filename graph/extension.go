@@ -81,6 +81,6 @@ func (r *resolver) sources() loader.Sources {
 		Accounts: c.Accounts.Load, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
 		Scheduled: c.Schedule.ByLink, Folders: c.foldersOf, Domains: c.domainsOf, FolderLinks: r.folderLinks, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
-		Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,
+		Origins: c.Imports.Origins, Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,
 	}
 }

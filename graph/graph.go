@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
+	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/linkquota"
@@ -36,6 +37,7 @@ import (
 	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -81,6 +83,8 @@ type Config struct {
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	UTMTemplates *utmtemplate.Store
 	Folders      *folder.Store
+	Tasks        *task.Store
+	Imports      *importer.Store
 	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
 	// without it.
 	Webhooks   *webhook.Store
@@ -129,6 +133,11 @@ type (
 	clickResolver         resolver
 	webhookResolver       resolver
 	deliveryResolver      resolver
+	taskResolver          resolver
+	importReportResolver  resolver
+	importHostResolver    resolver
+	importRowResolver     resolver
+	importLossResolver    resolver
 )
 
 // New returns the handler of GraphQL operations.
@@ -182,3 +191,8 @@ func (r *resolver) Click() gen.ClickResolver { return (*clickResolver)(r) }
 
 func (r *resolver) Webhook() gen.WebhookResolver                 { return (*webhookResolver)(r) }
 func (r *resolver) WebhookDelivery() gen.WebhookDeliveryResolver { return (*deliveryResolver)(r) }
+func (r *resolver) Task() gen.TaskResolver                       { return (*taskResolver)(r) }
+func (r *resolver) ImportReport() gen.ImportReportResolver       { return (*importReportResolver)(r) }
+func (r *resolver) ImportHost() gen.ImportHostResolver           { return (*importHostResolver)(r) }
+func (r *resolver) ImportRow() gen.ImportRowResolver             { return (*importRowResolver)(r) }
+func (r *resolver) ImportLoss() gen.ImportLossResolver           { return (*importLossResolver)(r) }

@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/linkquota"
@@ -42,7 +43,9 @@ import (
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -103,6 +106,11 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
+	}
+	c.Tasks = task.NewStore(counted, time.Now)
+	c.Imports = &importer.Store{
+		DB: counted, Tasks: c.Tasks, Links: links, Creation: c.Creation, Folders: folders,
+		Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
 	}
 	c.Webhooks = &webhook.Store{
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,

@@ -35,6 +35,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
 		id.Scheduled:  nodesOf(c.Schedule.ByID, changeIDs),
+		id.Task:       nodesOf(c.Tasks.ByID, taskIDs),
 		id.Template:   nodesOf(c.UTMTemplates.Rows().ByID, templateIDs),
 		id.Webhook:    c.webhookNodes,
 	}
@@ -106,6 +107,7 @@ func (c *Config) spacesOf(
 		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
 		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Schedule.Changes().WorkspacesOf,
 		c.UTMTemplates.Rows().WorkspacesOf, c.Folders.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
+		c.Tasks.WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {

@@ -25,12 +25,15 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -50,6 +53,7 @@ var listedNodes = map[string]string{
 	"Member":          ofWorkspace(`members(first: $n) { edges { node { id __typename } } }`),
 	"ScheduledChange": ofWorkspace(`links(first: $n) { edges { node { scheduledChanges { id __typename } } } }`),
 	"Session":         `{ me { sessions(first: 100) { edges { node { id __typename } } } } }`,
+	"Task":            ofWorkspace(`tasks(first: $n) { edges { node { id __typename } } }`),
 	"User":            `{ me { id __typename } }`,
 	"UtmTemplate":     ofWorkspace(`utmTemplates(first: $n) { edges { node { id __typename } } }`),
 	"Webhook":         ofWorkspace(`webhooks(first: $n) { edges { node { id __typename } } }`),
@@ -137,6 +141,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,
 		ExpiresAt: now.Add(time.Hour),
 	})
+	w.importing(t, &w.ada, d.ID, l)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
 		Host:  "hooks.example.com",
@@ -154,6 +159,35 @@ func (w *nodeWorld) fill(t *testing.T) {
 	unmatchedRequests := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	unmatchedRequests.Add(space, "unknown-code", 404, time.Now())
 	must.NoError(t, errors.Join(clicks.Flush(t.Context()), unmatchedRequests.Flush(t.Context())))
+}
+
+// importing inserts an import of some links, to a domain.
+func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*link.Link) {
+	t.Helper()
+	now, n := db.Instant(time.Now()), int64(len(links))
+	one := &task.Task{
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.Import, Status: task.Succeeded, Done: n, Total: &n,
+		Input:   fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
+		Cursor:  fmt.Sprintf(`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1}}`, n),
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+	}
+	b.insert(t, one)
+	var rows []*importer.Row
+	var origins []*importer.Origin
+	for i, l := range links {
+		sourceID := fmt.Sprint(i)
+		rows = append(rows, &importer.Row{
+			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID, Host: "old.example.com",
+			Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID, Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
+		})
+		origins = append(origins, &importer.Origin{
+			WorkspaceID: l.WorkspaceID, Source: importsource.CSV, SourceID: sourceID, LinkID: l.ID, Hash: []byte("h"), ImportedAt: now,
+		})
+	}
+	if len(links) > 0 {
+		b.insert(t, &rows)
+		b.insert(t, &origins)
+	}
 }
 
 // eventOf returns the id of the first event about an object.

@@ -80,7 +80,7 @@ func edges(schema *ast.Schema) (all []edge) {
 				e.to, e.connection = schema.Types[item+"Edge"].Fields.ForName("node").Type.Name(), true
 			}
 			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) && e.field != "asOf" &&
-				!slices.Contains([]string{"FieldChange", "Metadata", "WebhookAttempt"}, e.to) {
+				!slices.Contains([]string{"FieldChange", "Metadata", "UserError", "WebhookAttempt"}, e.to) {
 				all = append(all, e)
 			}
 		}
@@ -96,9 +96,15 @@ var ways = map[string]string{
 		%s } } } } } } } }`,
 	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
-	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
-	"Stats":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
-	"StatsSlice":  `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
+	"CodePreview":  `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
+	"ImportReport": ofReport(`%s`), "ImportHost": ofReport(`hosts { %s }`), "ImportRow": ofReport(`rows(first: 1) { nodes { %s } }`),
+	"Stats":      `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
+	"StatsSlice": `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
+}
+
+// ofReport leads to a part of the report of an import.
+func ofReport(part string) string {
+	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1) { nodes { report { ... on ImportReport { ` + part + ` } } } } } }`
 }
 
 // edgeArguments are those of fields that need some.
@@ -150,7 +156,8 @@ var (
 		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"Quota": "LINKS_READ", "Folder": "LINKS_READ",
 		"Latency": "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
-		"Tag":    "LINKS_READ",
+		"Tag": "LINKS_READ", "LinkOrigin": "LINKS_READ", "Task": "LINKS_READ", "ImportReport": "LINKS_READ", "ImportCount": "LINKS_READ",
+		"ImportLossCount": "LINKS_READ", "ImportHost": "LINKS_READ", "ImportRow": "LINKS_READ", "ImportLoss": "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "User": "MEMBERS_READ",

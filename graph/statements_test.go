@@ -50,9 +50,12 @@ var counted = map[string]string{
 	"Workspace.apiKeys":           ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.folders":           ofWorkspace(`folders(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.utmTemplates":      ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.tags":              ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
-	"Workspace.webhooks":          ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.tasks":             ofWorkspace(`tasks(first: $n) { edges { cursor node { %s } } }`),
+	"ImportReport.rows": ofWorkspace(`tasks(first: 1) { nodes { report { ... on ImportReport { rows(first: $n) { edges ` +
+		`{ cursor node { %s } } } } } } }`),
+	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.tags":         ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.webhooks":     ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
 	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } }`,
 	"Workspace.auditLog": ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
@@ -94,6 +97,11 @@ var notCounted = map[string]string{
 	"Link.destinationChecks":               "rows of a routing, whose number is bounded, loaded for all links of a page",
 	"RevertOperationPayload.results":       "the statements of updateLinks and two more, however many links",
 	"ClaimLinksPayload.results":            "each claim is a transaction of its own, and is priced as one",
+	"ImportReport.counts":                  "parts of the task's row",
+	"ImportReport.losses":                  "parts of the task's row",
+	"ImportReport.hosts":                   "parts of the task's row; their domains are loaded together",
+	"ImportRow.losses":                     "parts of the row",
+	"Link.origins":                         "the first 20 of each link, loaded for all links of a page",
 	"Link.metadata":                        "parts of the link's row",
 	"LinkVersion.metadata":                 "parts of the version's row",
 	"Link.scheduledChanges":                "rows whose number is bounded, loaded for all links of a page",
@@ -274,6 +282,10 @@ func newEstate(t *testing.T, b *bundle) *estate {
 				fmt.Sprint("more-", i)))(t)
 		}
 	}
+	for range most - 1 {
+		b.importing(t, &e.ada, domains[0].ID)
+	}
+	b.importing(t, &e.ada, domains[0].ID, e.links...)
 	e.deliver(t)
 	e.follow(t)
 	if _, err := b.LinkList.Size(t.Context(), e.ada.workspace); err != nil { // remembered: not part of a page

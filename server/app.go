@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
@@ -34,10 +35,12 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -68,6 +71,9 @@ type app struct {
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
 	jobs      *jobs.Runner
+	tasks     *task.Runner
+	// uploads shares the memory of uploads between those who send them.
+	uploads *admission.Gate
 	// dispatcher sends webhooks.
 	dispatcher *webhook.Dispatcher
 	stopping   atomic.Bool
@@ -215,6 +221,13 @@ func (a *app) wire() error {
 	}
 	a.opened = append(a.opened, a.Stores.Close)
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
+	a.tasks = &task.Runner{
+		Store: a.Tasks, Slots: a.config.TaskSlots, Handlers: map[task.Kind]task.Handler{task.Import: a.Imports}, Log: a.log,
+		MemberOf: func(ctx context.Context, t *task.Task) (workspace.Membership, error) {
+			return a.member(ctx, t.ActorID, "", t.WorkspaceID)
+		},
+	}
+	a.uploads = newUploads()
 	a.redirects = a.newRedirects()
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
@@ -295,7 +308,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
 		HitsUsed:     a.Quotas.Hits.Used,
-		UTMTemplates: a.UTMTemplates, Folders: a.Folders,
+		UTMTemplates: a.UTMTemplates, Folders: a.Folders, Tasks: a.Tasks, Imports: a.Imports,
 		Webhooks:     a.Webhooks,
 		Surroundings: check.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),

@@ -8,11 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -31,7 +28,7 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 	control, begun := http.NewResponseController(w), false
 	err = s.Export(r.Context(), func(clicks []*click.Click) error {
 		if begun { // the download ends with the credential, at the latest a batch later
-			if _, err := a.signer(r.Context(), e); err != nil {
+			if _, err := a.exporter(r.Context(), e); err != nil {
 				return err
 			}
 		} else {
@@ -59,14 +56,14 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 // read.
 func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats, error) {
 	ctx := r.Context()
-	e, err := a.Exports.Open(r.URL.Query().Get("token"))
+	e, err := a.Exports.OpenExport(r.URL.Query().Get("token"))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.Limits.Charge(ctx, exports, e.Actor); err != nil {
+	if err := a.Limits.Charge(ctx, exports, e.ActorID); err != nil {
 		return nil, nil, err
 	}
-	m, err := a.signer(ctx, e)
+	m, err := a.exporter(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,40 +76,13 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	return e, s, err
 }
 
-// signer returns the membership of the session or the API key that signed a URL. It reads both from
-// the primary database, so a URL ends on every node when the credential does. It returns Expired
-// when that has ended, NotFound when the account or the workspace has left, and Forbidden without
-// the permission.
-func (a *app) signer(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
-	actor, err := a.credential(ctx, e)
-	if errs.Is(err, errs.Unauthenticated) {
-		err = errs.New(errs.Expired, "The session or the API key that requested this export has ended. Request a new one "+
-			"with exportClicks.")
+// exporter is signer for a download, which needs the permission to read stats: without it, it returns Forbidden.
+func (a *app) exporter(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
+	m, err := a.signer(ctx, &e.Grant)
+	if err == nil {
+		_, err = m.Enter(ctx, workspace.ReadStats)
 	}
-	if err != nil {
-		return workspace.Membership{}, err
-	}
-	m, err := a.Workspaces.Require(ctx, actor, e.WorkspaceID)
-	if err != nil {
-		return workspace.Membership{}, err
-	}
-	_, err = m.Enter(ctx, workspace.ReadStats)
 	return m, err
-}
-
-// credential returns the actor that signed a URL, or Unauthenticated if its session or API key has
-// ended.
-func (a *app) credential(ctx context.Context, e *stats.ExportRequest) (account.Actor, error) {
-	if id.Valid(id.Key, e.Actor) {
-		key, err := a.APIKeys.Valid(ctx, e.Actor)
-		return account.Actor{Key: key}, err
-	}
-	actor := account.Actor{AccountID: e.Actor, SessionID: e.SessionID}
-	active, err := a.Accounts.SessionsByID(ctx, actor, actor.SessionID)
-	if err == nil && len(active) == 0 {
-		err = errs.New(errs.Unauthenticated, "The session has ended.")
-	}
-	return actor, err
 }
 
 func exportHeaders(w http.ResponseWriter, format stats.Format) {

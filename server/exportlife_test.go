@@ -215,7 +215,7 @@ func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	must.NoError(t, err)
 	s, err := e.Stats.Stats(t.Context(), m, clickstore.Subject{}, nil, "", clickstore.Filter{})
 	must.NoError(t, err)
-	url, _, err := e.Exports.Sign(s, nil, stats.JSONLines, false, actor.SessionID)
+	url, _, err := e.Exports.SignExport(s, nil, stats.JSONLines, false, actor.SessionID)
 	must.NoError(t, err)
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 }

@@ -32,6 +32,9 @@ func (a *app) routes() http.Handler {
 
 	mux.Handle("GET /export/audit/{workspace}", web.RequireUTF8(a.exportAudit))
 	mux.Handle("GET /export/clicks", web.RequireUTF8(a.exportClicks))
+	upload := a.origins().CORS(http.MethodPut)
+	mux.Handle("PUT /import/{token}", upload(web.RequireUTF8(a.upload)))
+	mux.Handle("OPTIONS /import/{token}", upload(web.Options("OPTIONS, PUT")))
 	mux.Handle("GET /domains/known", web.RequireUTF8(a.domainKnown))
 
 	mux.Handle("GET /abuse", web.RequireUTF8(a.reportForm))

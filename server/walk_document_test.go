@@ -58,6 +58,7 @@ func (s *schema) document(way []step, given func(a argument) bool, usual picker)
 		if last == nil {
 			d.root = next
 		} else {
+			next.fragment = step.parent.Name != last.field.Type.named()
 			last.children = []*selection{next}
 		}
 		if last = next; i < len(way)-1 {
@@ -133,6 +134,10 @@ func (w *writer) open(way []step, root *selection) {
 				}
 				if d.Name == "Link" && child.field.Name != "id" && slices.Contains(priced, root.key()) {
 					continue
+				}
+				if kind == "PageInfo" && strings.HasPrefix(root.key(), "Query.node") ||
+					child.key() == "Task.report" && root.key() != "Workspace.tasks" && !opened[w.mutation] {
+					continue // the operation would be too large, and lists have the same
 				}
 				w.supply(child)
 				n.children, queue = append(n.children, child), append(queue, child)

@@ -257,6 +257,7 @@ func (e *estate) createLinks() {
 	e.ids[folderNames], e.ids[folderIDs] = []string{folderName}, []string{textAt(folder, "folder", "id")}
 	e.ids[folderPlaces] = []string{e.ids[folderIDs][0] + " NAME+ " + folderName}
 	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]}, "link { id }")
+	e.importLinks()
 	name := e.text("template")
 	template := e.mutate(owner, "createUtmTemplate", map[string]any{
 		"workspaceId": e.workspaceID(), "name": name, "utm": map[string]any{"source": e.text("source")},
@@ -279,6 +280,27 @@ func (e *estate) createLinks() {
 	}
 	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
 	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
+}
+
+// importLinks imports a link, after a dry run.
+func (e *estate) importLinks() {
+	e.t.Helper()
+	c := e.members["OWNER"].client
+	taskID, uploadURL := c.createImport(e.t, map[string]any{
+		"workspaceId": e.workspaceID(), "source": "CSV", "label": e.text("label"),
+		"hosts": []any{map[string]any{"host": e.text("old") + ".example", "domainId": e.ids[domainIDs][0]}},
+	})
+	file := fmt.Sprintf("Short URL,Long URL,Title,%s\nhttps://old-%s.example/a,https://example.com/%s,%s,x\n",
+		e.text("column"), e.mark, e.text("imported"), e.text("title-imported")+strings.Repeat("x", 200))
+	if status := e.s.upload(e.t, uploadURL, []byte(file)); status != http.StatusCreated {
+		e.t.Fatalf("the upload answers %d", status)
+	}
+	c.ended(e.t, taskID)
+	it := c.applied(e.t, taskID)
+	if got := outcomes(it); got != "SUCCEEDED 1 of 1: CREATED 1" {
+		e.t.Fatalf("%s: %+v", got, it)
+	}
+	e.ids[taskIDs] = []string{taskID, it.ID}
 }
 
 // createRules creates a link with a rule.
@@ -463,7 +485,7 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|fld|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch)_` +
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|fld|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch|tsk)_` +
 	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 

@@ -117,22 +117,32 @@ func (s *schema) enum(name string) (all []string) {
 func (s *schema) wayTo(name string) []step {
 	seen := map[string]bool{}
 	for ways := [][]step{nil}; len(ways) > 0; ways = ways[1:] {
-		d := s.types[s.query]
+		types := []*definition{s.types[s.query]}
 		if n := len(ways[0]); n > 0 {
-			d = s.types[ways[0][n-1].field.Type.named()]
+			types = s.reachable(ways[0][n-1].field.Type.named())
 		}
-		if d.Name == name {
-			return ways[0]
-		}
-		if seen[d.Name] {
-			continue
-		}
-		seen[d.Name] = true
-		for i := range d.Fields {
-			ways = append(ways, append(slices.Clone(ways[0]), step{d, &d.Fields[i]}))
+		for _, d := range types {
+			if d.Name == name {
+				return ways[0]
+			}
+			if seen[d.Name] {
+				continue
+			}
+			seen[d.Name] = true
+			for i := range d.Fields {
+				ways = append(ways, append(slices.Clone(ways[0]), step{d, &d.Fields[i]}))
+			}
 		}
 	}
 	return nil
+}
+
+// reachable returns a type and, for a union, its members. The types of an interface are reached by their own fields.
+func (s *schema) reachable(name string) []*definition {
+	if s.types[name].Kind == "UNION" {
+		return s.possible(name)
+	}
+	return s.possible(name)[:1]
 }
 
 // isRoot reports whether the type is the query, the mutation or the subscription.

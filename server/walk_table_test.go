@@ -73,7 +73,7 @@ var (
 	sessionIDs = &kind{theirs: true}
 	memberIDs  = &kind{}
 	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs,
-		memberIDs, webhookIDs}
+		memberIDs, webhookIDs, taskIDs}
 	nodeIDs   = &kind{of: nodeKinds}
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
 	targetIDs = &kind{
@@ -81,11 +81,13 @@ var (
 	}
 
 	// itemNames are names of rules, targets and templates.
-	itemNames      = &kind{fresh: func() string { return word("name") }}
-	folderNames    = &kind{fresh: func() string { return word("folder") }}
-	folderIDs      = &kind{}
-	ownDomainIDs   = &kind{} // of domains with codes of their own
-	folderPlaces   = &kind{theirs: true, wrap: cursor}
+	itemNames    = &kind{fresh: func() string { return word("name") }}
+	folderNames  = &kind{fresh: func() string { return word("folder") }}
+	folderIDs    = &kind{}
+	ownDomainIDs = &kind{} // of domains with codes of their own
+	folderPlaces = &kind{theirs: true, wrap: cursor}
+	// taskIDs are of imports. The first is a dry run, which applyImport can be called for.
+	taskIDs        = &kind{}
 	templateIDs    = &kind{}
 	scheduledIDs   = &kind{}
 	operationIDs   = &kind{}
@@ -499,6 +501,25 @@ var fillers = map[string]filler{
 	"UpdateFolderInput.id":                      names(folderIDs),
 	"UpdateFolderInput.name":                    names(folderNames),
 	"DeleteFolderInput.id":                      names(folderIDs),
+	"Workspace.tasks.first":                     small,
+	"Workspace.tasks.after":                     names(cursors(taskIDs)),
+	"TaskFilter.kinds":                          every("TaskKind"),
+	"TaskFilter.statuses":                       every("TaskStatus"),
+	"CancelTaskInput.id":                        names(taskIDs),
+	"ApplyImportInput.taskId":                   names(taskIDs),
+	"ImportReport.rows.first":                   small,
+	"ImportReport.rows.after":                   put(cursor(" NUMBER+ 0")),
+	"ImportReport.rows.outcomes":                every("ImportOutcome"),
+	"ImportReport.rows.lossesOnly":              put(false),
+	"CreateImportInput.workspaceId":             names(workspaceIDs),
+	"CreateImportInput.source":                  put("CSV"),
+	"CreateImportInput.label":                   put("a label"),
+	"CreateImportInput.dryRun":                  put(true, false),
+	"CreateImportInput.onConflict":              put("SKIP", "RENAME", "REPLACE"),
+	"CreateImportInput.folderId":                names(folderIDs),
+	"CreateImportInput.tags":                    put([]string{"a tag"}),
+	"ImportHostInput.host":                      names(hosts),
+	"ImportHostInput.domainId":                  names(domainIDs),
 	"Workspace.utmTemplates.first":              small,
 	"Workspace.utmTemplates.after":              names(templatePlaces),
 	"Workspace.tags.first":                      small,
@@ -669,6 +690,11 @@ var operations = map[string]calls{
 	"Mutation.updateFolder":      {taken: "CONFLICT"},
 	"Mutation.deleteFolder":      {},
 
+	// A workspace has at most 20 unfinished tasks.
+	"Mutation.createImport": {taken: "QUOTA_EXCEEDED"},
+	"Mutation.applyImport":  {taken: "QUOTA_EXCEEDED"},
+	"Mutation.cancelTask":   {},
+
 	"Mutation.createWebhook":       {},
 	"Mutation.updateWebhook":       {},
 	"Mutation.deleteWebhook":       {},
@@ -780,7 +806,7 @@ var generated = []string{
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
 	"CreateWebhookPayload.secret", "RotateApiKeyPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
-	"WebhookAttempt.error",
+	"WebhookAttempt.error", "CreateImportPayload.uploadUrl",
 }
 
 // onlyFirst lists fields that are null in a repeated call, which changes nothing.
@@ -792,7 +818,7 @@ var onlyFirst = []string{
 var priced = []string{"Mutation.claimLinks", "Mutation.removeMember", "Mutation.revertOperation"}
 
 // overview are queries that together show all texts of a tenant.
-var overview = []string{"Query.node", "Query.workspace"}
+var overview = []string{"Query.node", "Query.workspace", "Workspace.tasks"}
 
 // computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.unmatchedRequests", "Workspace.events", "Webhook.deliveries",

@@ -24,6 +24,8 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -33,6 +35,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/routing/explain"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -55,6 +58,10 @@ type ResolverRoot interface {
 	Click() ClickResolver
 	Event() EventResolver
 	Folder() FolderResolver
+	ImportHost() ImportHostResolver
+	ImportLoss() ImportLossResolver
+	ImportReport() ImportReportResolver
+	ImportRow() ImportRowResolver
 	Invitation() InvitationResolver
 	Link() LinkResolver
 	LinkRouting() LinkRoutingResolver
@@ -69,6 +76,7 @@ type ResolverRoot interface {
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
 	Subscription() SubscriptionResolver
+	Task() TaskResolver
 	UnmatchedRequest() UnmatchedRequestResolver
 	User() UserResolver
 	Webhook() WebhookResolver
@@ -119,10 +127,20 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	ApplyImportPayload struct {
+		Errors func(childComplexity int) int
+		Task   func(childComplexity int) int
+	}
+
 	CancelLinkChangePayload struct {
 		DeletedID func(childComplexity int) int
 		Errors    func(childComplexity int) int
 		Link      func(childComplexity int) int
+	}
+
+	CancelTaskPayload struct {
+		Errors func(childComplexity int) int
+		Task   func(childComplexity int) int
 	}
 
 	ChangePasswordPayload struct {
@@ -200,6 +218,13 @@ type ComplexityRoot struct {
 	CreateFolderPayload struct {
 		Errors func(childComplexity int) int
 		Folder func(childComplexity int) int
+	}
+
+	CreateImportPayload struct {
+		Errors          func(childComplexity int) int
+		Task            func(childComplexity int) int
+		UploadExpiresAt func(childComplexity int) int
+		UploadURL       func(childComplexity int) int
 	}
 
 	CreateLinkPayload struct {
@@ -377,6 +402,63 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	ImportCount struct {
+		Outcome func(childComplexity int) int
+		Rows    func(childComplexity int) int
+	}
+
+	ImportHost struct {
+		Domain func(childComplexity int) int
+		Host   func(childComplexity int) int
+		Rows   func(childComplexity int) int
+	}
+
+	ImportLoss struct {
+		Field  func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Value  func(childComplexity int) int
+	}
+
+	ImportLossCount struct {
+		Field  func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Rows   func(childComplexity int) int
+	}
+
+	ImportReport struct {
+		Counts        func(childComplexity int) int
+		DryRun        func(childComplexity int) int
+		HostCounts    func(childComplexity int) int
+		IgnoredFields func(childComplexity int) int
+		Label         func(childComplexity int) int
+		Losses        func(childComplexity int) int
+		Operation     func(childComplexity int) int
+		Rows          func(childComplexity int, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool) int
+		Source        func(childComplexity int) int
+	}
+
+	ImportRow struct {
+		Code      func(childComplexity int) int
+		Errors    func(childComplexity int) int
+		Line      func(childComplexity int) int
+		Link      func(childComplexity int) int
+		LossesOf  func(childComplexity int) int
+		Outcome   func(childComplexity int) int
+		SourceID  func(childComplexity int) int
+		SourceURL func(childComplexity int) int
+	}
+
+	ImportRowConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ImportRowEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -435,6 +517,7 @@ type ComplexityRoot struct {
 		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
+		Origins           func(childComplexity int) int
 		QRCode            func(childComplexity int, source *string, style *QRStyleInput) int
 		RedirectStatus    func(childComplexity int) int
 		Routing           func(childComplexity int) int
@@ -477,6 +560,17 @@ type ComplexityRoot struct {
 		Confirm     func(childComplexity int) int
 		HasPassword func(childComplexity int) int
 		Notice      func(childComplexity int) int
+	}
+
+	LinkOrigin struct {
+		Clicks          func(childComplexity int) int
+		ImportedAt      func(childComplexity int) int
+		Label           func(childComplexity int) int
+		LastClickedAt   func(childComplexity int) int
+		Source          func(childComplexity int) int
+		SourceCreatedAt func(childComplexity int) int
+		SourceID        func(childComplexity int) int
+		SourceURL       func(childComplexity int) int
 	}
 
 	LinkRouting struct {
@@ -581,13 +675,16 @@ type ComplexityRoot struct {
 	Mutation struct {
 		AcceptInvitation         func(childComplexity int, input AcceptInvitationInput) int
 		AddDomain                func(childComplexity int, input AddDomainInput) int
+		ApplyImport              func(childComplexity int, input ApplyImportInput) int
 		CancelLinkChange         func(childComplexity int, input CancelLinkChangeInput) int
+		CancelTask               func(childComplexity int, input CancelTaskInput) int
 		ChangePassword           func(childComplexity int, input ChangePasswordInput) int
 		CheckLink                func(childComplexity int, input CheckLinkInput) int
 		ClaimLinks               func(childComplexity int, input ClaimLinksInput) int
 		CreateAPIKey             func(childComplexity int, input CreateAPIKeyInput) int
 		CreateAnonymousLink      func(childComplexity int, input CreateAnonymousLinkInput) int
 		CreateFolder             func(childComplexity int, input CreateFolderInput) int
+		CreateImport             func(childComplexity int, input CreateImportInput) int
 		CreateLink               func(childComplexity int, input CreateLinkInput) int
 		CreateLinks              func(childComplexity int, input CreateLinksInput) int
 		CreateUtmTemplate        func(childComplexity int, input CreateUtmTemplateInput) int
@@ -960,6 +1057,32 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	Task struct {
+		CreatedAt  func(childComplexity int) int
+		CreatedBy  func(childComplexity int) int
+		Done       func(childComplexity int) int
+		Failure    func(childComplexity int) int
+		FinishedAt func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		Report     func(childComplexity int) int
+		StartedAt  func(childComplexity int) int
+		Status     func(childComplexity int) int
+		Total      func(childComplexity int) int
+		UpdatedAt  func(childComplexity int) int
+	}
+
+	TaskConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	TaskEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	TestWebhookPayload struct {
 		Attempt func(childComplexity int) int
 		Errors  func(childComplexity int) int
@@ -1219,6 +1342,7 @@ type ComplexityRoot struct {
 		Slug                  func(childComplexity int) int
 		Stats                 func(childComplexity int, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) int
 		Tags                  func(childComplexity int, first *int, after *string, prefix *string) int
+		Tasks                 func(childComplexity int, first *int, after *string, filter *task.Filter) int
 		UnmatchedRequests     func(childComplexity int, first *int) int
 		UtmTemplates          func(childComplexity int, first *int, after *string) int
 		Webhooks              func(childComplexity int, first *int, after *string) int
@@ -1258,6 +1382,22 @@ type EventResolver interface {
 type FolderResolver interface {
 	LinkCount(ctx context.Context, obj *folder.Folder) (int64, error)
 }
+type ImportHostResolver interface {
+	Domain(ctx context.Context, obj *importer.HostCount) (*domain.Domain, error)
+}
+type ImportLossResolver interface {
+	Value(ctx context.Context, obj *importsource.Loss) (*string, error)
+}
+type ImportReportResolver interface {
+	Rows(ctx context.Context, obj *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool) (*ImportRowConnection, error)
+}
+type ImportRowResolver interface {
+	SourceURL(ctx context.Context, obj *importer.Row) (*string, error)
+
+	Link(ctx context.Context, obj *importer.Row) (*link.Link, error)
+
+	Errors(ctx context.Context, obj *importer.Row) ([]*UserError, error)
+}
 type InvitationResolver interface {
 	InvitedBy(ctx context.Context, obj *workspace.Invitation) (*account.Account, error)
 }
@@ -1272,6 +1412,8 @@ type LinkResolver interface {
 	Folder(ctx context.Context, obj *link.Link) (*folder.Folder, error)
 
 	Metadata(ctx context.Context, obj *link.Link) ([]*linkfield.Pair, error)
+
+	Origins(ctx context.Context, obj *link.Link) ([]*importer.Origin, error)
 
 	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
 
@@ -1360,6 +1502,9 @@ type MutationResolver interface {
 	CreateFolder(ctx context.Context, input CreateFolderInput) (*CreateFolderPayload, error)
 	UpdateFolder(ctx context.Context, input UpdateFolderInput) (*UpdateFolderPayload, error)
 	DeleteFolder(ctx context.Context, input DeleteFolderInput) (*DeleteFolderPayload, error)
+	CreateImport(ctx context.Context, input CreateImportInput) (*CreateImportPayload, error)
+	ApplyImport(ctx context.Context, input ApplyImportInput) (*ApplyImportPayload, error)
+	CancelTask(ctx context.Context, input CancelTaskInput) (*CancelTaskPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
 	DeleteUtmTemplate(ctx context.Context, input DeleteUtmTemplateInput) (*DeleteUtmTemplatePayload, error)
@@ -1415,6 +1560,12 @@ type SubscriptionResolver interface {
 	LinkClicked(ctx context.Context, workspaceID string, linkID *string, after *string) (<-chan *Click, error)
 	EventCommitted(ctx context.Context, workspaceID string, types []audit.Action, linkID *string, after *string) (<-chan *workspace.LoggedEvent, error)
 }
+type TaskResolver interface {
+	CreatedBy(ctx context.Context, obj *task.Task) (*account.Account, error)
+
+	Failure(ctx context.Context, obj *task.Task) (*UserError, error)
+	Report(ctx context.Context, obj *task.Task) (scalar.TaskReport, error)
+}
 type UnmatchedRequestResolver interface {
 	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
 }
@@ -1458,6 +1609,7 @@ type WorkspaceResolver interface {
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
 	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*FolderConnection, error)
+	Tasks(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *task.Filter) (*TaskConnection, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 	Tags(ctx context.Context, obj *workspace.Membership, first *int, after *string, prefix *string) (*TagConnection, error)
 }
@@ -1629,6 +1781,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ApiKeyEdge.Node(childComplexity), true
 
+	case "ApplyImportPayload.errors":
+		if e.ComplexityRoot.ApplyImportPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApplyImportPayload.Errors(childComplexity), true
+	case "ApplyImportPayload.task":
+		if e.ComplexityRoot.ApplyImportPayload.Task == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApplyImportPayload.Task(childComplexity), true
+
 	case "CancelLinkChangePayload.deletedId":
 		if e.ComplexityRoot.CancelLinkChangePayload.DeletedID == nil {
 			break
@@ -1647,6 +1812,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CancelLinkChangePayload.Link(childComplexity), true
+
+	case "CancelTaskPayload.errors":
+		if e.ComplexityRoot.CancelTaskPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelTaskPayload.Errors(childComplexity), true
+	case "CancelTaskPayload.task":
+		if e.ComplexityRoot.CancelTaskPayload.Task == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelTaskPayload.Task(childComplexity), true
 
 	case "ChangePasswordPayload.errors":
 		if e.ComplexityRoot.ChangePasswordPayload.Errors == nil {
@@ -1922,6 +2100,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateFolderPayload.Folder(childComplexity), true
+
+	case "CreateImportPayload.errors":
+		if e.ComplexityRoot.CreateImportPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateImportPayload.Errors(childComplexity), true
+	case "CreateImportPayload.task":
+		if e.ComplexityRoot.CreateImportPayload.Task == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateImportPayload.Task(childComplexity), true
+	case "CreateImportPayload.uploadExpiresAt":
+		if e.ComplexityRoot.CreateImportPayload.UploadExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateImportPayload.UploadExpiresAt(childComplexity), true
+	case "CreateImportPayload.uploadUrl":
+		if e.ComplexityRoot.CreateImportPayload.UploadURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateImportPayload.UploadURL(childComplexity), true
 
 	case "CreateLinkPayload.created":
 		if e.ComplexityRoot.CreateLinkPayload.Created == nil {
@@ -2548,6 +2751,217 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FolderEdge.Node(childComplexity), true
 
+	case "ImportCount.outcome":
+		if e.ComplexityRoot.ImportCount.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportCount.Outcome(childComplexity), true
+	case "ImportCount.rows":
+		if e.ComplexityRoot.ImportCount.Rows == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportCount.Rows(childComplexity), true
+
+	case "ImportHost.domain":
+		if e.ComplexityRoot.ImportHost.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportHost.Domain(childComplexity), true
+	case "ImportHost.host":
+		if e.ComplexityRoot.ImportHost.Host == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportHost.Host(childComplexity), true
+	case "ImportHost.rows":
+		if e.ComplexityRoot.ImportHost.Rows == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportHost.Rows(childComplexity), true
+
+	case "ImportLoss.field":
+		if e.ComplexityRoot.ImportLoss.Field == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLoss.Field(childComplexity), true
+	case "ImportLoss.reason":
+		if e.ComplexityRoot.ImportLoss.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLoss.Reason(childComplexity), true
+	case "ImportLoss.value":
+		if e.ComplexityRoot.ImportLoss.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLoss.Value(childComplexity), true
+
+	case "ImportLossCount.field":
+		if e.ComplexityRoot.ImportLossCount.Field == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLossCount.Field(childComplexity), true
+	case "ImportLossCount.reason":
+		if e.ComplexityRoot.ImportLossCount.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLossCount.Reason(childComplexity), true
+	case "ImportLossCount.rows":
+		if e.ComplexityRoot.ImportLossCount.Rows == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLossCount.Rows(childComplexity), true
+
+	case "ImportReport.counts":
+		if e.ComplexityRoot.ImportReport.Counts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Counts(childComplexity), true
+	case "ImportReport.dryRun":
+		if e.ComplexityRoot.ImportReport.DryRun == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.DryRun(childComplexity), true
+	case "ImportReport.hosts":
+		if e.ComplexityRoot.ImportReport.HostCounts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.HostCounts(childComplexity), true
+	case "ImportReport.ignoredFields":
+		if e.ComplexityRoot.ImportReport.IgnoredFields == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.IgnoredFields(childComplexity), true
+	case "ImportReport.label":
+		if e.ComplexityRoot.ImportReport.Label == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Label(childComplexity), true
+	case "ImportReport.losses":
+		if e.ComplexityRoot.ImportReport.Losses == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Losses(childComplexity), true
+	case "ImportReport.operationId":
+		if e.ComplexityRoot.ImportReport.Operation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Operation(childComplexity), true
+	case "ImportReport.rows":
+		if e.ComplexityRoot.ImportReport.Rows == nil {
+			break
+		}
+
+		args, err := ec.field_ImportReport_rows_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.ImportReport.Rows(childComplexity, args["first"].(*int), args["after"].(*string), args["outcomes"].([]importer.Outcome), args["lossesOnly"].(*bool)), true
+	case "ImportReport.source":
+		if e.ComplexityRoot.ImportReport.Source == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Source(childComplexity), true
+
+	case "ImportRow.code":
+		if e.ComplexityRoot.ImportRow.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.Code(childComplexity), true
+	case "ImportRow.errors":
+		if e.ComplexityRoot.ImportRow.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.Errors(childComplexity), true
+	case "ImportRow.line":
+		if e.ComplexityRoot.ImportRow.Line == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.Line(childComplexity), true
+	case "ImportRow.link":
+		if e.ComplexityRoot.ImportRow.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.Link(childComplexity), true
+	case "ImportRow.losses":
+		if e.ComplexityRoot.ImportRow.LossesOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.LossesOf(childComplexity), true
+	case "ImportRow.outcome":
+		if e.ComplexityRoot.ImportRow.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.Outcome(childComplexity), true
+	case "ImportRow.sourceId":
+		if e.ComplexityRoot.ImportRow.SourceID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.SourceID(childComplexity), true
+	case "ImportRow.sourceUrl":
+		if e.ComplexityRoot.ImportRow.SourceURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRow.SourceURL(childComplexity), true
+
+	case "ImportRowConnection.edges":
+		if e.ComplexityRoot.ImportRowConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRowConnection.Edges(childComplexity), true
+	case "ImportRowConnection.nodes":
+		if e.ComplexityRoot.ImportRowConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRowConnection.Nodes(childComplexity), true
+	case "ImportRowConnection.pageInfo":
+		if e.ComplexityRoot.ImportRowConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRowConnection.PageInfo(childComplexity), true
+
+	case "ImportRowEdge.cursor":
+		if e.ComplexityRoot.ImportRowEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRowEdge.Cursor(childComplexity), true
+	case "ImportRowEdge.node":
+		if e.ComplexityRoot.ImportRowEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportRowEdge.Node(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -2815,6 +3229,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.OriginalURL(childComplexity), true
+	case "Link.origins":
+		if e.ComplexityRoot.Link.Origins == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Origins(childComplexity), true
 	case "Link.qrCode":
 		if e.ComplexityRoot.Link.QRCode == nil {
 			break
@@ -3014,6 +3434,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkGate.Notice(childComplexity), true
+
+	case "LinkOrigin.clicks":
+		if e.ComplexityRoot.LinkOrigin.Clicks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.Clicks(childComplexity), true
+	case "LinkOrigin.importedAt":
+		if e.ComplexityRoot.LinkOrigin.ImportedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.ImportedAt(childComplexity), true
+	case "LinkOrigin.label":
+		if e.ComplexityRoot.LinkOrigin.Label == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.Label(childComplexity), true
+	case "LinkOrigin.lastClickedAt":
+		if e.ComplexityRoot.LinkOrigin.LastClickedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.LastClickedAt(childComplexity), true
+	case "LinkOrigin.source":
+		if e.ComplexityRoot.LinkOrigin.Source == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.Source(childComplexity), true
+	case "LinkOrigin.createdAt":
+		if e.ComplexityRoot.LinkOrigin.SourceCreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.SourceCreatedAt(childComplexity), true
+	case "LinkOrigin.sourceId":
+		if e.ComplexityRoot.LinkOrigin.SourceID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.SourceID(childComplexity), true
+	case "LinkOrigin.sourceUrl":
+		if e.ComplexityRoot.LinkOrigin.SourceURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkOrigin.SourceURL(childComplexity), true
 
 	case "LinkRouting.bots":
 		if e.ComplexityRoot.LinkRouting.Bots == nil {
@@ -3427,6 +3896,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.AddDomain(childComplexity, args["input"].(AddDomainInput)), true
+	case "Mutation.applyImport":
+		if e.ComplexityRoot.Mutation.ApplyImport == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_applyImport_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ApplyImport(childComplexity, args["input"].(ApplyImportInput)), true
 	case "Mutation.cancelLinkChange":
 		if e.ComplexityRoot.Mutation.CancelLinkChange == nil {
 			break
@@ -3438,6 +3918,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelLinkChange(childComplexity, args["input"].(CancelLinkChangeInput)), true
+	case "Mutation.cancelTask":
+		if e.ComplexityRoot.Mutation.CancelTask == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_cancelTask_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CancelTask(childComplexity, args["input"].(CancelTaskInput)), true
 	case "Mutation.changePassword":
 		if e.ComplexityRoot.Mutation.ChangePassword == nil {
 			break
@@ -3504,6 +3995,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateFolder(childComplexity, args["input"].(CreateFolderInput)), true
+	case "Mutation.createImport":
+		if e.ComplexityRoot.Mutation.CreateImport == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createImport_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateImport(childComplexity, args["input"].(CreateImportInput)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -5237,6 +5739,111 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TagEdge.Node(childComplexity), true
 
+	case "Task.createdAt":
+		if e.ComplexityRoot.Task.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.CreatedAt(childComplexity), true
+	case "Task.createdBy":
+		if e.ComplexityRoot.Task.CreatedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.CreatedBy(childComplexity), true
+	case "Task.done":
+		if e.ComplexityRoot.Task.Done == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Done(childComplexity), true
+	case "Task.failure":
+		if e.ComplexityRoot.Task.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Failure(childComplexity), true
+	case "Task.finishedAt":
+		if e.ComplexityRoot.Task.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.FinishedAt(childComplexity), true
+	case "Task.id":
+		if e.ComplexityRoot.Task.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.ID(childComplexity), true
+	case "Task.kind":
+		if e.ComplexityRoot.Task.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Kind(childComplexity), true
+	case "Task.report":
+		if e.ComplexityRoot.Task.Report == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Report(childComplexity), true
+	case "Task.startedAt":
+		if e.ComplexityRoot.Task.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.StartedAt(childComplexity), true
+	case "Task.status":
+		if e.ComplexityRoot.Task.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Status(childComplexity), true
+	case "Task.total":
+		if e.ComplexityRoot.Task.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.Total(childComplexity), true
+	case "Task.updatedAt":
+		if e.ComplexityRoot.Task.UpdatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Task.UpdatedAt(childComplexity), true
+
+	case "TaskConnection.edges":
+		if e.ComplexityRoot.TaskConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TaskConnection.Edges(childComplexity), true
+	case "TaskConnection.nodes":
+		if e.ComplexityRoot.TaskConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TaskConnection.Nodes(childComplexity), true
+	case "TaskConnection.pageInfo":
+		if e.ComplexityRoot.TaskConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TaskConnection.PageInfo(childComplexity), true
+
+	case "TaskEdge.cursor":
+		if e.ComplexityRoot.TaskEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TaskEdge.Cursor(childComplexity), true
+	case "TaskEdge.node":
+		if e.ComplexityRoot.TaskEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TaskEdge.Node(childComplexity), true
+
 	case "TestWebhookPayload.attempt":
 		if e.ComplexityRoot.TestWebhookPayload.Attempt == nil {
 			break
@@ -6311,6 +6918,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Tags(childComplexity, args["first"].(*int), args["after"].(*string), args["prefix"].(*string)), true
+	case "Workspace.tasks":
+		if e.ComplexityRoot.Workspace.Tasks == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_tasks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Tasks(childComplexity, args["first"].(*int), args["after"].(*string), args["filter"].(*task.Filter)), true
 	case "Workspace.unmatchedRequests":
 		if e.ComplexityRoot.Workspace.UnmatchedRequests == nil {
 			break
@@ -6388,7 +7006,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AcceptInvitationInput", ec.unmarshalInputAcceptInvitationInput),
 			graphql.NewInputUnmarshaler("AddDomainInput", ec.unmarshalInputAddDomainInput),
+			graphql.NewInputUnmarshaler("ApplyImportInput", ec.unmarshalInputApplyImportInput),
 			graphql.NewInputUnmarshaler("CancelLinkChangeInput", ec.unmarshalInputCancelLinkChangeInput),
+			graphql.NewInputUnmarshaler("CancelTaskInput", ec.unmarshalInputCancelTaskInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
 			graphql.NewInputUnmarshaler("CheckLinkInput", ec.unmarshalInputCheckLinkInput),
 			graphql.NewInputUnmarshaler("ClaimLinksInput", ec.unmarshalInputClaimLinksInput),
@@ -6397,6 +7017,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CreateAnonymousLinkInput", ec.unmarshalInputCreateAnonymousLinkInput),
 			graphql.NewInputUnmarshaler("CreateApiKeyInput", ec.unmarshalInputCreateApiKeyInput),
 			graphql.NewInputUnmarshaler("CreateFolderInput", ec.unmarshalInputCreateFolderInput),
+			graphql.NewInputUnmarshaler("CreateImportInput", ec.unmarshalInputCreateImportInput),
 			graphql.NewInputUnmarshaler("CreateLinkInput", ec.unmarshalInputCreateLinkInput),
 			graphql.NewInputUnmarshaler("CreateLinksInput", ec.unmarshalInputCreateLinksInput),
 			graphql.NewInputUnmarshaler("CreateUtmTemplateInput", ec.unmarshalInputCreateUtmTemplateInput),
@@ -6413,6 +7034,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
+			graphql.NewInputUnmarshaler("ImportHostInput", ec.unmarshalInputImportHostInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("LinkBy", ec.unmarshalInputLinkBy),
 			graphql.NewInputUnmarshaler("LinkCardInput", ec.unmarshalInputLinkCardInput),
@@ -6453,6 +7075,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RoutingTargetInput", ec.unmarshalInputRoutingTargetInput),
 			graphql.NewInputUnmarshaler("RoutingTestInput", ec.unmarshalInputRoutingTestInput),
 			graphql.NewInputUnmarshaler("ScheduleLinkChangeInput", ec.unmarshalInputScheduleLinkChangeInput),
+			graphql.NewInputUnmarshaler("TaskFilter", ec.unmarshalInputTaskFilter),
 			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
 			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
 			graphql.NewInputUnmarshaler("TransferOwnershipInput", ec.unmarshalInputTransferOwnershipInput),
@@ -6656,6 +7279,10 @@ enum ErrorCode {
   ALREADY_MEMBER
   "Another workspace has verified the domain."
   DOMAIN_TAKEN
+  "Only of a task: who started it may not do that any more."
+  FORBIDDEN
+  "Only of a task: it failed many times in a row for reasons within the server."
+  UNAVAILABLE
 }
 
 "Information about a page of a connection."
@@ -6680,7 +7307,8 @@ type Query {
   Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
   they can list with their role or scopes, and users their own account and sessions. The prefix of an id names the type: clk_ for
   Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for Event, fld_ for Folder, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
-  Member, sch_ for ScheduledChange, ses_ for Session, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for Workspace.
+  Member, sch_ for ScheduledChange, ses_ for Session, tsk_ for Task, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for
+  Workspace.
   Ids of rules and targets are local to their link.
   """
   node(
@@ -7057,6 +7685,24 @@ type Mutation {
   Errors: NOT_FOUND, CONFLICT for a folder that an API key is restricted to.
   """
   deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload! @cost(weight: 50)
+
+  # Imports and other tasks
+  """
+  Starts an import, as a dry run unless dryRun is false: it begins when the file has been sent to uploadUrl. Imported links consume
+  link quota like created ones. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished
+  tasks.
+  """
+  createImport(input: CreateImportInput!): CreateImportPayload!
+  """
+  Runs the import that a dry run has reported on, with the same settings and the same file. Needs LINKS_WRITE. Errors: NOT_FOUND,
+  EXPIRED if the file is no longer kept, CONFLICT for a task that is no successful dry run, QUOTA_EXCEEDED.
+  """
+  applyImport(input: ApplyImportInput!): ApplyImportPayload!
+  """
+  Cancels a task after its current step, at most five seconds later. Canceling a task that has ended changes nothing. Needs
+  LINKS_WRITE. Error: NOT_FOUND.
+  """
+  cancelTask(input: CancelTaskInput!): CancelTaskPayload!
 
   # UTM templates
   "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
@@ -8587,6 +9233,15 @@ type Workspace implements Node {
     "Returns items after this cursor."
     after: String
   ): FolderConnection! @listSize
+  "Its tasks, newest first; for an API key that is restricted to folders, its own. Fails with INVALID_INPUT."
+  tasks(
+    "Number of items, 1 to 100. Default: 20."
+    first: Int
+    "Returns items after this cursor."
+    after: String
+    "The tasks to list. Default: all."
+    filter: TaskFilter
+  ): TaskConnection! @listSize
   "Its UTM templates, by name."
   utmTemplates(
     "Number of items, 1 to 100. Default: 20."
@@ -8923,6 +9578,8 @@ enum ChangeCause {
   REVERTED
   "A scheduled change took effect."
   SCHEDULED
+  "An import created or changed it."
+  IMPORTED
   "The operator disabled or enabled it."
   OPERATOR
 }
@@ -9014,6 +9671,8 @@ enum EventType {
   DOMAIN_FAILING
   "A domain is no longer verified."
   DOMAIN_LOST
+  "A task ended: it succeeded, failed or was canceled."
+  TASK_FINISHED
   """
   A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, its user lost WEBHOOKS_WRITE, or the
   operator disabled it.
@@ -9566,6 +10225,8 @@ type Link implements Node {
   metadata: [Metadata!]! @cost(weight: 4, free: 1000)
   "Whether it is archived. Archived links redirect."
   archived: Boolean!
+  "Where it was imported from, the first 20, oldest first; empty: it was created here."
+  origins: [LinkOrigin!]! @listSize(assumedSize: 2)
   "Whether it is temporary."
   kind: LinkKind!
   "The current state."
@@ -10423,6 +11084,350 @@ type DeleteFolderPayload {
   errors: [UserError!]!
 }
 
+"A long operation of a workspace. It survives restarts of the server, reports its progress and can be canceled."
+type Task implements Node {
+  "The id: tsk_ and 26 characters."
+  id: ID!
+  "The operation."
+  kind: TaskKind!
+  "The current state."
+  status: TaskStatus!
+  "The number of items that were processed. It never decreases."
+  done: Int64!
+  "The number of items to process; null: not known yet."
+  total: Int64
+  "The member who started it; null for an API key, for a deleted account, and for callers who cannot read the members."
+  createdBy: User
+  "When it was created."
+  createdAt: Time!
+  "When it first ran; null: not yet."
+  startedAt: Time
+  "When its last step ended."
+  updatedAt: Time!
+  "When it ended; null: it has not. Ended tasks are deleted after 30 days."
+  finishedAt: Time
+  "Why it failed; null unless the status is FAILED."
+  failure: UserError
+  "The result so far; null while nothing is processed."
+  report: TaskReport
+}
+
+"The kinds of tasks."
+enum TaskKind {
+  "Creates and changes links from a file of another service."
+  IMPORT
+}
+
+"The states of a task."
+enum TaskStatus {
+  "The file has not arrived. After an hour the task becomes CANCELED."
+  WAITING_FOR_UPLOAD
+  "It waits until the server runs it. Of a workspace, one task of a kind runs at a time."
+  QUEUED
+  "It runs."
+  RUNNING
+  "Every item was processed. Single items may have failed: see the report."
+  SUCCEEDED
+  "It ended early. What was done before remains."
+  FAILED
+  "It was canceled. What was done before remains."
+  CANCELED
+}
+
+"The result of a task, by its kind."
+union TaskReport = ImportReport
+
+"Selects tasks that match all given conditions."
+input TaskFilter {
+  "The kinds. Default: all."
+  kinds: [TaskKind!]
+  "The states. Default: all."
+  statuses: [TaskStatus!]
+}
+
+"A page of tasks."
+type TaskConnection {
+  "The tasks, each with its cursor."
+  edges: [TaskEdge!]!
+  "The same objects without their cursors."
+  nodes: [Task!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A task in a page."
+type TaskEdge {
+  "Its cursor."
+  cursor: String!
+  "The task."
+  node: Task!
+}
+
+"Input of cancelTask."
+input CancelTaskInput {
+  "The task's id."
+  id: ID!
+}
+
+"Payload of cancelTask."
+type CancelTaskPayload {
+  "The task; null when there are errors."
+  task: Task
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Where imported links come from."
+enum ImportSource {
+  "Bitly: bitlinks as JSON."
+  BITLY
+  "Dub: links as JSON, or the CSV export of its dashboard."
+  DUB
+  "Kutt: links as JSON."
+  KUTT
+  "Rebrandly: links as JSON."
+  REBRANDLY
+  "Shlink: short URLs as JSON."
+  SHLINK
+  "Short.io: links as JSON."
+  SHORT_IO
+  "Sink: its JSON export."
+  SINK
+  "YOURLS: the table yourls_url as CSV."
+  YOURLS
+  "A CSV file with a header line."
+  CSV
+  "A file with one JSON object per line."
+  JSON_LINES
+}
+
+"What happens to a row whose code already belongs to another link."
+enum ImportConflictPolicy {
+  "The row is not imported."
+  SKIP
+  "The row gets the first free code of code-2 to code-99."
+  RENAME
+  "The existing link is changed to the row."
+  REPLACE
+}
+
+"What becomes of a row. In a dry run, what would become of it."
+enum ImportOutcome {
+  "A link was created."
+  CREATED
+  "The link of an earlier import was changed because the row changed at its source."
+  UPDATED
+  "Nothing changed since an earlier import, or a link with the same code and destination exists."
+  UNCHANGED
+  "A link was created with another code. Its old short URL does not work here."
+  RENAMED
+  "The row was left out by the conflict policy, or it is no link."
+  SKIPPED
+  "The row has errors. Other rows are not affected."
+  FAILED
+}
+
+"Why a value was not kept as it was."
+enum ImportLossReason {
+  "Linkforge has no such property."
+  UNSUPPORTED
+  "The value was shortened to the limit of the property."
+  TRUNCATED
+  "The value is malformed."
+  INVALID
+  "The source does not export it, as with the hashes of passwords."
+  NOT_EXPORTED
+  "The nearest equivalent was taken."
+  APPROXIMATED
+}
+
+"Input of createImport."
+input CreateImportInput {
+  "The workspace."
+  workspaceId: ID!
+  "The service or format that the file is from."
+  source: ImportSource!
+  """
+  Names the account or instance that the rows come from, up to 100 characters: rows are recognized by source, label and their id at
+  the source. Default: empty.
+  """
+  label: String
+  "Whether to report outcomes without changing anything. Default: true."
+  dryRun: Boolean
+  "What happens to rows whose codes are taken. Default: SKIP."
+  onConflict: ImportConflictPolicy
+  """
+  Where the links of hosts of the source go, up to 100. Default for a host: the verified domain of the same name, or else the shared
+  codes.
+  """
+  hosts: [ImportHostInput!]
+  "The id of the folder of all imported links. Default: as at the source."
+  folderId: ID
+  "Tags that all imported links get, up to 20."
+  tags: [String!]
+}
+
+"Where the links of a host of the source go."
+input ImportHostInput {
+  "The host in short URLs of the source, as in go.example.com."
+  host: String!
+  "The id of the domain that gets the links; one with shared codes stands for these. Default: the shared codes."
+  domainId: ID
+}
+
+"Payload of createImport."
+type CreateImportPayload {
+  "The task; null when there are errors."
+  task: Task
+  "Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null when there are errors."
+  uploadUrl: URL
+  "When uploadUrl expires: an hour after the call."
+  uploadExpiresAt: Time
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of applyImport."
+input ApplyImportInput {
+  "The id of a dry run that has succeeded within the last seven days."
+  taskId: ID!
+}
+
+"Payload of applyImport."
+type ApplyImportPayload {
+  "The task that runs the import; null when there are errors."
+  task: Task
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result of an import."
+type ImportReport {
+  "The source."
+  source: ImportSource!
+  "The account or instance that the rows come from."
+  label: String!
+  "Whether nothing was changed."
+  dryRun: Boolean!
+  "The id of the operation, for revertOperation: all versions and events of the import have it; null in a dry run."
+  operationId: ID
+  "The numbers of rows by outcome. Their sum is Task.done."
+  counts: [ImportCount!]! @listSize(assumedSize: 6)
+  "The losses by field and reason, most frequent first, up to 100."
+  losses: [ImportLossCount!]! @listSize(assumedSize: 10)
+  "The hosts of the source, most rows first, up to 100."
+  hosts: [ImportHost!]! @listSize(assumedSize: 3)
+  "Columns and properties that an import ignores, up to 100."
+  ignoredFields: [String!]!
+  "The rows in the order of the source. Fails with INVALID_INPUT."
+  rows(
+    "Number of items, 1 to 100. Default: 20."
+    first: Int
+    "Returns items after this cursor."
+    after: String
+    "The outcomes. Default: all."
+    outcomes: [ImportOutcome!]
+    "Whether to list only rows with losses. Default: false."
+    lossesOnly: Boolean
+  ): ImportRowConnection! @listSize
+}
+
+"The number of rows with an outcome."
+type ImportCount {
+  "The outcome."
+  outcome: ImportOutcome!
+  "The number of rows."
+  rows: Int64!
+}
+
+"The number of rows with a loss."
+type ImportLossCount {
+  "The field at the source."
+  field: String!
+  "The reason."
+  reason: ImportLossReason!
+  "The number of rows."
+  rows: Int64!
+}
+
+"A host in short URLs of the source."
+type ImportHost {
+  "The host."
+  host: String!
+  "The number of rows."
+  rows: Int64!
+  "The domain that was chosen for its links; null: none, or the domain was removed."
+  domain: Domain @cost(weight: 0, free: 16)
+}
+
+"A row of an import."
+type ImportRow {
+  "The position in the source, from 1: the number of the item, without a header line."
+  line: Int64!
+  "The id of the link at the source."
+  sourceId: String!
+  "The short URL at the source; null: the source has none."
+  sourceUrl: String
+  "The outcome."
+  outcome: ImportOutcome!
+  "The code here; null: the row has no link."
+  code: String
+  "The link; null in a dry run, for rows without one and for purged links."
+  link: Link
+  "Values that were not kept as they were."
+  losses: [ImportLoss!]! @listSize(assumedSize: 3)
+  "User errors. The field is the one at the source."
+  errors: [UserError!]!
+}
+
+"A value that was not kept as it was."
+type ImportLoss {
+  "The field at the source."
+  field: String!
+  "The reason."
+  reason: ImportLossReason!
+  "The value as JSON, cut to 200 characters; null for secrets."
+  value: String
+}
+
+"A page of rows of an import."
+type ImportRowConnection {
+  "The rows, each with its cursor."
+  edges: [ImportRowEdge!]!
+  "The same objects without their cursors."
+  nodes: [ImportRow!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A row in a page."
+type ImportRowEdge {
+  "Its cursor."
+  cursor: String!
+  "The row."
+  node: ImportRow!
+}
+
+"Where a link was imported from."
+type LinkOrigin {
+  "The source."
+  source: ImportSource!
+  "The account or instance."
+  label: String!
+  "The id of the link at the source."
+  sourceId: String!
+  "The short URL at the source; null: the source has none."
+  sourceUrl: String
+  "When the source created the link; null: unknown."
+  createdAt: Time
+  "The clicks that the source had counted; null: unknown. They are part of no other number."
+  clicks: Int64
+  "The last click that the source had counted; null: unknown."
+  lastClickedAt: Time
+  "When the row was last imported."
+  importedAt: Time!
+}
+
 "Input of createUtmTemplate."
 input CreateUtmTemplateInput {
   "The workspace."
@@ -10914,6 +11919,16 @@ func (ec *executionContext) childFields_ApiKeyEdge(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type ApiKeyEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_ApplyImportPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "task":
+		return ec.fieldContext_ApplyImportPayload_task(ctx, field)
+	case "errors":
+		return ec.fieldContext_ApplyImportPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApplyImportPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -10924,6 +11939,16 @@ func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Cont
 		return ec.fieldContext_CancelLinkChangePayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CancelLinkChangePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CancelTaskPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "task":
+		return ec.fieldContext_CancelTaskPayload_task(ctx, field)
+	case "errors":
+		return ec.fieldContext_CancelTaskPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CancelTaskPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11078,6 +12103,20 @@ func (ec *executionContext) childFields_CreateFolderPayload(ctx context.Context,
 		return ec.fieldContext_CreateFolderPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateFolderPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateImportPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "task":
+		return ec.fieldContext_CreateImportPayload_task(ctx, field)
+	case "uploadUrl":
+		return ec.fieldContext_CreateImportPayload_uploadUrl(ctx, field)
+	case "uploadExpiresAt":
+		return ec.fieldContext_CreateImportPayload_uploadExpiresAt(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateImportPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateImportPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -11430,6 +12469,96 @@ func (ec *executionContext) childFields_FolderEdge(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type FolderEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_ImportCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "outcome":
+		return ec.fieldContext_ImportCount_outcome(ctx, field)
+	case "rows":
+		return ec.fieldContext_ImportCount_rows(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportCount", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportHost(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "host":
+		return ec.fieldContext_ImportHost_host(ctx, field)
+	case "rows":
+		return ec.fieldContext_ImportHost_rows(ctx, field)
+	case "domain":
+		return ec.fieldContext_ImportHost_domain(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportHost", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportLoss(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "field":
+		return ec.fieldContext_ImportLoss_field(ctx, field)
+	case "reason":
+		return ec.fieldContext_ImportLoss_reason(ctx, field)
+	case "value":
+		return ec.fieldContext_ImportLoss_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportLoss", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportLossCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "field":
+		return ec.fieldContext_ImportLossCount_field(ctx, field)
+	case "reason":
+		return ec.fieldContext_ImportLossCount_reason(ctx, field)
+	case "rows":
+		return ec.fieldContext_ImportLossCount_rows(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportLossCount", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "line":
+		return ec.fieldContext_ImportRow_line(ctx, field)
+	case "sourceId":
+		return ec.fieldContext_ImportRow_sourceId(ctx, field)
+	case "sourceUrl":
+		return ec.fieldContext_ImportRow_sourceUrl(ctx, field)
+	case "outcome":
+		return ec.fieldContext_ImportRow_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_ImportRow_code(ctx, field)
+	case "link":
+		return ec.fieldContext_ImportRow_link(ctx, field)
+	case "losses":
+		return ec.fieldContext_ImportRow_losses(ctx, field)
+	case "errors":
+		return ec.fieldContext_ImportRow_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportRow", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportRowConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ImportRowConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ImportRowConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ImportRowConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportRowConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportRowEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ImportRowEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ImportRowEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportRowEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -11530,6 +12659,8 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_metadata(ctx, field)
 	case "archived":
 		return ec.fieldContext_Link_archived(ctx, field)
+	case "origins":
+		return ec.fieldContext_Link_origins(ctx, field)
 	case "kind":
 		return ec.fieldContext_Link_kind(ctx, field)
 	case "status":
@@ -11632,6 +12763,28 @@ func (ec *executionContext) childFields_LinkGate(ctx context.Context, field grap
 		return ec.fieldContext_LinkGate_confirm(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LinkGate", field.Name)
+}
+
+func (ec *executionContext) childFields_LinkOrigin(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "source":
+		return ec.fieldContext_LinkOrigin_source(ctx, field)
+	case "label":
+		return ec.fieldContext_LinkOrigin_label(ctx, field)
+	case "sourceId":
+		return ec.fieldContext_LinkOrigin_sourceId(ctx, field)
+	case "sourceUrl":
+		return ec.fieldContext_LinkOrigin_sourceUrl(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_LinkOrigin_createdAt(ctx, field)
+	case "clicks":
+		return ec.fieldContext_LinkOrigin_clicks(ctx, field)
+	case "lastClickedAt":
+		return ec.fieldContext_LinkOrigin_lastClickedAt(ctx, field)
+	case "importedAt":
+		return ec.fieldContext_LinkOrigin_importedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkOrigin", field.Name)
 }
 
 func (ec *executionContext) childFields_LinkRouting(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12432,6 +13585,58 @@ func (ec *executionContext) childFields_TagEdge(ctx context.Context, field graph
 	return nil, fmt.Errorf("no field named %q was found under type TagEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_Task(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Task_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Task_kind(ctx, field)
+	case "status":
+		return ec.fieldContext_Task_status(ctx, field)
+	case "done":
+		return ec.fieldContext_Task_done(ctx, field)
+	case "total":
+		return ec.fieldContext_Task_total(ctx, field)
+	case "createdBy":
+		return ec.fieldContext_Task_createdBy(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Task_createdAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_Task_startedAt(ctx, field)
+	case "updatedAt":
+		return ec.fieldContext_Task_updatedAt(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_Task_finishedAt(ctx, field)
+	case "failure":
+		return ec.fieldContext_Task_failure(ctx, field)
+	case "report":
+		return ec.fieldContext_Task_report(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Task", field.Name)
+}
+
+func (ec *executionContext) childFields_TaskConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_TaskConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_TaskConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_TaskConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TaskConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_TaskEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_TaskEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_TaskEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TaskEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_TestWebhookPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "attempt":
@@ -12952,6 +14157,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_qrStyle(ctx, field)
 	case "folders":
 		return ec.fieldContext_Workspace_folders(ctx, field)
+	case "tasks":
+		return ec.fieldContext_Workspace_tasks(ctx, field)
 	case "utmTemplates":
 		return ec.fieldContext_Workspace_utmTemplates(ctx, field)
 	case "tags":
@@ -13097,6 +14304,44 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 // endregion ************************** internal!.gotpl ***************************
 
 // region    ***************************** args.gotpl *****************************
+
+func (ec *executionContext) field_ImportReport_rows_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "outcomes",
+		func(ctx context.Context, v any) ([]importer.Outcome, error) {
+			return ec.unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["outcomes"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "lossesOnly",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["lossesOnly"] = arg3
+	return args, nil
+}
 
 func (ec *executionContext) field_Link_asOf_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
@@ -13252,12 +14497,40 @@ func (ec *executionContext) field_Mutation_addDomain_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_applyImport_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ApplyImportInput, error) {
+			return ec.unmarshalNApplyImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_cancelLinkChange_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (CancelLinkChangeInput, error) {
 			return ec.unmarshalNCancelLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_cancelTask_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CancelTaskInput, error) {
+			return ec.unmarshalNCancelTaskInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13342,6 +14615,20 @@ func (ec *executionContext) field_Mutation_createFolder_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (CreateFolderInput, error) {
 			return ec.unmarshalNCreateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createImport_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateImportInput, error) {
+			return ec.unmarshalNCreateImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -14740,6 +16027,36 @@ func (ec *executionContext) field_Workspace_tags_args(ctx context.Context, rawAr
 	return args, nil
 }
 
+func (ec *executionContext) field_Workspace_tasks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*task.Filter, error) {
+			return ec.unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Workspace_unmatchedRequests_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15514,6 +16831,70 @@ func (ec *executionContext) fieldContext_ApiKeyEdge_node(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _ApplyImportPayload_task(ctx context.Context, field graphql.CollectedField, obj *ApplyImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApplyImportPayload_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApplyImportPayload_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApplyImportPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ApplyImportPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ApplyImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApplyImportPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApplyImportPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApplyImportPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CancelLinkChangePayload_link(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15591,6 +16972,70 @@ func (ec *executionContext) _CancelLinkChangePayload_errors(ctx context.Context,
 func (ec *executionContext) fieldContext_CancelLinkChangePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CancelLinkChangePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelTaskPayload_task(ctx context.Context, field graphql.CollectedField, obj *CancelTaskPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelTaskPayload_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CancelTaskPayload_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelTaskPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelTaskPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CancelTaskPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelTaskPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CancelTaskPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelTaskPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -16783,6 +18228,116 @@ func (ec *executionContext) _CreateFolderPayload_errors(ctx context.Context, fie
 func (ec *executionContext) fieldContext_CreateFolderPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CreateFolderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateImportPayload_task(ctx context.Context, field graphql.CollectedField, obj *CreateImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateImportPayload_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateImportPayload_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateImportPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateImportPayload_uploadUrl(ctx context.Context, field graphql.CollectedField, obj *CreateImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateImportPayload_uploadUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UploadURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateImportPayload_uploadUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateImportPayload", field, false, false, "URL")
+}
+
+func (ec *executionContext) _CreateImportPayload_uploadExpiresAt(ctx context.Context, field graphql.CollectedField, obj *CreateImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateImportPayload_uploadExpiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UploadExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateImportPayload_uploadExpiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateImportPayload", field, false, false, "Time")
+}
+
+func (ec *executionContext) _CreateImportPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateImportPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateImportPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateImportPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateImportPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -19426,6 +20981,885 @@ func (ec *executionContext) fieldContext_FolderEdge_node(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _ImportCount_outcome(ctx context.Context, field graphql.CollectedField, obj *importer.OutcomeCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportCount_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
+			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportCount_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportCount", field, false, false, "ImportOutcome")
+}
+
+func (ec *executionContext) _ImportCount_rows(ctx context.Context, field graphql.CollectedField, obj *importer.OutcomeCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportCount_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rows, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportCount_rows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportCount", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportHost_host(ctx context.Context, field graphql.CollectedField, obj *importer.HostCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportHost_host(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Host, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportHost_host(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportHost", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportHost_rows(ctx context.Context, field graphql.CollectedField, obj *importer.HostCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportHost_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rows, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportHost_rows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportHost", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportHost_domain(ctx context.Context, field graphql.CollectedField, obj *importer.HostCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportHost_domain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportHost().Domain(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportHost_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportHost",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportLoss_field(ctx context.Context, field graphql.CollectedField, obj *importsource.Loss) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLoss_field(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Field, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLoss_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLoss", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportLoss_reason(ctx context.Context, field graphql.CollectedField, obj *importsource.Loss) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLoss_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
+			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLoss_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLoss", field, false, false, "ImportLossReason")
+}
+
+func (ec *executionContext) _ImportLoss_value(ctx context.Context, field graphql.CollectedField, obj *importsource.Loss) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLoss_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportLoss().Value(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLoss_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLoss", field, true, true, "String")
+}
+
+func (ec *executionContext) _ImportLossCount_field(ctx context.Context, field graphql.CollectedField, obj *importer.LossCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLossCount_field(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Field, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLossCount_field(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLossCount", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportLossCount_reason(ctx context.Context, field graphql.CollectedField, obj *importer.LossCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLossCount_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
+			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLossCount_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLossCount", field, false, false, "ImportLossReason")
+}
+
+func (ec *executionContext) _ImportLossCount_rows(ctx context.Context, field graphql.CollectedField, obj *importer.LossCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLossCount_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rows, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLossCount_rows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLossCount", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportReport_source(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importsource.Source) graphql.Marshaler {
+			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, false, false, "ImportSource")
+}
+
+func (ec *executionContext) _ImportReport_label(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_label(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Label, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_label(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportReport_dryRun(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_dryRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DryRun, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_dryRun(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _ImportReport_operationId(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_operationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Operation(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_operationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, true, false, "ID")
+}
+
+func (ec *executionContext) _ImportReport_counts(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_counts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Counts(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*importer.OutcomeCount) graphql.Marshaler {
+			return ec.marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_counts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportReport_losses(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_losses(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Losses(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*importer.LossCount) graphql.Marshaler {
+			return ec.marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_losses(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportLossCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportReport_hosts(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_hosts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HostCounts(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*importer.HostCount) graphql.Marshaler {
+			return ec.marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_hosts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportHost(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportReport_ignoredFields(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_ignoredFields(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IgnoredFields(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_ignoredFields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, true, false, "String")
+}
+
+func (ec *executionContext) _ImportReport_rows(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.ImportReport().Rows(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["outcomes"].([]importer.Outcome), fc.Args["lossesOnly"].(*bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ImportRowConnection) graphql.Marshaler {
+			return ec.marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_rows(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportRowConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_ImportReport_rows_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRow_line(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_line(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Line, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_line(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRow", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ImportRow_sourceId(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_sourceId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_sourceId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRow", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportRow_sourceUrl(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_sourceUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportRow().SourceURL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_sourceUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRow", field, true, true, "String")
+}
+
+func (ec *executionContext) _ImportRow_outcome(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
+			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRow", field, false, false, "ImportOutcome")
+}
+
+func (ec *executionContext) _ImportRow_code(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRow", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportRow_link(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportRow().Link(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRow",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRow_losses(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_losses(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LossesOf()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []importsource.Loss) graphql.Marshaler {
+			return ec.marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_losses(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRow",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportLoss(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRow_errors(ctx context.Context, field graphql.CollectedField, obj *importer.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRow_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportRow().Errors(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRow_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRow",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRowConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ImportRowEdge) graphql.Marshaler {
+			return ec.marshalNImportRowEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRowConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportRowEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRowConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRowConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
+			return ec.marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRowConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRowConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRowConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRowConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ImportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ImportRowEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRowEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRowEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportRowEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _ImportRowEdge_node(ctx context.Context, field graphql.CollectedField, obj *ImportRowEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportRowEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *importer.Row) graphql.Marshaler {
+			return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportRowEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ImportRowEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Invitation_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Invitation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20305,6 +22739,38 @@ func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_Link_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, true, false, "Boolean")
+}
+
+func (ec *executionContext) _Link_origins(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_origins(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Origins(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
+			return ec.marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOriginᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_origins(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkOrigin(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Link_kind(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -21365,6 +23831,190 @@ func (ec *executionContext) _LinkGate_confirm(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_LinkGate_confirm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LinkGate", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _LinkOrigin_source(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v importsource.Source) graphql.Marshaler {
+			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "ImportSource")
+}
+
+func (ec *executionContext) _LinkOrigin_label(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_label(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Label, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_label(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "String")
+}
+
+func (ec *executionContext) _LinkOrigin_sourceId(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_sourceId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_sourceId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "String")
+}
+
+func (ec *executionContext) _LinkOrigin_sourceUrl(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_sourceUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_sourceUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "String")
+}
+
+func (ec *executionContext) _LinkOrigin_createdAt(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceCreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "Time")
+}
+
+func (ec *executionContext) _LinkOrigin_clicks(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_clicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Clicks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _LinkOrigin_lastClickedAt(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_lastClickedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastClickedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_lastClickedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "Time")
+}
+
+func (ec *executionContext) _LinkOrigin_importedAt(ctx context.Context, field graphql.CollectedField, obj *importer.Origin) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkOrigin_importedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ImportedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkOrigin_importedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkOrigin", field, false, false, "Time")
 }
 
 func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphql.CollectedField, obj *link.LinkRouting) (ret graphql.Marshaler) {
@@ -25235,6 +27885,138 @@ func (ec *executionContext) fieldContext_Mutation_deleteFolder(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteFolder_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createImport(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createImport(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateImport(ctx, fc.Args["input"].(CreateImportInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateImportPayload) graphql.Marshaler {
+			return ec.marshalNCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createImport(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateImportPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createImport_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_applyImport(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_applyImport(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ApplyImport(ctx, fc.Args["input"].(ApplyImportInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ApplyImportPayload) graphql.Marshaler {
+			return ec.marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_applyImport(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApplyImportPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_applyImport_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_cancelTask(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_cancelTask(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CancelTask(ctx, fc.Args["input"].(CancelTaskInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CancelTaskPayload) graphql.Marshaler {
+			return ec.marshalNCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_cancelTask(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CancelTaskPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_cancelTask_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -30604,6 +33386,451 @@ func (ec *executionContext) fieldContext_TagEdge_node(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Task_id(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Task_kind(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v task.Kind) graphql.Marshaler {
+			return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "TaskKind")
+}
+
+func (ec *executionContext) _Task_status(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v task.Status) graphql.Marshaler {
+			return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "TaskStatus")
+}
+
+func (ec *executionContext) _Task_done(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Task_total(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Task_createdBy(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_createdBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Task().CreatedBy(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_createdBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Task",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Task_createdAt(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Task_startedAt(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Task_updatedAt(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_updatedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UpdatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_updatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Task_finishedAt(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Task_failure(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Task().Failure(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UserError) graphql.Marshaler {
+			return ec.marshalOUserError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserError(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Task",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Task_report(ctx context.Context, field graphql.CollectedField, obj *task.Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_report(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Task().Report(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v scalar.TaskReport) graphql.Marshaler {
+			return ec.marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐTaskReport(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_report(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, true, true, "TaskReport")
+}
+
+func (ec *executionContext) _TaskConnection_edges(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TaskConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*TaskEdge) graphql.Marshaler {
+			return ec.marshalNTaskEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TaskConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TaskConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TaskEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TaskConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TaskConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*task.Task) graphql.Marshaler {
+			return ec.marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTaskᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TaskConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TaskConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TaskConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TaskConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TaskConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TaskConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TaskEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *TaskEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TaskEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TaskEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TaskEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _TaskEdge_node(ctx context.Context, field graphql.CollectedField, obj *TaskEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TaskEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TaskEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TaskEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _TestWebhookPayload_attempt(ctx context.Context, field graphql.CollectedField, obj *TestWebhookPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35109,6 +38336,50 @@ func (ec *executionContext) fieldContext_Workspace_folders(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Workspace_tasks(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_tasks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Tasks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["filter"].(*task.Filter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TaskConnection) graphql.Marshaler {
+			return ec.marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_tasks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TaskConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_tasks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36526,6 +39797,48 @@ func UnmarshalAddDomainInput(ctx context.Context, raw any) (AddDomainInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputApplyImportInput(ctx context.Context, obj any) (ApplyImportInput, error) {
+	var it ApplyImportInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"taskId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "taskId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("taskId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TaskID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalApplyImportInput unmarshals raw into the ApplyImportInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalApplyImportInput(ctx context.Context, raw any) (ApplyImportInput, error) {
+	var out ApplyImportInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ApplyImportInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Context, obj any) (CancelLinkChangeInput, error) {
 	var it CancelLinkChangeInput
 	if obj == nil {
@@ -36565,6 +39878,48 @@ func (ec *executionContext) unmarshalInputCancelLinkChangeInput(ctx context.Cont
 func UnmarshalCancelLinkChangeInput(ctx context.Context, raw any) (CancelLinkChangeInput, error) {
 	var out CancelLinkChangeInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "CancelLinkChangeInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCancelTaskInput(ctx context.Context, obj any) (CancelTaskInput, error) {
+	var it CancelTaskInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCancelTaskInput unmarshals raw into the CancelTaskInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCancelTaskInput(ctx context.Context, raw any) (CancelTaskInput, error) {
+	var out CancelTaskInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CancelTaskInput", raw, &out)
 	return out, err
 }
 
@@ -37097,6 +40452,97 @@ func (ec *executionContext) unmarshalInputCreateFolderInput(ctx context.Context,
 func UnmarshalCreateFolderInput(ctx context.Context, raw any) (CreateFolderInput, error) {
 	var out CreateFolderInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateFolderInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context, obj any) (CreateImportInput, error) {
+	var it CreateImportInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "source", "label", "dryRun", "onConflict", "hosts", "folderId", "tags"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "source":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("source"))
+			data, err := ec.unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Source = data
+		case "label":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("label"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Label = data
+		case "dryRun":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("dryRun"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DryRun = data
+		case "onConflict":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onConflict"))
+			data, err := ec.unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnConflict = data
+		case "hosts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hosts"))
+			data, err := ec.unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Hosts = data
+		case "folderId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("folderId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FolderID = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCreateImportInput unmarshals raw into the CreateImportInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateImportInput(ctx context.Context, raw any) (CreateImportInput, error) {
+	var out CreateImportInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateImportInput", raw, &out)
 	return out, err
 }
 
@@ -38070,6 +41516,55 @@ func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, ob
 func UnmarshalExternalLinkBy(ctx context.Context, raw any) (ExternalLinkBy, error) {
 	var out ExternalLinkBy
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExternalLinkBy", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputImportHostInput(ctx context.Context, obj any) (importer.Host, error) {
+	var it importer.Host
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"host", "domainId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "host":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("host"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Host = data
+		case "domainId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DomainID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalImportHostInput unmarshals raw into the ImportHostInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalImportHostInput(ctx context.Context, raw any) (importer.Host, error) {
+	var out importer.Host
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ImportHostInput", raw, &out)
 	return out, err
 }
 
@@ -40530,6 +44025,55 @@ func UnmarshalScheduleLinkChangeInput(ctx context.Context, raw any) (ScheduleLin
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputTaskFilter(ctx context.Context, obj any) (task.Filter, error) {
+	var it task.Filter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"kinds", "statuses"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "kinds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kinds"))
+			data, err := ec.unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kinds = data
+		case "statuses":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statuses"))
+			data, err := ec.unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Statuses = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTaskFilter unmarshals raw into the TaskFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTaskFilter(ctx context.Context, raw any) (task.Filter, error) {
+	var out task.Filter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TaskFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, obj any) (TestWebhookInput, error) {
 	var it TestWebhookInput
 	if obj == nil {
@@ -42001,6 +45545,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
+	case task.Task:
+		return ec._Task(ctx, sel, &obj)
+	case *task.Task:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Task(ctx, sel, obj)
 	case account.Session:
 		return ec._Session(ctx, sel, &obj)
 	case *account.Session:
@@ -42076,6 +45627,26 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return typedObj
 		} else {
 			panic(fmt.Errorf("unexpected type %T; non-generated variants of Node must implement graphql.Marshaler", obj))
+		}
+	}
+}
+
+func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSet, obj scalar.TaskReport) graphql.Marshaler {
+	switch obj := (obj).(type) {
+	case nil:
+		return graphql.Null
+	case importer.Report:
+		return ec._ImportReport(ctx, sel, &obj)
+	case *importer.Report:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ImportReport(ctx, sel, obj)
+	default:
+		if typedObj, ok := obj.(graphql.Marshaler); ok {
+			return typedObj
+		} else {
+			panic(fmt.Errorf("unexpected type %T; non-generated variants of TaskReport must implement graphql.Marshaler", obj))
 		}
 	}
 }
@@ -42346,6 +45917,44 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var applyImportPayloadImplementors = []string{"ApplyImportPayload"}
+
+func (ec *executionContext) _ApplyImportPayload(ctx context.Context, sel ast.SelectionSet, obj *ApplyImportPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, applyImportPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApplyImportPayload")
+		case "task":
+			out.Values[i] = ec._ApplyImportPayload_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ApplyImportPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var cancelLinkChangePayloadImplementors = []string{"CancelLinkChangePayload"}
 
 func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, obj *CancelLinkChangePayload) graphql.Marshaler {
@@ -42369,6 +45978,44 @@ func (ec *executionContext) _CancelLinkChangePayload(ctx context.Context, sel as
 			}
 		case "errors":
 			out.Values[i] = ec._CancelLinkChangePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var cancelTaskPayloadImplementors = []string{"CancelTaskPayload"}
+
+func (ec *executionContext) _CancelTaskPayload(ctx context.Context, sel ast.SelectionSet, obj *CancelTaskPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cancelTaskPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CancelTaskPayload")
+		case "task":
+			out.Values[i] = ec._CancelTaskPayload_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CancelTaskPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -42898,6 +46545,54 @@ func (ec *executionContext) _CreateFolderPayload(ctx context.Context, sel ast.Se
 			}
 		case "errors":
 			out.Values[i] = ec._CreateFolderPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var createImportPayloadImplementors = []string{"CreateImportPayload"}
+
+func (ec *executionContext) _CreateImportPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateImportPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createImportPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateImportPayload")
+		case "task":
+			out.Values[i] = ec._CreateImportPayload_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "uploadUrl":
+			out.Values[i] = ec._CreateImportPayload_uploadUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "uploadExpiresAt":
+			out.Values[i] = ec._CreateImportPayload_uploadExpiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateImportPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -44123,6 +47818,401 @@ func (ec *executionContext) _FolderEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var importCountImplementors = []string{"ImportCount"}
+
+func (ec *executionContext) _ImportCount(ctx context.Context, sel ast.SelectionSet, obj *importer.OutcomeCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportCount")
+		case "outcome":
+			out.Values[i] = ec._ImportCount_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rows":
+			out.Values[i] = ec._ImportCount_rows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importHostImplementors = []string{"ImportHost"}
+
+func (ec *executionContext) _ImportHost(ctx context.Context, sel ast.SelectionSet, obj *importer.HostCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importHostImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportHost")
+		case "host":
+			out.Values[i] = ec._ImportHost_host(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "rows":
+			out.Values[i] = ec._ImportHost_rows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "domain":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportHost_domain(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importLossImplementors = []string{"ImportLoss"}
+
+func (ec *executionContext) _ImportLoss(ctx context.Context, sel ast.SelectionSet, obj *importsource.Loss) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importLossImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportLoss")
+		case "field":
+			out.Values[i] = ec._ImportLoss_field(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._ImportLoss_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "value":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportLoss_value(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importLossCountImplementors = []string{"ImportLossCount"}
+
+func (ec *executionContext) _ImportLossCount(ctx context.Context, sel ast.SelectionSet, obj *importer.LossCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importLossCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportLossCount")
+		case "field":
+			out.Values[i] = ec._ImportLossCount_field(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._ImportLossCount_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rows":
+			out.Values[i] = ec._ImportLossCount_rows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importReportImplementors = []string{"ImportReport", "TaskReport"}
+
+func (ec *executionContext) _ImportReport(ctx context.Context, sel ast.SelectionSet, obj *importer.Report) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importReportImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportReport")
+		case "source":
+			out.Values[i] = ec._ImportReport_source(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "label":
+			out.Values[i] = ec._ImportReport_label(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "dryRun":
+			out.Values[i] = ec._ImportReport_dryRun(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "operationId":
+			out.Values[i] = ec._ImportReport_operationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "counts":
+			out.Values[i] = ec._ImportReport_counts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "losses":
+			out.Values[i] = ec._ImportReport_losses(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hosts":
+			out.Values[i] = ec._ImportReport_hosts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "ignoredFields":
+			out.Values[i] = ec._ImportReport_ignoredFields(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "rows":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportReport_rows(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importRowImplementors = []string{"ImportRow"}
+
+func (ec *executionContext) _ImportRow(ctx context.Context, sel ast.SelectionSet, obj *importer.Row) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importRowImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportRow")
+		case "line":
+			out.Values[i] = ec._ImportRow_line(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceId":
+			out.Values[i] = ec._ImportRow_sourceId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceUrl":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportRow_sourceUrl(ctx, field, obj)
+				})
+		case "outcome":
+			out.Values[i] = ec._ImportRow_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "code":
+			out.Values[i] = ec._ImportRow_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "link":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportRow_link(ctx, field, obj)
+				})
+		case "losses":
+			out.Values[i] = ec._ImportRow_losses(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "errors":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportRow_errors(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importRowConnectionImplementors = []string{"ImportRowConnection"}
+
+func (ec *executionContext) _ImportRowConnection(ctx context.Context, sel ast.SelectionSet, obj *ImportRowConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importRowConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportRowConnection")
+		case "edges":
+			out.Values[i] = ec._ImportRowConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ImportRowConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ImportRowConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var importRowEdgeImplementors = []string{"ImportRowEdge"}
+
+func (ec *executionContext) _ImportRowEdge(ctx context.Context, sel ast.SelectionSet, obj *ImportRowEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, importRowEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ImportRowEdge")
+		case "cursor":
+			out.Values[i] = ec._ImportRowEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ImportRowEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var invitationImplementors = []string{"Invitation", "Node"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
@@ -44451,6 +48541,12 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "origins":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Link_origins(ctx, field, obj)
+				})
 		case "kind":
 			out.Values[i] = ec._Link_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -44765,6 +48861,74 @@ func (ec *executionContext) _LinkGate(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "confirm":
 			out.Values[i] = ec._LinkGate_confirm(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var linkOriginImplementors = []string{"LinkOrigin"}
+
+func (ec *executionContext) _LinkOrigin(ctx context.Context, sel ast.SelectionSet, obj *importer.Origin) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkOriginImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkOrigin")
+		case "source":
+			out.Values[i] = ec._LinkOrigin_source(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "label":
+			out.Values[i] = ec._LinkOrigin_label(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sourceId":
+			out.Values[i] = ec._LinkOrigin_sourceId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sourceUrl":
+			out.Values[i] = ec._LinkOrigin_sourceUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._LinkOrigin_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "clicks":
+			out.Values[i] = ec._LinkOrigin_clicks(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastClickedAt":
+			out.Values[i] = ec._LinkOrigin_lastClickedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "importedAt":
+			out.Values[i] = ec._LinkOrigin_importedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -45808,6 +49972,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteFolder":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteFolder(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createImport":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createImport(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "applyImport":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_applyImport(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cancelTask":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_cancelTask(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -48135,6 +52320,178 @@ func (ec *executionContext) _TagEdge(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
+var taskImplementors = []string{"Task", "Node"}
+
+func (ec *executionContext) _Task(ctx context.Context, sel ast.SelectionSet, obj *task.Task) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, taskImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Task")
+		case "id":
+			out.Values[i] = ec._Task_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._Task_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "status":
+			out.Values[i] = ec._Task_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "done":
+			out.Values[i] = ec._Task_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "total":
+			out.Values[i] = ec._Task_total(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdBy":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Task_createdBy(ctx, field, obj)
+				})
+		case "createdAt":
+			out.Values[i] = ec._Task_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "startedAt":
+			out.Values[i] = ec._Task_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "updatedAt":
+			out.Values[i] = ec._Task_updatedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "finishedAt":
+			out.Values[i] = ec._Task_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failure":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Task_failure(ctx, field, obj)
+				})
+		case "report":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Task_report(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var taskConnectionImplementors = []string{"TaskConnection"}
+
+func (ec *executionContext) _TaskConnection(ctx context.Context, sel ast.SelectionSet, obj *TaskConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, taskConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TaskConnection")
+		case "edges":
+			out.Values[i] = ec._TaskConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._TaskConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._TaskConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var taskEdgeImplementors = []string{"TaskEdge"}
+
+func (ec *executionContext) _TaskEdge(ctx context.Context, sel ast.SelectionSet, obj *TaskEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, taskEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TaskEdge")
+		case "cursor":
+			out.Values[i] = ec._TaskEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._TaskEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var testWebhookPayloadImplementors = []string{"TestWebhookPayload"}
 
 func (ec *executionContext) _TestWebhookPayload(ctx context.Context, sel ast.SelectionSet, obj *TestWebhookPayload) graphql.Marshaler {
@@ -49888,6 +54245,12 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_folders(ctx, field, obj)
 				})
+		case "tasks":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_tasks(ctx, field, obj)
+				})
 		case "utmTemplates":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -50442,6 +54805,19 @@ func (ec *executionContext) marshalNApiKeyEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._ApiKeyEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNApplyImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportInput(ctx context.Context, v any) (ApplyImportInput, error) {
+	res, err := ec.unmarshalInputApplyImportInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx context.Context, sel ast.SelectionSet, v *ApplyImportPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ApplyImportPayload!")
+		return graphql.Null
+	}
+	return ec._ApplyImportPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -50500,6 +54876,19 @@ func (ec *executionContext) marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋli
 		return graphql.Null
 	}
 	return ec._CancelLinkChangePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCancelTaskInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskInput(ctx context.Context, v any) (CancelTaskInput, error) {
+	res, err := ec.unmarshalInputCancelTaskInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx context.Context, sel ast.SelectionSet, v *CancelTaskPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CancelTaskPayload!")
+		return graphql.Null
+	}
+	return ec._CancelTaskPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, v any) (link.Cause, error) {
@@ -50726,6 +55115,19 @@ func (ec *executionContext) marshalNCreateFolderPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._CreateFolderPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCreateImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportInput(ctx context.Context, v any) (CreateImportInput, error) {
+	res, err := ec.unmarshalInputCreateImportInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx context.Context, sel ast.SelectionSet, v *CreateImportPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CreateImportPayload!")
+		return graphql.Null
+	}
+	return ec._CreateImportPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkInput(ctx context.Context, v any) (CreateLinkInput, error) {
@@ -51344,6 +55746,204 @@ func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast
 	return ret
 }
 
+func (ec *executionContext) marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.OutcomeCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCount(ctx context.Context, sel ast.SelectionSet, v *importer.OutcomeCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportCount!")
+		return graphql.Null
+	}
+	return ec._ImportCount(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.HostCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCount(ctx context.Context, sel ast.SelectionSet, v *importer.HostCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportHost!")
+		return graphql.Null
+	}
+	return ec._ImportHost(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHost(ctx context.Context, v any) (*importer.Host, error) {
+	res, err := ec.unmarshalInputImportHostInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLoss(ctx context.Context, sel ast.SelectionSet, v importsource.Loss) graphql.Marshaler {
+	return ec._ImportLoss(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossᚄ(ctx context.Context, sel ast.SelectionSet, v []importsource.Loss) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLoss(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.LossCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCount(ctx context.Context, sel ast.SelectionSet, v *importer.LossCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportLossCount!")
+		return graphql.Null
+	}
+	return ec._ImportLossCount(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx context.Context, v any) (importsource.LossReason, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := importsource.LossReason(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx context.Context, sel ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ImportLossReason!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx context.Context, v any) (importer.Outcome, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := importer.Outcome(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx context.Context, sel ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ImportOutcome!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx context.Context, sel ast.SelectionSet, v *importer.Row) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportRow!")
+		return graphql.Null
+	}
+	return ec._ImportRow(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowConnection(ctx context.Context, sel ast.SelectionSet, v *ImportRowConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportRowConnection!")
+		return graphql.Null
+	}
+	return ec._ImportRowConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNImportRowEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ImportRowEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdge(ctx context.Context, sel ast.SelectionSet, v *ImportRowEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ImportRowEdge!")
+		return graphql.Null
+	}
+	return ec._ImportRowEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, v any) (importsource.Source, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := importsource.Source(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v importsource.Source) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ImportSource!")
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
 	res, err := scalar.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -51597,6 +56197,30 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 		graphql.AddInvalidNullFromMarshaler(ctx, "LinkOrderField!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOriginᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOrigin(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOrigin(ctx context.Context, sel ast.SelectionSet, v *importer.Origin) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "LinkOrigin!")
+		return graphql.Null
+	}
+	return ec._LinkOrigin(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRouting(ctx context.Context, sel ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
@@ -52731,6 +57355,92 @@ func (ec *executionContext) marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 		return graphql.Null
 	}
 	return ec._TagEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTaskᚄ(ctx context.Context, sel ast.SelectionSet, v []*task.Task) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Task!")
+		return graphql.Null
+	}
+	return ec._Task(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskConnection(ctx context.Context, sel ast.SelectionSet, v *TaskConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TaskConnection!")
+		return graphql.Null
+	}
+	return ec._TaskConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTaskEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*TaskEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdge(ctx context.Context, sel ast.SelectionSet, v *TaskEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TaskEdge!")
+		return graphql.Null
+	}
+	return ec._TaskEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx context.Context, v any) (task.Kind, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := task.Kind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx context.Context, sel ast.SelectionSet, v task.Kind) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "TaskKind!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx context.Context, v any) (task.Status, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := task.Status(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx context.Context, sel ast.SelectionSet, v task.Status) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "TaskStatus!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNTestWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookInput(ctx context.Context, v any) (TestWebhookInput, error) {
@@ -54013,6 +58723,78 @@ func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx context.Context, v any) (*importer.ConflictPolicy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := importer.ConflictPolicy(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx context.Context, sel ast.SelectionSet, v *importer.ConflictPolicy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostᚄ(ctx context.Context, v any) ([]*importer.Host, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*importer.Host, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHost(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx context.Context, v any) ([]importer.Outcome, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]importer.Outcome, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx context.Context, sel ast.SelectionSet, v []importer.Outcome) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {
 	if v == nil {
 		return nil, nil
@@ -54438,6 +59220,100 @@ func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
+func (ec *executionContext) marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Task(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐFilter(ctx context.Context, v any) (*task.Filter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputTaskFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx context.Context, v any) ([]task.Kind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]task.Kind, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Kind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐTaskReport(ctx context.Context, sel ast.SelectionSet, v scalar.TaskReport) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TaskReport(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx context.Context, v any) ([]task.Status, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]task.Status, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Status) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOTime2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {
 	if v == nil {
 		return nil, nil
@@ -54506,6 +59382,13 @@ func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUserError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserError(ctx context.Context, sel ast.SelectionSet, v *UserError) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UserError(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {

@@ -18,6 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -25,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -83,6 +86,20 @@ type APIKeyEdge struct {
 	Node *apikey.Key `json:"node"`
 }
 
+// Input of applyImport.
+type ApplyImportInput struct {
+	// The id of a dry run that has succeeded within the last seven days.
+	TaskID string `json:"taskId"`
+}
+
+// Payload of applyImport.
+type ApplyImportPayload struct {
+	// The task that runs the import; null when there are errors.
+	Task *task.Task `json:"task,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of cancelLinkChange.
 type CancelLinkChangeInput struct {
 	// The scheduled change.
@@ -95,6 +112,20 @@ type CancelLinkChangePayload struct {
 	Link *link.Link `json:"link,omitempty"`
 	// The id of the canceled change; null when there are errors.
 	DeletedID *string `json:"deletedId,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of cancelTask.
+type CancelTaskInput struct {
+	// The task's id.
+	ID string `json:"id"`
+}
+
+// Payload of cancelTask.
+type CancelTaskPayload struct {
+	// The task; null when there are errors.
+	Task *task.Task `json:"task,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -330,6 +361,40 @@ type CreateFolderInput struct {
 type CreateFolderPayload struct {
 	// The folder; null when there are errors.
 	Folder *folder.Folder `json:"folder,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of createImport.
+type CreateImportInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The service or format that the file is from.
+	Source importsource.Source `json:"source"`
+	// Names the account or instance that the rows come from, up to 100 characters: rows are recognized by source, label and their id at
+	// the source. Default: empty.
+	Label *string `json:"label,omitempty"`
+	// Whether to report outcomes without changing anything. Default: true.
+	DryRun *bool `json:"dryRun,omitempty"`
+	// What happens to rows whose codes are taken. Default: SKIP.
+	OnConflict *importer.ConflictPolicy `json:"onConflict,omitempty"`
+	// Where the links of hosts of the source go, up to 100. Default for a host: the verified domain of the same name, or else the shared
+	// codes.
+	Hosts []*importer.Host `json:"hosts,omitempty"`
+	// The id of the folder of all imported links. Default: as at the source.
+	FolderID *string `json:"folderId,omitempty"`
+	// Tags that all imported links get, up to 20.
+	Tags []string `json:"tags,omitempty"`
+}
+
+// Payload of createImport.
+type CreateImportPayload struct {
+	// The task; null when there are errors.
+	Task *task.Task `json:"task,omitempty"`
+	// Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null when there are errors.
+	UploadURL *string `json:"uploadUrl,omitempty"`
+	// When uploadUrl expires: an hour after the call.
+	UploadExpiresAt *time.Time `json:"uploadExpiresAt,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -654,6 +719,24 @@ type FolderEdge struct {
 	Cursor string `json:"cursor"`
 	// The folder.
 	Node *folder.Folder `json:"node"`
+}
+
+// A page of rows of an import.
+type ImportRowConnection struct {
+	// The rows, each with its cursor.
+	Edges []*ImportRowEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*importer.Row `json:"nodes"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A row in a page.
+type ImportRowEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The row.
+	Node *importer.Row `json:"node"`
 }
 
 // A page of invitations.
@@ -1401,6 +1484,24 @@ type TagEdge struct {
 	Node *linklist.Tag `json:"node"`
 }
 
+// A page of tasks.
+type TaskConnection struct {
+	// The tasks, each with its cursor.
+	Edges []*TaskEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*task.Task `json:"nodes"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A task in a page.
+type TaskEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The task.
+	Node *task.Task `json:"node"`
+}
+
 // Input of testWebhook.
 type TestWebhookInput struct {
 	// The webhook.
@@ -1844,6 +1945,10 @@ const (
 	ErrorCodeAlreadyMember ErrorCode = "ALREADY_MEMBER"
 	// Another workspace has verified the domain.
 	ErrorCodeDomainTaken ErrorCode = "DOMAIN_TAKEN"
+	// Only of a task: who started it may not do that any more.
+	ErrorCodeForbidden ErrorCode = "FORBIDDEN"
+	// Only of a task: it failed many times in a row for reasons within the server.
+	ErrorCodeUnavailable ErrorCode = "UNAVAILABLE"
 )
 
 var AllErrorCode = []ErrorCode{
@@ -1866,11 +1971,13 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeLastOwner,
 	ErrorCodeAlreadyMember,
 	ErrorCodeDomainTaken,
+	ErrorCodeForbidden,
+	ErrorCodeUnavailable,
 }
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken, ErrorCodeForbidden, ErrorCodeUnavailable:
 		return true
 	}
 	return false

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/webhook"
@@ -35,6 +36,8 @@ type Sources struct {
 	FolderLinks source[int64]
 	// Domains are those that links have their codes of.
 	Domains source[*domain.Domain]
+	// Origins are where links were imported from.
+	Origins source[[]*importer.Origin]
 	// Scheduled are the scheduled changes.
 	Scheduled source[[]*link.ScheduledChange]
 	// QRStyles are the styles of QR codes by workspace.
@@ -71,6 +74,7 @@ type Links struct {
 	FolderLinks Loader[int64]
 	// Domains are by their ids.
 	Domains Loader[*domain.Domain]
+	Origins Loader[[]*importer.Origin]
 	// Scheduled are the scheduled changes of links that have some.
 	Scheduled Loader[[]*link.ScheduledChange]
 	// QRStyles has the style of the workspace's QR codes, by the id of the workspace.
@@ -99,7 +103,7 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 			Targets: in(m, l.sources.Targets), Checks: in(m, l.sources.Checks),
 			Links: in(m, l.loadLinks), Scheduled: in(m, l.sources.Scheduled),
 			Folders: in(m, l.loadFolders), FolderLinks: in(m, l.sources.FolderLinks),
-			Domains: in(m, l.sources.Domains),
+			Domains: in(m, l.sources.Domains), Origins: in(m, l.sources.Origins),
 			Waiting: in(m, l.sources.Waiting), Attempts: in(m, l.sources.Attempts), Events: in(m, l.sources.Events),
 			QRStyles: in(m, l.sources.QRStyles),
 		}
@@ -158,6 +162,7 @@ func (l *Loaders) Expect(links []*link.Link) {
 		loaders.Checks.Expect(ids)
 		loaders.Folders.Expect(folders[loaders])
 		loaders.Domains.Expect(domains[loaders])
+		loaders.Origins.Expect(ids)
 	}
 	l.Accounts.Expect(accounts)
 }

@@ -17,6 +17,9 @@ import (
 // Node is anything that has an id: the Go of the schema's interface.
 type Node any
 
+// TaskReport is the result of a task: the Go of the schema's union.
+type TaskReport any
+
 // MarshalTime writes an instant as RFC 3339, in UTC.
 func MarshalTime(t time.Time) graphql.Marshaler {
 	return graphql.WriterFunc(func(w io.Writer) {

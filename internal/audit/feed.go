@@ -28,10 +28,13 @@ var (
 	}
 	DomainActions  = []Action{DomainVerified, DomainFailing, DomainLost}
 	WebhookActions = []Action{WebhookDisabled}
+	TaskActions    = []Action{TaskFinished}
 )
 
 // FeedActions returns all actions that the feed has.
-func FeedActions() []Action { return slices.Concat(LinkActions, DomainActions, WebhookActions) }
+func FeedActions() []Action {
+	return slices.Concat(LinkActions, DomainActions, WebhookActions, TaskActions)
+}
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {

@@ -27,13 +27,13 @@ type holder struct {
 	// isPending means that the same step creates the link.
 	isPending bool
 	// isDisabled and isDeleted are states of the link. isFixed means that the import must not replace it: it has created or changed
-	// the link itself, the URL was purged, or the caller does not see it.
-	isDisabled, isDeleted, isFixed bool
+	// the link itself, or the URL was purged. isOutside means that the link does not exist for the caller.
+	isDisabled, isDeleted, isFixed, isOutside bool
 }
 
-// has reports whether the link redirects to a destination.
+// has reports whether the link redirects to a destination, as far as the caller can see.
 func (h *holder) has(canonicalHash []byte) bool {
-	return bytes.Equal(h.canonicalHash, canonicalHash) && !h.isDeleted && !h.isDisabled
+	return bytes.Equal(h.canonicalHash, canonicalHash) && !h.isDeleted && !h.isDisabled && !h.isOutside
 }
 
 // act is what to do for a row.
@@ -88,7 +88,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: records, linkID: f.taken.linkID, code: f.taken.code, outcome: Unchanged}
 	case onConflict == Rename:
 		return decision{act: renames}
-	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isFixed:
+	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isFixed && !f.taken.isOutside:
 		return decision{act: changes, linkID: f.taken.linkID, outcome: Updated}
 	case onConflict == Replace:
 		return decision{act: leaves, outcome: Failed, err: errCodeTaken()}

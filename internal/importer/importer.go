@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -37,7 +38,10 @@ type Store struct {
 	Links    *link.Store
 	Creation *creation.Store
 	Folders  *folder.Store
-	Now      func() time.Time
+	// Signer signs the URLs of uploads, which are at PublicURL.
+	Signer    signed.Signer
+	PublicURL string
+	Now       func() time.Time
 }
 
 // ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name in the GraphQL schema.
@@ -112,6 +116,31 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 	}
 	in.DryRun, in.FileOf = false, dry.ID
 	return s.Tasks.Create(ctx, m, task.Import, task.Queued, in, &dry.Done)
+}
+
+// uploads are the URLs that permit one upload.
+var uploads = signed.Purpose{Name: "linkforge.import", Remedy: "Create another import with createImport."}
+
+// Upload is the file that a signed URL permits to send.
+type Upload struct {
+	signed.Grant
+	TaskID string `json:"t"`
+}
+
+// SignUpload returns the URL for the file of an import that waits for it, and when the URL expires. The session is that of the
+// account that signs it, and empty for an API key.
+func (s *Store) SignUpload(t *task.Task, sessionID string) (url string, until time.Time, err error) {
+	until = t.CreatedAt.Add(task.UploadLife).UTC()
+	token, err := s.Signer.Sign(uploads, &Upload{
+		Grant: signed.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until}, TaskID: t.ID,
+	})
+	return s.PublicURL + "/import/" + token, until, err
+}
+
+// OpenUpload returns what a token of SignUpload permits. It returns NotFound or Expired.
+func (s *Store) OpenUpload(token string) (*Upload, error) {
+	u := &Upload{}
+	return u, s.Signer.Open(uploads, token, u)
 }
 
 // SettingsOf returns the arguments of an import.

@@ -90,7 +90,8 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
 			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil,
-			isFixed:   optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil || !b.Member.IsInside(l.FolderID),
+			isFixed:   optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil,
+			isOutside: !b.Member.IsInside(l.FolderID),
 		}
 		for _, identity := range []string{l.CodeIdentity(), l.Code} {
 			k.holders[identity] = h

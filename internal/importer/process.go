@@ -61,6 +61,10 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			total++
 		}
 		h.Total = &total
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return h.Step(ctx, tx, encode(p.progress), 0, &total) })
+		if err != nil {
+			return err
+		}
 	}
 	next, stop := iter.Pull2(p.rows(ctx))
 	defer stop()

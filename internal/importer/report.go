@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // maxCounted bounds the losses, the hosts and the ignored fields that a report counts.
@@ -117,8 +118,9 @@ type (
 	HostCount struct {
 		Host string
 		Rows int64
-		// DomainID is the domain that was chosen for the host; nil for none.
+		// DomainID is the domain that was chosen for the host; nil for none. In is the membership through which the task was loaded.
 		DomainID *string
+		In       workspace.Membership
 	}
 )
 
@@ -144,7 +146,7 @@ func (r *Report) Losses() (all []*LossCount) {
 // HostCounts returns the hosts, the most frequent first.
 func (r *Report) HostCounts() (all []*HostCount) {
 	for _, host := range byCount(r.progress.Hosts) {
-		c := &HostCount{Host: host, Rows: r.progress.Hosts[host]}
+		c := &HostCount{Host: host, Rows: r.progress.Hosts[host], In: r.In}
 		for _, h := range r.Hosts {
 			if h.Host == host {
 				c.DomainID = h.DomainID

@@ -56,6 +56,9 @@ type Row struct {
 	// Losses and Ignored are JSON.
 	Losses, Ignored              *string
 	ErrorCode, Error, ErrorField *string
+
+	// In is the membership through which the row was loaded.
+	In workspace.Membership `bun:"-"`
 }
 
 // newRow returns the row of an import for a row of its source.
@@ -124,7 +127,7 @@ func (r *Row) LossesOf() (losses []importsource.Loss, err error) {
 	return losses, nil
 }
 
-// RowFilter selects rows of an import that match all fields that are set.
+// RowFilter selects rows of an import that match all fields that are set. No outcomes permit all.
 type RowFilter struct {
 	Outcomes   []Outcome
 	LossesOnly bool
@@ -150,7 +153,7 @@ func (s *Store) Rows(
 		}
 		q = q.Where("number > ?", after)
 	}
-	if f.Outcomes != nil {
+	if len(f.Outcomes) > 0 {
 		q = q.Where("outcome IN (?)", bun.In(f.Outcomes))
 	}
 	if f.LossesOnly {
@@ -161,6 +164,7 @@ func (s *Store) Rows(
 	}
 	p := page.Cut(r, rows)
 	for _, row := range p.Items {
+		row.In = t.In
 		p.Cursors = append(p.Cursors, r.Order.Cursor(strconv.FormatInt(row.Number, 10), ""))
 	}
 	return p, nil
@@ -184,15 +188,21 @@ type Origin struct {
 	ImportedAt    time.Time
 }
 
-// Origins returns the origins of links, oldest first. It does not check permissions.
+// maxOrigins bounds the origins of a link that are listed.
+const maxOrigins = 20
+
+// Origins returns the first maxOrigins origins of links, oldest first, by the ids of the links. It returns Forbidden.
 func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]*Origin, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
 	}
 	var rows []*Origin
-	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).
-		Order("imported_at", "source", "label", "source_id").Scan(ctx)
+	const order = "imported_at, source, label, source_id"
+	all := s.DB.NewSelect().Model((*Origin)(nil)).ColumnExpr("*").
+		ColumnExpr("row_number() OVER (PARTITION BY link_id ORDER BY "+order+") AS number").
+		Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs))
+	err = s.DB.NewSelect().Model(&rows).ModelTableExpr("(?) AS origin", all).Where("number <= ?", maxOrigins).OrderExpr(order).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the origins of links: %w", err)
 	}

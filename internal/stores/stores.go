@@ -31,6 +31,7 @@ import (
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -44,8 +45,10 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -97,6 +100,8 @@ type Stores struct {
 	// UTMTemplates are the named sets of UTM values of workspaces.
 	UTMTemplates *utmtemplate.Store
 	Folders      *folder.Store
+	Tasks        *task.Store
+	Imports      *importer.Store
 	// DrawKey distinguishes visitors in draws.
 	DrawKey []byte
 	// Destinations decides which URLs members may set.
@@ -134,7 +139,8 @@ func Open(o Options) (*Stores, error) {
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Ledger:      &clickledger.Ledger{DB: o.DB},
-		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},
+		Exports:     stats.Exports{Signer: signed.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
+		Tasks:       task.NewStore(o.DB, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
@@ -276,6 +282,10 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
 		Limits: s.Limits,
 	})
+	s.Imports = &importer.Store{
+		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
+		PublicURL: o.Config.PublicURL, Now: o.Now,
+	}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
 		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,

@@ -112,7 +112,7 @@ func NewStore(d *db.DB, now func() time.Time) *Store {
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Filter selects tasks that match all fields that are set.
+// Filter selects tasks that match all fields that are set. No kinds or statuses permit all.
 type Filter struct {
 	Kinds    []Kind
 	Statuses []Status
@@ -130,16 +130,26 @@ func (s *Store) Rows(m workspace.Membership) workspace.Collection[Task] {
 	return c
 }
 
+// WorkspacesOf returns the workspaces of the tasks that exist. It does not check permissions: call RequireEach.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	return s.Rows(workspace.Membership{}).WorkspacesOf(ctx, ids...)
+}
+
+// WorkspaceOf returns the workspace of a task. It does not check permissions: call Require. It returns NotFound.
+func (s *Store) WorkspaceOf(ctx context.Context, taskID string) (string, error) {
+	return s.Rows(workspace.Membership{}).WorkspaceOf(ctx, taskID)
+}
+
 // List returns one page of the workspace's tasks, newest first. It returns Forbidden.
 func (s *Store) List(ctx context.Context, m workspace.Membership, f Filter, r page.Request) (page.Page[*Task], error) {
 	rows := s.Rows(m)
 	if rows.Where == "" {
 		rows.Where = "TRUE"
 	}
-	if f.Kinds != nil {
+	if len(f.Kinds) > 0 {
 		rows.Where, rows.Args = rows.Where+" AND kind IN (?)", append(rows.Args, bun.In(f.Kinds))
 	}
-	if f.Statuses != nil {
+	if len(f.Statuses) > 0 {
 		rows.Where, rows.Args = rows.Where+" AND status IN (?)", append(rows.Args, bun.In(f.Statuses))
 	}
 	return rows.List(ctx, m, r)
@@ -261,11 +271,21 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deleting the files of tasks: %w", err)
 	}
+	return s.delete(ctx, "finished_at <= ?", now.Add(-retention))
+}
+
+// Purge deletes the tasks of a workspace that is being purged. The context must have the scope of the system.
+func (s *Store) Purge(ctx context.Context, workspaceID string) error {
+	return s.delete(ctx, "workspace_id = ?", workspaceID)
+}
+
+// delete deletes the tasks that a condition selects, with their rows.
+func (s *Store) delete(ctx context.Context, condition string, args ...any) error {
 	for {
-		ended := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at <= ?", now.Add(-retention)).Limit(cleanUpBatch)
-		n, err := db.Affected(s.DB.NewDelete().Model((*Task)(nil)).Where("id IN (?)", ended).Exec(ctx))
+		some := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where(condition, args...).Limit(cleanUpBatch)
+		n, err := db.Affected(s.DB.NewDelete().Model((*Task)(nil)).Where("id IN (?)", some).Exec(ctx))
 		if err != nil {
-			return fmt.Errorf("deleting ended tasks: %w", err)
+			return fmt.Errorf("deleting tasks: %w", err)
 		}
 		if n < cleanUpBatch {
 			return nil

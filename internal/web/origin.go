@@ -2,7 +2,7 @@ package web
 
 import (
 	"context"
-	"io"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -80,14 +80,22 @@ func refuseOthers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isPermitted := r.Header.Get("Origin") == "" || w.Header().Get("Access-Control-Allow-Origin") != ""
 		if r.Method != http.MethodOptions && !isPermitted {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"errors":[{"message":"Pages of this origin may not use the API. The operator or an API key can permit the `+
-				`origin.","extensions":{"code":"FORBIDDEN"}}]}`)
+			RefuseJSON(w, http.StatusForbidden, "FORBIDDEN", "Pages of this origin may not use the API. The operator or an API key can permit the origin.")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// RefuseJSON answers a program that its request has failed, in the format of GraphQL.
+func RefuseJSON(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	type failure struct {
+		Message    string            `json:"message"`
+		Extensions map[string]string `json:"extensions"`
+	}
+	_ = json.NewEncoder(w).Encode(map[string][]failure{"errors": {{message, map[string]string{"code": code}}}})
 }
 
 // announcesKey reports whether a preflight request asks for a request that may have an API key, which permits the origin or not:

@@ -96,7 +96,7 @@ func logged(m Membership, events page.Page[*audit.Event]) page.Page[*LoggedEvent
 // EventActions returns the actions that the caller may see in the event log.
 func (m Membership) EventActions() (actions []audit.Action) {
 	if m.May(ReadLinks) {
-		actions = append(actions, audit.LinkActions...)
+		actions = slices.Concat(audit.LinkActions, audit.TaskActions)
 	}
 	if m.May(ReadDomains) {
 		actions = append(actions, audit.DomainActions...)

@@ -1,0 +1,150 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/graph/scalar"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *workspaceResolver) Tasks(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *task.Filter,
+) (*gen.TaskConnection, error) {
+	load := func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*task.Task], error) {
+		return r.Config.Tasks.List(ctx, m, optional.Value(filter), request)
+	}
+	edges, nodes, info, err := list(ctx, *m, id.Task, first, after, load, taskIDs,
+		func(cursor string, t *task.Task) *gen.TaskEdge { return &gen.TaskEdge{Cursor: cursor, Node: t} })
+	return &gen.TaskConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+}
+
+func taskIDs(t *task.Task) (taskID, accountID string) { return t.ID, t.ActorID }
+
+func (r *mutationResolver) CancelTask(ctx context.Context, in gen.CancelTaskInput) (*gen.CancelTaskPayload, error) {
+	t, err := forItem(ctx, &r.Config, in.ID, r.Tasks.WorkspaceOf, r.Tasks.Cancel)
+	return &gen.CancelTaskPayload{Task: t}, err
+}
+
+func (r *taskResolver) CreatedBy(ctx context.Context, t *task.Task) (*account.Account, error) {
+	return visibleAccount(ctx, t.In, t.ActorID)
+}
+
+func (r *taskResolver) Failure(_ context.Context, t *task.Task) (*gen.UserError, error) {
+	e := t.Failure()
+	if e == nil {
+		return nil, nil
+	}
+	code := gen.ErrorCode(e.Kind.Code())
+	if !code.IsValid() {
+		code = gen.ErrorCodeUnavailable
+	}
+	return &gen.UserError{Code: code, Message: e.Public(), Field: e.Field}, nil
+}
+
+// Report returns the result of a task. A report that is null must not be a nil pointer in an interface.
+func (r *taskResolver) Report(_ context.Context, t *task.Task) (scalar.TaskReport, error) {
+	report, err := importer.ReportOf(t)
+	if report == nil || err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+func (r *mutationResolver) CreateImport(ctx context.Context, in gen.CreateImportInput) (*gen.CreateImportPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	settings := importer.Settings{
+		Source: in.Source, Label: optional.Value(in.Label), DryRun: optional.Or(in.DryRun, true),
+		OnConflict: optional.Or(in.OnConflict, importer.Skip), FolderID: in.FolderID, Tags: in.Tags,
+	}
+	for _, h := range in.Hosts {
+		settings.Hosts = append(settings.Hosts, *h)
+	}
+	t, err := r.Imports.Create(ctx, m, settings)
+	if err != nil {
+		return nil, err
+	}
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	url, until, err := r.Imports.SignUpload(t, actor.SessionID)
+	return &gen.CreateImportPayload{Task: t, UploadURL: &url, UploadExpiresAt: &until}, err
+}
+
+func (r *mutationResolver) ApplyImport(ctx context.Context, in gen.ApplyImportInput) (*gen.ApplyImportPayload, error) {
+	t, err := forItem(ctx, &r.Config, in.TaskID, r.Tasks.WorkspaceOf, r.Imports.Apply)
+	if err != nil {
+		return nil, errs.From(err).At("taskId")
+	}
+	return &gen.ApplyImportPayload{Task: t}, nil
+}
+
+func (r *importReportResolver) Rows(
+	ctx context.Context, report *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool,
+) (*gen.ImportRowConnection, error) {
+	request, err := importer.RowOrder.Parse("", first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Imports.Rows(ctx, report.Task, importer.RowFilter{Outcomes: outcomes, LossesOnly: optional.Value(lossesOnly)}, request)
+	if err != nil {
+		return nil, err
+	}
+	edges, links := make([]*gen.ImportRowEdge, 0, len(p.Items)), []string{}
+	for i, row := range p.Items {
+		edges = append(edges, &gen.ImportRowEdge{Cursor: p.Cursors[i], Node: row})
+		if row.LinkID != nil {
+			links = append(links, *row.LinkID)
+		}
+	}
+	loader.Of(ctx).In(report.In).Links.Expect(links)
+	return &gen.ImportRowConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+}
+
+func (r *importHostResolver) Domain(ctx context.Context, h *importer.HostCount) (*domain.Domain, error) {
+	if h.DomainID == nil {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(h.In).Domains.Get(ctx, *h.DomainID)
+}
+
+func (r *importRowResolver) SourceURL(_ context.Context, row *importer.Row) (*string, error) {
+	return optional.Of(row.SourceURL), nil
+}
+
+func (r *importRowResolver) Link(ctx context.Context, row *importer.Row) (*link.Link, error) {
+	if row.LinkID == nil {
+		return nil, nil
+	}
+	return loader.Of(ctx).In(row.In).Links.Get(ctx, *row.LinkID)
+}
+
+func (r *importRowResolver) Errors(_ context.Context, row *importer.Row) ([]*gen.UserError, error) {
+	if e := row.Failure(); e != nil {
+		return userErrors(e)
+	}
+	return userErrors(nil)
+}
+
+func (r *importLossResolver) Value(_ context.Context, l *importsource.Loss) (*string, error) {
+	return optional.Of(l.Value), nil
+}
+
+func (r *linkResolver) Origins(ctx context.Context, l *link.Link) ([]*importer.Origin, error) {
+	return loader.Of(ctx).In(l.In).Origins.Get(ctx, l.ID)
+}

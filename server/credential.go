@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/signed"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// signer returns the membership of the session or the API key that signed a URL. It reads both from the primary database, so a
+// URL ends on every node when the credential does. It returns Expired when that has ended, and NotFound when the account or the
+// workspace has left.
+func (a *app) signer(ctx context.Context, g *signed.Grant) (workspace.Membership, error) {
+	if !id.Valid(id.Key, g.ActorID) {
+		active, err := a.Accounts.SessionsByID(ctx, account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}, g.SessionID)
+		if err != nil {
+			return workspace.Membership{}, err
+		}
+		if len(active) == 0 {
+			return workspace.Membership{}, errEnded()
+		}
+	}
+	m, err := a.member(ctx, g.ActorID, g.SessionID, g.WorkspaceID)
+	if errs.Is(err, errs.Unauthenticated) {
+		err = errEnded()
+	}
+	return m, err
+}
+
+func errEnded() error {
+	return errs.New(errs.Expired, "The session or the API key that requested this URL has ended. Request a new one.")
+}
+
+// member returns the membership of an account or an API key, as it is now. It returns Unauthenticated for a key that has ended,
+// and NotFound when the account or the workspace has left.
+func (a *app) member(ctx context.Context, actorID, sessionID, workspaceID string) (workspace.Membership, error) {
+	actor := account.Actor{AccountID: actorID, SessionID: sessionID}
+	if id.Valid(id.Key, actorID) {
+		key, err := a.APIKeys.Valid(ctx, actorID)
+		if err != nil {
+			return workspace.Membership{}, err
+		}
+		actor = account.Actor{Key: key}
+	}
+	return a.Workspaces.Require(ctx, actor, workspaceID)
+}

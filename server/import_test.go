@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// imported is a task as tests read it.
+type imported struct {
+	ID, Status  string
+	Done, Total int64
+	Failure     *struct{ Code, Message string }
+	Report      struct {
+		DryRun      bool
+		OperationID *string
+		Counts      []struct {
+			Outcome string
+			Rows    int64
+		}
+		Losses []struct{ Field, Reason string }
+		Rows   struct {
+			Nodes []struct {
+				Line    int64
+				Outcome string
+				Code    *string
+				Link    *struct {
+					ShortURL string
+					Origins  []struct{ SourceID string }
+				}
+				Errors []struct{ Code string }
+			}
+		}
+	}
+}
+
+const importedFields = `id status done total failure { code message } report { ... on ImportReport { dryRun operationId
+	counts { outcome rows } losses { field reason } rows { nodes { line outcome code link { shortUrl origins { sourceId } }
+	errors { code } } } } }`
+
+// createImport creates an import with an input, and returns its id and the URL for its file.
+func (c client) createImport(t *testing.T, in map[string]any) (taskID, uploadURL string) {
+	t.Helper()
+	var created struct {
+		CreateImport struct {
+			Task      *struct{ ID, Status string }
+			UploadURL string
+			Errors    []problem
+		}
+	}
+	c.must(t, &created, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id status } uploadUrl
+		errors { message code } } }`, map[string]any{"in": in})
+	if created.CreateImport.Task == nil || created.CreateImport.Task.Status != "WAITING_FOR_UPLOAD" {
+		t.Fatalf("%+v", created)
+	}
+	return created.CreateImport.Task.ID, created.CreateImport.UploadURL
+}
+
+// upload sends a file to the URL of an import, and returns the status.
+func (s *server) upload(t *testing.T, uploadURL string, file []byte) int {
+	t.Helper()
+	r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(uploadURL), bytes.NewReader(file)))(t)
+	response := must.Value(http.DefaultClient.Do(r))(t)
+	response.Body.Close()
+	return response.StatusCode
+}
+
+// here replaces the public URL by the address of the server.
+func (s *server) here(public string) string {
+	return "http://" + s.address + strings.TrimPrefix(public, s.public)
+}
+
+// ended waits for the end of a task.
+func (c client) ended(t *testing.T, taskID string) (it imported) {
+	t.Helper()
+	polltest.Until(t, "the task has ended", func() bool {
+		var got struct{ Node imported }
+		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+importedFields+` } } }`, map[string]any{"id": taskID})
+		it = got.Node
+		return it.Status != "WAITING_FOR_UPLOAD" && it.Status != "QUEUED" && it.Status != "RUNNING"
+	})
+	return it
+}
+
+// applied imports what a dry run has reported on, and waits for the end.
+func (c client) applied(t *testing.T, taskID string) imported {
+	t.Helper()
+	var got struct {
+		ApplyImport struct {
+			Task   *struct{ ID string }
+			Errors []problem
+		}
+	}
+	c.must(t, &got, `mutation ($id: ID!) { applyImport(input: {taskId: $id}) { task { id } errors { message code } } }`,
+		map[string]any{"id": taskID})
+	if got.ApplyImport.Task == nil {
+		t.Fatalf("%+v", got)
+	}
+	return c.ended(t, got.ApplyImport.Task.ID)
+}
+
+// TestImport_DryRunThenApply imports a file: the dry run changes nothing and tells what would become of each row, and applying it
+// creates the links, which redirect.
+func TestImport_DryRunThenApply(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		c := s.tenant(t, "ada")
+		file := []byte("Short URL;Long URL;Short code;Title\r\nhttps://old.example/a;https://example.com/a;from-a;A\r\n" +
+			"https://old.example/b;https://example.com/b;from-b;B\r\n;not a url;from-c;C\r\n")
+		taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
+		if status := s.upload(t, url, file); status != http.StatusCreated {
+			t.Fatalf("the upload answers %d", status)
+		}
+		if status := s.upload(t, url, file); status != http.StatusConflict {
+			t.Errorf("a second upload answers %d", status)
+		}
+		dry := c.ended(t, taskID)
+		if got := outcomes(dry); !dry.Report.DryRun || dry.Report.OperationID != nil || got != "SUCCEEDED 3 of 3: CREATED 2, FAILED 1" {
+			t.Errorf("the dry run: %s, %+v", got, dry)
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, "/ada/from-a")
+		it := c.applied(t, taskID)
+		if got := outcomes(it); got != "SUCCEEDED 3 of 3: CREATED 2, FAILED 1" || it.Report.OperationID == nil {
+			t.Errorf("the import: %s, %+v", got, it)
+		}
+		row := it.Report.Rows.Nodes[0]
+		if row.Line != 1 || row.Link == nil || len(row.Link.Origins) != 1 {
+			t.Fatalf("the first row: %+v", row)
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, strings.TrimPrefix(row.Link.ShortURL, s.public))
+		if again := outcomes(c.applied(t, taskID)); again != "SUCCEEDED 3 of 3: UNCHANGED 2, FAILED 1" {
+			t.Errorf("the second import: %s", again)
+		}
+	})
+}
+
+func outcomes(it imported) string {
+	var counts []string
+	for _, c := range it.Report.Counts {
+		counts = append(counts, fmt.Sprint(c.Outcome, " ", c.Rows))
+	}
+	return fmt.Sprintf("%s %d of %d: %s", it.Status, it.Done, it.Total, strings.Join(counts, ", "))
+}
