@@ -29,7 +29,7 @@ var layers = [][]string{
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/memo", "internal/month", "internal/optional",
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
-		"internal/shortcode", "internal/signed", "internal/statspage", "internal/stream", "internal/throttle",
+		"internal/sealed", "internal/shortcode", "internal/signed", "internal/statspage", "internal/stream", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
@@ -75,6 +75,7 @@ var within = map[string][]string{
 		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
 	},
 	"internal/routing/explain":       {"internal/optional", "internal/routing"},
+	"internal/sealed":                {"internal/errs"},
 	"internal/signed":                {"internal/errs"},
 	"internal/statspage":             {"internal/urlnorm"},
 	"internal/stream":                {"internal/errs", "internal/poll"},
@@ -112,8 +113,8 @@ var within = map[string][]string{
 		"internal/audit", "internal/codecounter", "internal/domain", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
 	},
 	"internal/importer": {
-		"internal/audit", "internal/creation", "internal/domain", "internal/folder", "internal/link", "internal/linkquota", "internal/task",
-		"internal/workspace",
+		"internal/audit", "internal/creation", "internal/domain", "internal/folder", "internal/link", "internal/linkquota", "internal/ratelimit",
+		"internal/task", "internal/workspace",
 	},
 	"internal/task":       {"internal/audit", "internal/workspace"},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},

@@ -43,6 +43,7 @@ import (
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/task"
@@ -107,14 +108,15 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
-	c.Tasks = task.NewStore(counted, time.Now)
+	box := sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+	c.Tasks = task.NewStore(counted, box, time.Now)
 	c.Imports = &importer.Store{
 		DB: counted, Tasks: c.Tasks, Links: links, Creation: c.Creation, Folders: folders,
 		Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
 	}
 	c.Webhooks = &webhook.Store{
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
-		Key: []byte(strings.Repeat("k", 32)), Now: time.Now,
+		Sealed: box, Now: time.Now,
 	}
 	c.Dispatcher = webhook.NewDispatcher(webhook.Config{
 		Sender: &webhook.Sender{Store: c.Webhooks, Client: http.DefaultClient}, Workspaces: c.Workspaces, Links: links,

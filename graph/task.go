@@ -74,9 +74,15 @@ func (r *mutationResolver) CreateImport(ctx context.Context, in gen.CreateImport
 	for _, h := range in.Hosts {
 		settings.Hosts = append(settings.Hosts, *h)
 	}
+	if in.API != nil {
+		settings.API = &importer.API{
+			BaseURL: optional.Value(in.API.BaseURL), Account: optional.Value(in.API.Account), Token: in.API.Token,
+			ClickTotals: optional.Or(in.ClickTotals, true),
+		}
+	}
 	t, err := r.Imports.Create(ctx, m, settings)
-	if err != nil {
-		return nil, err
+	if err != nil || in.API != nil {
+		return &gen.CreateImportPayload{Task: t}, err
 	}
 	actor, err := account.Current(ctx)
 	if err != nil {

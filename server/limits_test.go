@@ -97,6 +97,7 @@ var fixedLimits = map[string]string{
 	"server.exports":                             "exports | user or API key",
 	"server.uploadRate":                          "uploads | user or API key",
 	"server.maxUploads":                          "uploads at once | node; a user or API key has 2",
+	"internal/importer.apiRate":                  "requests to the API of a source | host",
 	"internal/task.maxUnfinished":                "tasks that have not ended | workspace",
 	"server.pngImages":                           "QR codes as PNG | address network",
 	"server.statsPages":                          "pages about links (`/CODE+`) | address network",

@@ -516,6 +516,10 @@ var fillers = map[string]filler{
 	"CreateImportInput.label":                   put("a label"),
 	"CreateImportInput.dryRun":                  put(true, false),
 	"CreateImportInput.onConflict":              put("SKIP", "RENAME", "REPLACE"),
+	"CreateImportInput.clickTotals":             put(true),
+	"ImportApiInput.baseUrl":                    put("https://import.example"),
+	"ImportApiInput.token":                      put("token"),
+	"ImportApiInput.account":                    put("account"),
 	"CreateImportInput.folderId":                names(folderIDs),
 	"CreateImportInput.tags":                    put([]string{"a tag"}),
 	"ImportHostInput.host":                      names(hosts),
@@ -691,9 +695,12 @@ var operations = map[string]calls{
 	"Mutation.deleteFolder":      {},
 
 	// A workspace has at most 20 unfinished tasks.
-	"Mutation.createImport": {taken: "QUOTA_EXCEEDED"},
-	"Mutation.applyImport":  {taken: "QUOTA_EXCEEDED"},
-	"Mutation.cancelTask":   {},
+	"Mutation.createImport": {taken: "QUOTA_EXCEEDED", variants: []variant{
+		{without: []string{"ImportApiInput.baseUrl", "ImportApiInput.token", "ImportApiInput.account"}},
+		{set: map[string]any{"CreateImportInput.source": "KUTT"}},
+	}},
+	"Mutation.applyImport": {taken: "QUOTA_EXCEEDED"},
+	"Mutation.cancelTask":  {},
 
 	"Mutation.createWebhook":       {},
 	"Mutation.updateWebhook":       {},

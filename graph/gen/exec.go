@@ -7034,6 +7034,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
+			graphql.NewInputUnmarshaler("ImportApiInput", ec.unmarshalInputImportApiInput),
 			graphql.NewInputUnmarshaler("ImportHostInput", ec.unmarshalInputImportHostInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("LinkBy", ec.unmarshalInputLinkBy),
@@ -7688,9 +7689,9 @@ type Mutation {
 
   # Imports and other tasks
   """
-  Starts an import, as a dry run unless dryRun is false: it begins when the file has been sent to uploadUrl. Imported links consume
-  link quota like created ones. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished
-  tasks.
+  Starts an import, as a dry run unless dryRun is false: it begins when the file has been sent to uploadUrl, or at once with api.
+  Imported links consume link quota like created ones. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more
+  than 20 unfinished tasks. Fails with FORBIDDEN for api on a server without LINKFORGE_ENCRYPTION_KEY.
   """
   createImport(input: CreateImportInput!): CreateImportPayload!
   """
@@ -11114,7 +11115,7 @@ type Task implements Node {
 
 "The kinds of tasks."
 enum TaskKind {
-  "Creates and changes links from a file of another service."
+  "Creates and changes links from another service or a file."
   IMPORT
 }
 
@@ -11179,21 +11180,21 @@ type CancelTaskPayload {
 
 "Where imported links come from."
 enum ImportSource {
-  "Bitly: bitlinks as JSON."
+  "Bitly: its API v4, or bitlinks as JSON."
   BITLY
-  "Dub: links as JSON, or the CSV export of its dashboard."
+  "Dub: its API, links as JSON, or the CSV export of its dashboard."
   DUB
-  "Kutt: links as JSON."
+  "Kutt: its API v2, or links as JSON."
   KUTT
-  "Rebrandly: links as JSON."
+  "Rebrandly: its API v1, or links as JSON."
   REBRANDLY
-  "Shlink: short URLs as JSON."
+  "Shlink: its REST API v3, or short URLs as JSON."
   SHLINK
-  "Short.io: links as JSON."
+  "Short.io: its API, or links as JSON."
   SHORT_IO
-  "Sink: its JSON export."
+  "Sink: its API, or its JSON export."
   SINK
-  "YOURLS: the table yourls_url as CSV."
+  "YOURLS: its API, or the table yourls_url as CSV."
   YOURLS
   "A CSV file with a header line."
   CSV
@@ -11245,11 +11246,13 @@ enum ImportLossReason {
 input CreateImportInput {
   "The workspace."
   workspaceId: ID!
-  "The service or format that the file is from."
+  "The service or format to read."
   source: ImportSource!
+  "The access to the API of the source. Default: a file is sent to uploadUrl."
+  api: ImportApiInput
   """
   Names the account or instance that the rows come from, up to 100 characters: rows are recognized by source, label and their id at
-  the source. Default: empty.
+  the source. Default: the host of api.baseUrl, or else empty.
   """
   label: String
   "Whether to report outcomes without changing anything. Default: true."
@@ -11265,6 +11268,18 @@ input CreateImportInput {
   folderId: ID
   "Tags that all imported links get, up to 20."
   tags: [String!]
+  "Whether click totals are read where that takes a request for each link. Default: true."
+  clickTotals: Boolean
+}
+
+"The access to the API of a source."
+input ImportApiInput {
+  "The base URL of a self-hosted source, as in https://go.example.com. KUTT, SHLINK, SINK and YOURLS require it."
+  baseUrl: URL
+  "The API key or token, up to 1,000 bytes. It is stored encrypted and erased when the task ends."
+  token: String!
+  "The account within the source: GUID of a group at Bitly, workspace at Rebrandly, id of a domain at Short.io. Default: all of them."
+  account: String
 }
 
 "Where the links of a host of the source go."
@@ -11279,7 +11294,7 @@ input ImportHostInput {
 type CreateImportPayload {
   "The task; null when there are errors."
   task: Task
-  "Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null when there are errors."
+  "Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null with api, and when there are errors."
   uploadUrl: URL
   "When uploadUrl expires: an hour after the call."
   uploadExpiresAt: Time
@@ -40466,7 +40481,7 @@ func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "source", "label", "dryRun", "onConflict", "hosts", "folderId", "tags"}
+	fieldsInOrder := [...]string{"workspaceId", "source", "api", "label", "dryRun", "onConflict", "hosts", "folderId", "tags", "clickTotals"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -40487,6 +40502,13 @@ func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context,
 				return it, err
 			}
 			it.Source = data
+		case "api":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("api"))
+			data, err := ec.unmarshalOImportApiInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportAPIInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.API = data
 		case "label":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("label"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -40529,6 +40551,13 @@ func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context,
 				return it, err
 			}
 			it.Tags = data
+		case "clickTotals":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clickTotals"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClickTotals = data
 		}
 	}
 	return it, nil
@@ -41516,6 +41545,62 @@ func (ec *executionContext) unmarshalInputExternalLinkBy(ctx context.Context, ob
 func UnmarshalExternalLinkBy(ctx context.Context, raw any) (ExternalLinkBy, error) {
 	var out ExternalLinkBy
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExternalLinkBy", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputImportApiInput(ctx context.Context, obj any) (ImportAPIInput, error) {
+	var it ImportAPIInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"baseUrl", "token", "account"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "baseUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("baseUrl"))
+			data, err := ec.unmarshalOURL2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.BaseURL = data
+		case "token":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("token"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Token = data
+		case "account":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("account"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Account = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalImportApiInput unmarshals raw into the ImportApiInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalImportApiInput(ctx context.Context, raw any) (ImportAPIInput, error) {
+	var out ImportAPIInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ImportApiInput", raw, &out)
 	return out, err
 }
 
@@ -58721,6 +58806,14 @@ func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.Se
 	_ = ctx
 	res := graphql.MarshalID(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOImportApiInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportAPIInput(ctx context.Context, v any) (*ImportAPIInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputImportApiInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx context.Context, v any) (*importer.ConflictPolicy, error) {

@@ -369,10 +369,12 @@ type CreateFolderPayload struct {
 type CreateImportInput struct {
 	// The workspace.
 	WorkspaceID string `json:"workspaceId"`
-	// The service or format that the file is from.
+	// The service or format to read.
 	Source importsource.Source `json:"source"`
+	// The access to the API of the source. Default: a file is sent to uploadUrl.
+	API *ImportAPIInput `json:"api,omitempty"`
 	// Names the account or instance that the rows come from, up to 100 characters: rows are recognized by source, label and their id at
-	// the source. Default: empty.
+	// the source. Default: the host of api.baseUrl, or else empty.
 	Label *string `json:"label,omitempty"`
 	// Whether to report outcomes without changing anything. Default: true.
 	DryRun *bool `json:"dryRun,omitempty"`
@@ -385,13 +387,15 @@ type CreateImportInput struct {
 	FolderID *string `json:"folderId,omitempty"`
 	// Tags that all imported links get, up to 20.
 	Tags []string `json:"tags,omitempty"`
+	// Whether click totals are read where that takes a request for each link. Default: true.
+	ClickTotals *bool `json:"clickTotals,omitempty"`
 }
 
 // Payload of createImport.
 type CreateImportPayload struct {
 	// The task; null when there are errors.
 	Task *task.Task `json:"task,omitempty"`
-	// Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null when there are errors.
+	// Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null with api, and when there are errors.
 	UploadURL *string `json:"uploadUrl,omitempty"`
 	// When uploadUrl expires: an hour after the call.
 	UploadExpiresAt *time.Time `json:"uploadExpiresAt,omitempty"`
@@ -719,6 +723,16 @@ type FolderEdge struct {
 	Cursor string `json:"cursor"`
 	// The folder.
 	Node *folder.Folder `json:"node"`
+}
+
+// The access to the API of a source.
+type ImportAPIInput struct {
+	// The base URL of a self-hosted source, as in https://go.example.com. KUTT, SHLINK, SINK and YOURLS require it.
+	BaseURL *string `json:"baseUrl,omitempty"`
+	// The API key or token, up to 1,000 bytes. It is stored encrypted and erased when the task ends.
+	Token string `json:"token"`
+	// The account within the source: GUID of a group at Bitly, workspace at Rebrandly, id of a domain at Short.io. Default: all of them.
+	Account *string `json:"account,omitempty"`
 }
 
 // A page of rows of an import.

@@ -28,9 +28,13 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
+
+var box = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
 
 // bundle is a workspace that imports.
 type bundle struct {
@@ -45,9 +49,9 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{World: creationtest.New(t, d), db: d}
 	b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
 	clock := func() time.Time { return b.Now }
-	b.Tasks = task.NewStore(d, clock)
+	b.Tasks = task.NewStore(d, box, clock)
 	b.Import = &importer.Store{
-		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders, Now: clock,
+		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders, Limits: ratelimit.Limiter{Off: true}, Now: clock,
 	}
 	return b
 }
@@ -99,6 +103,7 @@ type fixture struct {
 	Input struct {
 		Source importsource.Source
 		Label  string
+		API    *struct{ BaseURL, Token, Account string }
 		Hosts  []struct {
 			Host   string
 			Domain *string

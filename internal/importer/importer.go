@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/validate"
@@ -41,7 +43,10 @@ type Store struct {
 	// Signer signs the URLs of uploads, which are at PublicURL.
 	Signer    signed.Signer
 	PublicURL string
-	Now       func() time.Time
+	// Client requests APIs, and Limits counts the requests to their hosts.
+	Client *http.Client
+	Limits ratelimit.Limiter
+	Now    func() time.Time
 }
 
 // ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name in the GraphQL schema.
@@ -67,8 +72,19 @@ type Settings struct {
 	FolderID *string
 	// Tags are added to all links.
 	Tags []string
+	// API is where the rows are fetched; nil means that a file is uploaded.
+	API *API `json:",omitempty"`
 	// FileOf is the dry run whose file is imported; empty for the task's own.
 	FileOf string `json:",omitempty"`
+}
+
+// source returns the settings of the source, at the time that decides what has ended.
+func (in *Settings) source(now time.Time) *importsource.Settings {
+	s := &importsource.Settings{Source: in.Source, Label: in.Label, Now: now}
+	if in.API != nil {
+		s.BaseURL, s.Account, s.ClickTotals, s.Fetched = in.API.BaseURL, in.API.Account, in.API.ClickTotals, true
+	}
+	return s
 }
 
 // Host is where the links of a host of the source go.
@@ -78,14 +94,22 @@ type Host struct {
 	DomainID *string
 }
 
-// Create creates an import, which begins when its file has arrived. It returns NotFound, InvalidInput, QuotaExceeded or
-// Forbidden.
+// Create creates an import, which begins when its file has arrived, or at once with an API. It returns NotFound, InvalidInput,
+// QuotaExceeded or Forbidden, also for an API on a server that cannot seal its token.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
+	if in.API != nil {
+		if err := in.checkAPI(); err != nil {
+			return nil, err
+		}
+	}
 	in, err := s.check(ctx, m, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.Tasks.Create(ctx, m, task.Import, task.WaitingForUpload, in, nil)
+	if in.API != nil {
+		return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Secret: []byte(in.API.Token)})
+	}
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: in})
 }
 
 // Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task that is no successful dry
@@ -115,7 +139,7 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 		return nil, err
 	}
 	in.DryRun, in.FileOf = false, dry.ID
-	return s.Tasks.Create(ctx, m, task.Import, task.Queued, in, &dry.Done)
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Total: &dry.Done})
 }
 
 // uploads are the URLs that permit one upload.

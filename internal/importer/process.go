@@ -40,7 +40,8 @@ type process struct {
 	folders map[string]string
 }
 
-// Run implements task.Handler: it imports the rows of a file, from the first one on that is not imported yet.
+// Run implements task.Handler: it fetches the file of an import by API, and imports the rows of the file, from the first one on
+// that is not imported yet.
 func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	p := &process{Store: s, Holding: h}
 	if p.in, err = SettingsOf(h.Task); err != nil {
@@ -51,6 +52,11 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 	if ctx, err = h.Member.Enter(ctx, workspace.WriteLinks); err != nil {
 		return err
+	}
+	if p.in.API != nil && p.in.FileOf == "" {
+		if err := p.fetch(ctx); err != nil {
+			return err
+		}
 	}
 	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
 		total := int64(0)
@@ -95,8 +101,7 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 
 // rows returns the rows of the file.
 func (p *process) rows(ctx context.Context) iter.Seq2[*importsource.Row, error] {
-	return importsource.Rows(&importsource.Settings{Source: p.in.Source, Label: p.in.Label, Now: p.CreatedAt},
-		p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID)))
+	return importsource.Rows(p.in.source(p.CreatedAt), p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID)))
 }
 
 // read returns the next rows, at most n, and no more passwords than one call may set.

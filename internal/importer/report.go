@@ -19,6 +19,11 @@ const maxCounted = 100
 
 // progress is the cursor of an import: what its rows so far amount to.
 type progress struct {
+	// Fetch is the cursor of the next page of an API, and Pages how many were fetched.
+	Fetch     string `json:"fetch,omitempty"`
+	Pages     int    `json:"pages,omitempty"`
+	IsFetched bool   `json:"isFetched,omitempty"`
+
 	Rows   int64             `json:"rows"`
 	Counts map[Outcome]int64 `json:"counts"`
 	// Losses are counted by field and reason, with a space between them.
@@ -43,7 +48,7 @@ func progressOf(t *task.Task) (*progress, error) {
 // with returns the progress after more rows.
 func (p *progress) with(rows []*Row, from []*source, folding []string) *progress {
 	next := &progress{
-		Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
+		Pages: p.Pages, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
 		Ignored: slices.Clone(p.Ignored), Folding: folding,
 	}
 	for i, row := range rows {

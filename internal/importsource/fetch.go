@@ -61,6 +61,8 @@ func NewFetcher(s *Settings, fetch Fetch) (*Fetcher, error) {
 		return nil, errs.New(errs.InvalidInput, "The source %s has no API. Upload a file.", s.Source).At("source")
 	case a.base == "" && s.BaseURL == "":
 		return nil, errs.New(errs.InvalidInput, "The source %s needs the URL of its server.", s.Source).At("api", "baseUrl")
+	case a.base != "" && s.BaseURL != "":
+		return nil, errs.New(errs.InvalidInput, "The source %s has one API for all: omit baseUrl.", s.Source).At("api", "baseUrl")
 	case s.Token == "":
 		return nil, errs.New(errs.InvalidInput, "The API needs a token.").At("api", "token")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,11 @@ func (s *server) fetch(_ context.Context, r importsource.Request) (importsource.
 }
 
 func settings(source importsource.Source) *importsource.Settings {
-	return &importsource.Settings{Source: source, BaseURL: "https://s.example/", Token: "secret-token", ClickTotals: true, Now: now}
+	s := &importsource.Settings{Source: source, Token: "secret-token", ClickTotals: true, Now: now}
+	if slices.Contains([]importsource.Source{importsource.Kutt, importsource.Shlink, importsource.Sink, importsource.YOURLS}, source) {
+		s.BaseURL = "https://s.example/"
+	}
+	return s
 }
 
 // TestFetcher_ReturnsErrors that name the request, and never the token.

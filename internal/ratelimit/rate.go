@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // rateDeadline bounds each call of Redis.
@@ -77,6 +78,21 @@ type Allowance struct {
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	_, err := l.Spend(ctx, r, subject, 1)
 	return err
+}
+
+// Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate, and charges it. It returns the
+// error of a context that ends before.
+func (l Limiter) Wait(ctx context.Context, r Rate, subject string) error {
+	for !l.Off {
+		count, left, _ := l.count(ctx, r, subject, 1)
+		if count <= r.Attempts {
+			return nil
+		}
+		if err := poll.Wait(ctx, left); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited. So attempts that are refused

@@ -45,6 +45,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -140,7 +141,7 @@ func Open(o Options) (*Stores, error) {
 		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Signer: signed.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
-		Tasks:       task.NewStore(o.DB, o.Now),
+		Tasks:       task.NewStore(o.DB, sealed.Box{Key: o.Config.EncryptionKey}, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
@@ -284,11 +285,15 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	})
 	s.Imports = &importer.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
-		PublicURL: o.Config.PublicURL, Now: o.Now,
+		PublicURL: o.Config.PublicURL, Limits: s.Limits, Now: o.Now,
+		Client: outbound.NewClient(outbound.Config{
+			UserAgent: probe.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow), Timeout: 30 * time.Second,
+			NoRedirects: true,
+		}),
 	}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
-		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Key: o.Config.EncryptionKey, Now: o.Now,
+		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Sealed: sealed.Box{Key: o.Config.EncryptionKey}, Now: o.Now,
 	}
 	s.Edit = &edit.Store{
 		Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders, ReplaceWebhookTags: s.Webhooks.ReplaceTags,

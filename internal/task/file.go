@@ -95,6 +95,15 @@ func errReceived() error {
 	return errs.New(errs.Conflict, "The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
 }
 
+// Append appends a chunk to the file of a task that fetches its file itself, as a part of a step.
+func (h *Holding) Append(ctx context.Context, tx bun.Tx, number int, bytes []byte) error {
+	c := &chunk{TaskID: h.ID, WorkspaceID: h.WorkspaceID, Number: number, Bytes: bytes}
+	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
+		return fmt.Errorf("storing a part of a file: %w", err)
+	}
+	return nil
+}
+
 // HasFile reports whether the file of a task is still kept.
 func (s *Store) HasFile(ctx context.Context, taskID string) (bool, error) {
 	return s.DB.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("number = 0").Exists(ctx)
@@ -114,7 +123,7 @@ type file struct {
 }
 
 func (f *file) Read(into []byte) (int, error) {
-	if len(f.rest) == 0 {
+	for len(f.rest) == 0 {
 		c := &chunk{}
 		err := f.store.DB.NewSelect().Model(c).Column("bytes").Where("task_id = ?", f.taskID).Where("number = ?", f.number).Scan(f.ctx)
 		switch {

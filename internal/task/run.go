@@ -79,6 +79,9 @@ func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64
 	return err
 }
 
+// OpenSecret returns the secret of the arguments.
+func (h *Holding) OpenSecret() ([]byte, error) { return h.store.sealed.Open(h.ID, h.Secret) }
+
 // Run runs tasks until the context ends, and then returns the leases of those that have not ended.
 func (r *Runner) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -228,7 +231,7 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 	case err != nil:
 		return fmt.Errorf("releasing a task: %w", err)
 	case outcome != nil && !errs.From(outcome).Kind.IsUserError() && !errors.Is(outcome, errLost) && !isStopping:
-		r.Log.ErrorContext(ctx, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
+		r.Log.Log(ctx, errs.LogLevel(outcome), "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -64,6 +65,8 @@ type Task struct {
 	Status      Status
 	// Input are the arguments, as JSON. Cursor is where the handler goes on.
 	Input, Cursor string
+	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
+	Secret []byte
 	// Done is the number of items processed, and Total that of all; nil means unknown.
 	Done  int64
 	Total *int64
@@ -102,12 +105,13 @@ type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 
-	wake chan struct{}
+	sealed sealed.Box
+	wake   chan struct{}
 }
 
-// NewStore returns a Store.
-func NewStore(d *db.DB, now func() time.Time) *Store {
-	return &Store{DB: d, Now: now, wake: make(chan struct{}, 1)}
+// NewStore returns a Store, which seals secrets with the box.
+func NewStore(d *db.DB, box sealed.Box, now func() time.Time) *Store {
+	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1)}
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
@@ -121,8 +125,9 @@ type Filter struct {
 // Rows returns the tasks of workspaces. To an API key with a fence, only its own exist.
 func (s *Store) Rows(m workspace.Membership) workspace.Collection[Task] {
 	c := workspace.Collection[Task]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Task, Column: "id", Missing: "There is no such task.",
-		In: func(t *Task, m workspace.Membership) { t.In = m },
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Task, Column: "id", Omit: []string{"secret"},
+		Missing: "There is no such task.",
+		In:      func(t *Task, m workspace.Membership) { t.In = m },
 	}
 	if m.Fence() != nil {
 		c.Where, c.Args = "actor_id = ?", []any{m.ActorID()}
@@ -160,23 +165,37 @@ func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string)
 	return s.Rows(m).ByID(ctx, m, ids...)
 }
 
-// Create creates a task with arguments that JSON can hold. It runs at once unless it waits for an upload. It returns
-// QuotaExceeded or Forbidden.
-func (s *Store) Create(
-	ctx context.Context, m workspace.Membership, kind Kind, status Status, input any, total *int64,
-) (*Task, error) {
+// New is a task to create.
+type New struct {
+	Kind Kind
+	// Status is Queued or WaitingForUpload.
+	Status Status
+	// Input are the arguments, which JSON can hold, without their secret.
+	Input  any
+	Secret []byte
+	// Total is the number of items; nil means unknown.
+	Total *int64
+}
+
+// Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Task, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(input)
+	text, err := json.Marshal(in.Input)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the arguments of a task: %w", err)
 	}
 	now := s.now()
 	t := &Task{
-		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: kind, Status: status, Input: string(text), Total: total, DueAt: now,
+		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text), Total: in.Total, DueAt: now,
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
+	}
+	if in.Secret != nil {
+		if t.Secret, err = s.sealed.Seal(t.ID, in.Secret); err != nil {
+			return nil, err
+		}
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		unfinished, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Task)(nil), "finished_at IS NULL")
@@ -233,12 +252,12 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID strin
 // finish ends a task that the transaction has locked, and writes the event. err is why it has failed.
 func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
 	now := s.now()
-	t.Status, t.FinishedAt, t.UpdatedAt, t.LeaseHolder, t.LeaseUntil = status, &now, now, nil, nil
+	t.Status, t.FinishedAt, t.UpdatedAt, t.LeaseHolder, t.LeaseUntil, t.Secret = status, &now, now, nil, nil, nil
 	if failure != nil {
 		t.ErrorCode, t.Error = new(failure.Kind.Code()), new(failure.Message)
 	}
 	_, err := tx.NewUpdate().Model(t).WherePK().
-		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "error_code", "error").Exec(ctx)
+		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "secret", "error_code", "error").Exec(ctx)
 	if err != nil {
 		return err
 	}

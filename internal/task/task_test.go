@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,10 +23,13 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
+
+var box = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
 
 // bundle is a workspace with tasks, on any number of nodes.
 type bundle struct {
@@ -41,7 +45,7 @@ type bundle struct {
 func newBundle(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{DB: d, m: workspacetest.New(t, d, "busy")}
-	b.Store = task.NewStore(d, func() time.Time { return dbtest.Noon.Add(time.Duration(b.passed.Load())) })
+	b.Store = task.NewStore(d, box, func() time.Time { return dbtest.Noon.Add(time.Duration(b.passed.Load())) })
 	return b
 }
 
@@ -68,7 +72,7 @@ func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
 // create creates a task that can run at once.
 func (b *bundle) create(t *testing.T) *task.Task {
 	t.Helper()
-	return must.Value(b.Create(t.Context(), b.m, task.Import, task.Queued, "input", nil))(t)
+	return must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
 }
 
 func (b *bundle) reload(t *testing.T, of *task.Task) *task.Task {
@@ -259,7 +263,7 @@ func TestCreate_BoundsUnfinishedTasks(t *testing.T) {
 		var all sync.WaitGroup
 		for range 40 {
 			all.Go(func() {
-				_, err := b.Create(t.Context(), b.m, task.Import, task.Queued, "input", nil)
+				_, err := b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input"})
 				switch {
 				case err == nil:
 					created.Add(1)
@@ -282,7 +286,7 @@ func TestReceive_StoresOneFile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		file := bytes.Repeat([]byte("0123456789"), 350_000)
-		created := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
+		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		receive := func(r io.Reader) error {
 			return b.Receive(t.Context(), b.m, created.ID, r, int64(len(file)))
 		}
@@ -324,8 +328,8 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		late := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
-		ended := must.Value(b.Create(t.Context(), b.m, task.Import, task.WaitingForUpload, "input", nil))(t)
+		late := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		ended := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		must.NoError(t, b.Receive(t.Context(), b.m, ended.ID, bytes.NewReader([]byte("x")), 1))
 		must.Value(b.Cancel(t.Context(), b.m, ended.ID))(t)
 		hasFile := func() bool { return must.Value(b.HasFile(db.AsSystem(t.Context()), ended.ID))(t) }

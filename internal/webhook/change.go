@@ -54,7 +54,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 		Concurrency: initialConcurrency, CreatedAt: now, CreatedBy: m.ActorID(), In: m,
 	}
 	raw, secret := newSecret()
-	if w.Secret, err = s.seal(w.ID, raw); err != nil {
+	if w.Secret, err = s.Sealed.Seal(w.ID, raw); err != nil {
 		return nil, "", err
 	}
 	if c, err = s.check(ctx, c); err != nil {

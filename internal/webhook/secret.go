@@ -2,14 +2,10 @@ package webhook
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,12 +23,6 @@ const (
 	secretBytes  = 32
 )
 
-// errNoKey is the error of a server without a key for secrets.
-func errNoKey() error {
-	return errs.New(errs.Forbidden, "This server cannot encrypt webhook secrets. Ask the operator to set "+
-		"LINKFORGE_ENCRYPTION_KEY.")
-}
-
 // newSecret returns a random secret of a webhook, and its text for the creator.
 func newSecret() (raw []byte, shown string) {
 	raw = make([]byte, secretBytes)
@@ -42,49 +32,9 @@ func newSecret() (raw []byte, shown string) {
 	return raw, secretPrefix + base64.StdEncoding.EncodeToString(raw)
 }
 
-func (s *Store) cipher() (cipher.AEAD, error) {
-	if len(s.Key) == 0 {
-		return nil, errNoKey()
-	}
-	block, err := aes.NewCipher(s.Key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(block)
-}
-
-// seal encrypts a secret with AES-256-GCM. Only the webhook with the id can use the result.
-func (s *Store) seal(webhookID string, secret []byte) ([]byte, error) {
-	c, err := s.cipher()
-	if err != nil {
-		return nil, err
-	}
-	nonce := make([]byte, c.NonceSize(), c.NonceSize()+len(secret)+c.Overhead())
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, err
-	}
-	return c.Seal(nonce, nonce, secret, []byte(webhookID)), nil
-}
-
-// unseal is the inverse of seal.
-func (s *Store) unseal(webhookID string, sealed []byte) ([]byte, error) {
-	c, err := s.cipher()
-	if err != nil {
-		return nil, err
-	}
-	if len(sealed) < c.NonceSize() {
-		return nil, errors.New("the stored secret of a webhook is too short")
-	}
-	secret, err := c.Open(nil, sealed[:c.NonceSize()], sealed[c.NonceSize():], []byte(webhookID))
-	if err != nil {
-		return nil, fmt.Errorf("decrypting the secret of a webhook: LINKFORGE_ENCRYPTION_KEY differs: %w", err)
-	}
-	return secret, nil
-}
-
 // secrets returns the secrets that sign at an instant, the newest first.
 func (s *Store) secrets(w *Webhook, now time.Time) ([][]byte, error) {
-	newest, err := s.unseal(w.ID, w.Secret)
+	newest, err := s.Sealed.Open(w.ID, w.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +42,7 @@ func (s *Store) secrets(w *Webhook, now time.Time) ([][]byte, error) {
 	if w.OldSecret == nil || w.OldSecretEndsAt == nil || !now.Before(*w.OldSecretEndsAt) {
 		return all, nil
 	}
-	old, err := s.unseal(w.ID, w.OldSecret)
+	old, err := s.Sealed.Open(w.ID, w.OldSecret)
 	return append(all, old), err
 }
 
@@ -143,7 +93,7 @@ func (s *Store) Rotate(
 		if err := checkReads(ctx, m, w); err != nil {
 			return err
 		}
-		sealed, err := s.seal(w.ID, raw)
+		sealed, err := s.Sealed.Seal(w.ID, raw)
 		if err != nil {
 			return err
 		}

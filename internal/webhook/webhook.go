@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -107,9 +108,9 @@ type Store struct {
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	// AllowHTTP permits URLs without TLS, for development.
 	AllowHTTP bool
-	// Key encrypts the secrets, 32 bytes. Without it, no webhook can be created.
-	Key []byte
-	Now func() time.Time
+	// Sealed encrypts the secrets. While it is empty, no webhook can be created.
+	Sealed sealed.Box
+	Now    func() time.Time
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

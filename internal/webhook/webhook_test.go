@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -148,7 +149,7 @@ func TestStore_NeedsAKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		s := *b.Webhooks
-		s.Key = nil
+		s.Sealed = sealed.Box{}
 		_, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
 			URL: optional.Set("https://hooks.example/"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
 		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "LINKFORGE_ENCRYPTION_KEY") {

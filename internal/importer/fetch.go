@@ -1,0 +1,180 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+const (
+	// maxToken bounds the token of an API, and maxResponse a response of it, in bytes.
+	maxToken    = 1000
+	maxResponse = 16 << 20
+	// maxRetryAfter bounds how long an API may have an import wait. The task tries again after longer waits, too.
+	maxRetryAfter = 15 * time.Minute
+	// maxTries bounds the tries of a request that is refused by a rate.
+	maxTries = 5
+)
+
+// apiRate is how often the API at a host is requested: twice a second.
+var apiRate = ratelimit.Rate{Name: "API requests of imports", Attempts: 2, Window: time.Second}
+
+// API is the access to the API of a source.
+type API struct {
+	// BaseURL is that of a self-hosted source; empty for others. Account is an account within the source; empty means all.
+	BaseURL, Account string
+	// Token is the secret. It is sealed, and no part of the arguments.
+	Token string `json:"-"`
+	// ClickTotals is whether click totals are read that need a request for each link.
+	ClickTotals bool
+}
+
+// checkAPI checks the access to an API. The host of the API is the default of the label. It returns InvalidInput.
+func (in *Settings) checkAPI() error {
+	a := in.API
+	if a.BaseURL != "" {
+		u, err := urlnorm.Canonical(a.BaseURL)
+		if err != nil || strings.ContainsAny(a.BaseURL, "?#@") {
+			return errs.New(errs.InvalidInput, "baseUrl is the URL of a server, as in https://go.example.com.").At("api", "baseUrl")
+		}
+		a.BaseURL, in.Label = u.String(), cmp.Or(in.Label, u.Host())
+	}
+	isSpecial := func(c rune) bool { return c <= ' ' || c > '~' }
+	if len(a.Token) > maxToken || strings.ContainsFunc(a.Token, isSpecial) {
+		return errs.New(errs.InvalidInput, "token has up to %d letters, digits and other characters of ASCII.", maxToken).At("api", "token")
+	}
+	if strings.ContainsFunc(a.Account, isSpecial) {
+		return errs.New(errs.InvalidInput, "account has letters, digits and other characters of ASCII.").At("api", "account")
+	}
+	source := in.source(time.Time{})
+	source.Token = a.Token
+	_, err := importsource.NewFetcher(source, nil)
+	return err
+}
+
+// fetch appends the items of the API to the file of the task, a page in each step, from the cursor on.
+func (p *process) fetch(ctx context.Context) error {
+	token, err := p.OpenSecret()
+	if err != nil {
+		return err
+	}
+	source := p.in.source(p.CreatedAt)
+	source.Token = string(token)
+	f, err := importsource.NewFetcher(source, p.request)
+	if err != nil {
+		return err
+	}
+	if p.progress.Pages > 0 {
+		f.Resume(p.items(ctx))
+	}
+	for !p.progress.IsFetched {
+		page, err := f.Next(ctx, p.progress.Fetch)
+		if err != nil {
+			return err
+		}
+		next := *p.progress
+		next.Pages, next.Fetch, next.IsFetched = next.Pages+1, page.Next, page.Next == ""
+		err = p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			lines := []byte{}
+			for _, item := range page.Items {
+				lines = append(append(lines, item...), '\n')
+			}
+			if err := p.Append(ctx, tx, p.progress.Pages, lines); err != nil {
+				return err
+			}
+			return p.Step(ctx, tx, encode(&next), 0, nil)
+		})
+		if err != nil {
+			return err
+		}
+		p.progress = &next
+	}
+	return nil
+}
+
+// items returns the items that were fetched before.
+func (p *process) items(ctx context.Context) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		lines := bufio.NewReader(p.Tasks.File(ctx, p.ID))
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil || !yield(bytes.TrimSuffix(line, []byte("\n"))) {
+				return
+			}
+		}
+	}
+}
+
+// request implements importsource.Fetch.
+func (p *process) request(ctx context.Context, r importsource.Request) (importsource.Response, error) {
+	for tries := 1; ; tries++ {
+		response, wait, err := p.requestOnce(ctx, r)
+		if err != nil || wait == 0 || tries == maxTries {
+			return response, err
+		}
+		if err := poll.Wait(ctx, wait); err != nil {
+			return response, err
+		}
+	}
+}
+
+// requestOnce sends a request, and returns how long to wait before the next one if the API refuses it by a rate.
+func (p *process) requestOnce(ctx context.Context, r importsource.Request) (response importsource.Response, wait time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
+	if err != nil {
+		return response, 0, errs.New(errs.InvalidInput, "The API has no valid URL.").At("api", "baseUrl")
+	}
+	for name, value := range r.Header {
+		request.Header.Set(name, value)
+	}
+	if err := p.Limits.Wait(ctx, apiRate, request.URL.Host); err != nil {
+		return response, 0, err
+	}
+	answer, err := p.Client.Do(request)
+	if err != nil {
+		if at, ok := errors.AsType[*url.Error](err); ok {
+			err = at.Err // without the URL, which may have the token
+		}
+		return response, 0, errs.New(errs.Unavailable, "The API at %s cannot be reached.", request.URL.Host).Because(err)
+	}
+	defer answer.Body.Close()
+	response.Status = answer.StatusCode
+	if response.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxResponse+1)); err != nil {
+		return response, 0, errs.New(errs.Unavailable, "The response of %s was cut off.", request.URL.Host).Because(err)
+	}
+	if len(response.Body) > maxResponse {
+		return response, 0, errs.New(errs.InvalidInput, "A response of %s has more than %d bytes.", request.URL.Host, maxResponse)
+	}
+	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
+		wait = p.retryAfter(answer.Header.Get("Retry-After"))
+	}
+	return response, wait, nil
+}
+
+// retryAfter returns how long a response asks to wait: seconds or a date (RFC 9110, section 10.2.3); a second by default.
+func (p *process) retryAfter(text string) time.Duration {
+	wait := time.Second
+	if seconds, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(p.Store.Now())
+	}
+	return max(time.Second, min(wait, maxRetryAfter))
+}

@@ -1,0 +1,137 @@
+package importer_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/task"
+)
+
+// exchange is a request to the API of a source, with its response. Text is a body that is no JSON.
+type exchange struct {
+	URL             string
+	RequestHeaders  map[string]string
+	Status          int
+	ResponseHeaders map[string]string
+	Body            json.RawMessage
+	Text            string
+}
+
+// replay is an http.RoundTripper that plays exchanges. A URL that occurs twice gets the responses in this order.
+type replay struct {
+	t     *testing.T
+	mu    sync.Mutex
+	known map[string][]exchange
+	// each is called before each response; an error is that of the connection.
+	each func(n int) error
+	n    int
+}
+
+func newReplay(t *testing.T, folder string) *replay {
+	t.Helper()
+	p := &replay{t: t, known: map[string][]exchange{}, each: func(int) error { return nil }}
+	for line := range bytes.Lines(read(t, folder+"/api.jsonl")) {
+		var e exchange
+		must.NoError(t, json.Unmarshal(line, &e))
+		p.known[e.URL] = append(p.known[e.URL], e)
+	}
+	return p
+}
+
+func (p *replay) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.n++; p.each(p.n) != nil {
+		return nil, p.each(p.n)
+	}
+	known := p.known[r.URL.String()]
+	if len(known) == 0 {
+		p.t.Errorf("%s is not in api.jsonl", r.URL)
+		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+	}
+	if len(known) > 1 {
+		p.known[r.URL.String()] = known[1:]
+	}
+	e := known[0]
+	for name, value := range e.RequestHeaders {
+		if got := r.Header.Get(name); got != value {
+			p.t.Errorf("%s: the header %s is %q, want %q", r.URL, name, got, value)
+		}
+	}
+	header := http.Header{}
+	for name, value := range e.ResponseHeaders {
+		header.Set(name, value)
+	}
+	return &http.Response{StatusCode: e.Status, Header: header, Body: io.NopCloser(strings.NewReader(cmp.Or(e.Text, string(e.Body))))}, nil
+}
+
+// importAPI creates an import by the API of a fixture, which p plays.
+func (b *bundle) importAPI(t *testing.T, f *fixture, in importer.Settings, p http.RoundTripper) *task.Task {
+	t.Helper()
+	b.Import.Client = &http.Client{Transport: p}
+	in.API = &importer.API{BaseURL: f.Input.API.BaseURL, Token: f.Input.API.Token, Account: f.Input.API.Account, ClickTotals: true}
+	return must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
+}
+
+// TestImport_ByAPIEqualsFixtures imports each source by its API: as a dry run, and then exactly the rows of the dry run.
+func TestImport_ByAPIEqualsFixtures(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"bitly", "dub", "kutt", "rebrandly", "shlink", "short_io", "sink", "yourls"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b, f := newBundle(t, d), load[fixture](t, folder+"/settings.json")
+				b.Now = f.Now
+				b.Quota.Default = 10_000
+				b.distinguishCase(t, folder == "kutt")
+				want := load[[]expectedRow](t, folder+"/expected.json")
+				if folder == "yourls" { // whose API returns the newest link first
+					slices.Reverse(want)
+					for i := range want {
+						want[i].Line = int64(i + 1)
+					}
+				}
+				in := f.settings(t, b)
+				in.DryRun = true
+				dry := b.run(t, b.importAPI(t, &f, in, newReplay(t, folder)))
+				b.wantOutcomes(t, dry, want)
+				b.Import.Client = nil // the import sends no request
+				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+				b.wantOutcomes(t, applied, want)
+				b.wantLinks(t, applied, want)
+				if token := f.Input.API.Token; strings.Contains(b.dump(t), token) {
+					t.Errorf("the token %s is still in the database", token)
+				}
+			})
+		})
+	}
+}
+
+// dump returns all tasks and events as text.
+func (b *bundle) dump(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, table := range []string{"tasks", "audit_events", "import_rows"} {
+		var rows []map[string]any
+		must.NoError(t, b.db.NewSelect().Table(table).Scan(db.AsSystem(t.Context()), &rows))
+		for _, row := range rows {
+			if secret, ok := row["secret"].([]byte); ok && secret != nil {
+				t.Errorf("%s has a secret", table)
+			}
+			all = append(all, fmt.Sprint(row))
+		}
+	}
+	return strings.Join(all, "\n")
+}
