@@ -1,8 +1,9 @@
 package main
 
 import (
-	"io"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/admission"
@@ -17,17 +18,28 @@ var uploadRate = ratelimit.Rate{Name: "uploads", Attempts: 60, Window: time.Hour
 // maxUploads bounds the uploads that a node receives at once: each needs a megabyte of memory.
 const maxUploads = 16
 
-// uploadPause is how long a client may send nothing.
-const uploadPause = 30 * time.Second
+const (
+	// uploadSpeed is the bytes that a client has to send in a second, after a beginning of uploadSlack.
+	uploadSpeed = 16 << 10
+	uploadSlack = 30 * time.Second
+)
 
 // newUploads returns the gate of uploads.
 func newUploads() *admission.Gate {
-	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: 2, Waiting: 4, Queue: 64, MaxWait: uploadPause})
+	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: 2, Waiting: 4, Queue: 64, MaxWait: uploadSlack})
 }
 
 // upload stores the file of an import that waits for it: 201. Nothing has changed after another response, and the client may
 // repeat the request.
 func (a *app) upload(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.ContentLength < 0:
+		web.RefuseJSON(w, http.StatusLengthRequired, errs.BadRequest.Code(), "Say the size of the file with Content-Length.")
+		return
+	case r.Header.Get("Content-Encoding") != "":
+		web.RefuseJSON(w, http.StatusUnsupportedMediaType, errs.BadRequest.Code(), "Send the file without Content-Encoding.")
+		return
+	}
 	err := a.receive(w, r)
 	if err == nil {
 		w.WriteHeader(http.StatusCreated)
@@ -37,12 +49,11 @@ func (a *app) upload(w http.ResponseWriter, r *http.Request) {
 	if e.Kind == errs.Internal && r.Context().Err() == nil {
 		a.log.ErrorContext(r.Context(), "upload failed", "error", err)
 	}
-	status := e.Kind.Status()
-	if r.ContentLength < 0 {
-		status = http.StatusLengthRequired
-	}
 	w.Header().Set("Connection", "close") // the rest of the file is not read
-	web.RefuseJSON(w, status, e.Kind.Code(), e.Public())
+	if wait := e.Retry(); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
+	}
+	web.RefuseJSON(w, e.Kind.Status(), e.Kind.Code(), e.Public())
 }
 
 func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
@@ -50,10 +61,7 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case r.ContentLength < 0:
-		return errs.New(errs.BadRequest, "Say the size of the file with Content-Length.")
-	case r.ContentLength > a.config.ImportBytes:
+	if r.ContentLength > a.config.ImportBytes {
 		return errs.New(errs.TooLarge, "The file has %d bytes, at most %d are accepted. Split it.", r.ContentLength, a.config.ImportBytes)
 	}
 	if err := a.Limits.Charge(r.Context(), uploadRate, u.ActorID); err != nil {
@@ -68,22 +76,10 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	return a.Tasks.Receive(r.Context(), m, u.TaskID, &patient{http.NewResponseController(w), r.Body}, r.ContentLength)
-}
-
-// patient reads a body for as long as the client goes on sending it.
-type patient struct {
-	control *http.ResponseController
-	body    io.Reader
-}
-
-func (p *patient) Read(into []byte) (int, error) {
-	later := time.Now().Add(uploadPause)
-	if err := p.control.SetReadDeadline(later); err != nil {
-		return 0, err
+	control := http.NewResponseController(w)
+	end := time.Now().Add(uploadSlack + time.Duration(r.ContentLength/uploadSpeed)*time.Second)
+	if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end.Add(uploadSlack))); err != nil {
+		return err
 	}
-	if err := p.control.SetWriteDeadline(later.Add(uploadPause)); err != nil {
-		return 0, err
-	}
-	return p.body.Read(into)
+	return a.Tasks.Receive(r.Context(), m, u.TaskID, r.Body, r.ContentLength)
 }

@@ -7700,8 +7700,8 @@ type Mutation {
   """
   applyImport(input: ApplyImportInput!): ApplyImportPayload!
   """
-  Cancels a task after its current step, at most five seconds later. Canceling a task that has ended changes nothing. Needs
-  LINKS_WRITE. Error: NOT_FOUND.
+  Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
+  task that has ended changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
   """
   cancelTask(input: CancelTaskInput!): CancelTaskPayload!
 
@@ -11103,13 +11103,13 @@ type Task implements Node {
   createdAt: Time!
   "When it first ran; null: not yet."
   startedAt: Time
-  "When its last step ended."
+  "When its state or progress last changed."
   updatedAt: Time!
   "When it ended; null: it has not. Ended tasks are deleted after 30 days."
   finishedAt: Time
   "Why it failed; null unless the status is FAILED."
   failure: UserError
-  "The result so far; null while nothing is processed."
+  "The result so far; null before the first step."
   report: TaskReport
 }
 
@@ -11208,7 +11208,7 @@ enum ImportConflictPolicy {
   SKIP
   "The row gets the first free code of code-2 to code-99."
   RENAME
-  "The existing link is changed to the row."
+  "The existing link is changed to the row, unless it is disabled, or the same import has created or changed it."
   REPLACE
 }
 
@@ -11216,13 +11216,13 @@ enum ImportConflictPolicy {
 enum ImportOutcome {
   "A link was created."
   CREATED
-  "The link of an earlier import was changed because the row changed at its source."
+  "The link of an earlier import was changed because the row changed at its source, or onConflict is REPLACE."
   UPDATED
   "Nothing changed since an earlier import, or a link with the same code and destination exists."
   UNCHANGED
-  "A link was created with another code. Its old short URL does not work here."
+  "A link was created with another code, because its own is taken or not allowed here. Its old short URL does not work here."
   RENAMED
-  "The row was left out by the conflict policy, or it is no link."
+  "The row was left out: by the conflict policy, because its link was deleted here, or because it is no link."
   SKIPPED
   "The row has errors. Other rows are not affected."
   FAILED
@@ -11371,7 +11371,7 @@ type ImportHost {
   host: String!
   "The number of rows."
   rows: Int64!
-  "The domain that was chosen for its links; null: none, or the domain was removed."
+  "The domain whose own codes its links get; null: the shared codes, or the domain was removed."
   domain: Domain @cost(weight: 0, free: 16)
 }
 
@@ -11387,11 +11387,11 @@ type ImportRow {
   outcome: ImportOutcome!
   "The code here; null: the row has no link."
   code: String
-  "The link; null in a dry run, for rows without one and for purged links."
+  "The link; null if the row has none, if the link was purged, and in a dry run for one that would be created."
   link: Link
   "Values that were not kept as they were."
   losses: [ImportLoss!]! @listSize(assumedSize: 3)
-  "User errors. The field is the one at the source."
+  "User errors. The field is the one at the source, or that of the link."
   errors: [UserError!]!
 }
 

@@ -15,6 +15,10 @@ type facts struct {
 	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
 	origin   *Origin
 	imported *link.Link
+	// isHidden means that the link of an earlier import does not exist for the caller, and changedBy is a row of the same import
+	// that has created or changed it.
+	isHidden  bool
+	changedBy *Row
 	// taken is the link that has the code, or would have it: an earlier row of a dry run has no other.
 	taken *holder
 }
@@ -71,11 +75,17 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 			"Line %d has the same source id and other values.", f.earlier.Line)}
 	case f.earlier != nil:
 		return decision{act: leaves, outcome: Unchanged}
+	case f.isHidden:
+		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
+			"The row was imported before, to a link that you cannot see.")}
 	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
-		return decision{act: leaves, linkID: f.imported.ID, outcome: Skipped, err: errs.New(errs.Conflict,
+		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link of an earlier import was deleted here. Restore it first.")}
-	case f.imported != nil && (f.imported.DeletedAt != nil || bytes.Equal(f.origin.Hash, hash)):
+	case f.imported != nil && bytes.Equal(f.origin.Hash, hash):
 		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
+	case f.imported != nil && f.changedBy != nil:
+		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
+			"Line %d has changed the same link.", f.changedBy.Line)}
 	case f.imported != nil:
 		return decision{act: changes, linkID: f.imported.ID, outcome: Updated}
 	case f.taken == nil:

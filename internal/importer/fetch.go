@@ -89,15 +89,23 @@ func (p *process) fetch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		lines := []byte{}
+		for _, item := range page.Items {
+			lines = append(append(lines, item...), '\n')
+		}
 		next := *p.progress
-		next.Pages, next.Fetch, next.IsFetched = next.Pages+1, page.Next, page.Next == ""
+		next.Fetch, next.IsFetched = page.Next, page.Next == ""
 		err = p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			lines := []byte{}
-			for _, item := range page.Items {
-				lines = append(append(lines, item...), '\n')
+			if len(lines) > 0 {
+				if err := p.Append(ctx, tx, next.Pages, lines); err != nil {
+					return err
+				}
+				next.Pages++
 			}
-			if err := p.Append(ctx, tx, p.progress.Pages, lines); err != nil {
-				return err
+			if next.IsFetched { // an empty chunk ends the file
+				if err := p.Append(ctx, tx, next.Pages, []byte{}); err != nil {
+					return err
+				}
 			}
 			return p.Step(ctx, tx, encode(&next), 0, nil)
 		})

@@ -107,9 +107,11 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 		return nil, err
 	}
 	if in.API != nil {
-		return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Secret: []byte(in.API.Token)})
+		return s.Tasks.Create(ctx, m, task.New{
+			Kind: task.Import, Status: task.Queued, Input: in, Secret: []byte(in.API.Token), KeepsFile: in.DryRun,
+		})
 	}
-	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: in})
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: in, KeepsFile: in.DryRun})
 }
 
 // Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task that is no successful dry
@@ -211,7 +213,7 @@ func (s *Store) checkHosts(ctx context.Context, m workspace.Membership, hosts []
 	for i := range hosts {
 		h := &hosts[i]
 		if h.Host, err = domain.CanonicalHost(h.Host); err != nil {
-			return errs.New(errs.InvalidInput, "hosts: %s is not a host, as in go.example.com.", h.Host).At("hosts")
+			return errs.From(err).At("hosts")
 		}
 		if slices.ContainsFunc(hosts[:i], func(other Host) bool { return other.Host == h.Host }) {
 			return errs.New(errs.InvalidInput, "hosts has %s twice.", h.Host).At("hosts")

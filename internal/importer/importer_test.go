@@ -16,15 +16,19 @@ import (
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // csv imports lines with the columns code, url, title, tags and folder.
@@ -252,6 +256,135 @@ func TestImport_SurvivesNodes(t *testing.T) {
 		links := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t)
 		if links != int64(lines-50) || b.Used(t) != links {
 			t.Errorf("%d links, %d used", links, b.Used(t))
+		}
+	})
+}
+
+// TestImport_ChangesALinkOnce: of two rows with one link, the first one wins, as a dry run and for good, in one step or several.
+func TestImport_ChangesALinkOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.distinguishCase(t, false)
+		b.Quota.Default = 10_000
+		_, rows := b.csv(t, importer.Settings{OnConflict: importer.Skip}, "promo,https://example.com/1", "Promo,https://example.com/1")
+		wantSaid(t, "first", rows, "CREATED promo", "UNCHANGED promo")
+		lines := []string{"promo,https://example.com/2"}
+		for i := range 600 {
+			lines = append(lines, fmt.Sprintf("c%d,https://example.com/c%d", i, i))
+		}
+		lines = append(lines, "Promo,https://example.com/3")
+		for _, lines := range [][]string{{lines[0], lines[len(lines)-1]}, lines} {
+			dry, rows := b.csv(t, importer.Settings{OnConflict: importer.Skip, DryRun: true}, lines...)
+			want := []string{"UPDATED promo", "FAILED  CONFLICT"}
+			wantSaid(t, "dry run", []*importer.Row{rows[0], rows[len(rows)-1]}, want...)
+			if len(lines) > 2 {
+				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+				rows = b.rows(t, applied)
+				wantSaid(t, "import", []*importer.Row{rows[0], rows[len(rows)-1]}, want...)
+			}
+		}
+		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.OriginalURL != "https://example.com/2" {
+			t.Errorf("the link leads to %s", l.OriginalURL)
+		}
+	})
+}
+
+// TestImport_KeepsGates: a link that was protected at its source keeps the gate that it got here, and without one stays deleted.
+func TestImport_KeepsGates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
+		line := func(url string) []byte { return []byte(`{"code": "secret", "url": "` + url + `", "password": "x"}`) }
+		first := b.importFile(t, in, line("https://example.com/1"))
+		l := b.Reload(t, &link.Link{ID: *b.rows(t, first)[0].LinkID})
+		if l.DeletedAt == nil {
+			t.Fatal("the link redirects without its password")
+		}
+		second := b.importFile(t, in, line("https://example.com/2"))
+		wantSaid(t, "a change while deleted", b.rows(t, second), "UPDATED secret")
+		if l = b.Reload(t, l); l.OriginalURL != "https://example.com/2" || l.DeletedAt == nil {
+			t.Errorf("%s, deleted at %v", l.OriginalURL, l.DeletedAt)
+		}
+		gate := &routing.GateChange{Confirm: optional.Set(new(true))}
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
+		b.Change(t, b.Reload(t, l), link.Change{Routing: optional.Set(&routing.Change{Gate: optional.Set(gate)})})
+		third := b.importFile(t, in, line("https://example.com/3"))
+		wantSaid(t, "a change behind a gate", b.rows(t, third), "UPDATED secret")
+		if l = b.Reload(t, l); l.OriginalURL != "https://example.com/3" || l.DeletedAt != nil || l.Routing == nil || l.Routing.Gate == nil {
+			t.Errorf("%s, deleted at %v, %+v", l.OriginalURL, l.DeletedAt, l.Routing)
+		}
+	})
+}
+
+// TestImport_NamesWhatChangedElsewhere: a code that changed at its source is a loss, and free for others; a removed domain is an error.
+func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
+		b.importFile(t, in, []byte(`{"id": "a", "code": "spring", "url": "https://example.com/1"}`))
+		again := b.importFile(t, in, []byte(`{"id": "a", "code": "autumn", "url": "https://example.com/1"}`+"\n"+
+			`{"id": "b", "code": "autumn", "url": "https://example.com/2"}`))
+		rows := b.rows(t, again)
+		wantSaid(t, "another code", rows, "UPDATED spring", "CREATED autumn")
+		if losses := must.Value(rows[0].LossesOf())(t); len(losses) != 1 || losses[0].Field != "code" {
+			t.Errorf("losses %v", losses)
+		}
+
+		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com", CodeSpace: domain.Own, CreatedAt: b.Now}
+		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
+		in.Hosts = []importer.Host{{Host: "old.example.com", DomainID: &own.ID}}
+		started := must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
+		must.Value(d.NewDelete().Model(own).WherePK().Exec(db.AsSystem(t.Context())))(t)
+		file := []byte(`{"domain": "old.example.com", "code": "x", "url": "https://example.com/x"}`)
+		must.NoError(t, b.Tasks.Receive(t.Context(), b.Mine, started.ID, bytes.NewReader(file), int64(len(file))))
+		wantSaid(t, "a removed domain", b.rows(t, b.run(t, started)), "FAILED  NOT_FOUND")
+	})
+}
+
+// TestImport_HidesLinksOutsideOfFences: a key does not take over the origin of a link that it cannot see, nor learn its id.
+func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		one, two := must.Value(b.Folders.Create(t.Context(), b.Mine, "one"))(t), must.Value(b.Folders.Create(t.Context(), b.Mine, "two"))(t)
+		mine := b.Mine
+		in := importer.Settings{OnConflict: importer.Skip}
+		line := "code,https://example.com/1"
+		b.Mine = workspacetest.Fenced(t, d, mine.ID(), one.ID)
+		_, rows := b.csv(t, in, line)
+		wantSaid(t, "the first key", rows, "CREATED code")
+		b.Mine = workspacetest.Fenced(t, d, mine.ID(), two.ID)
+		_, hidden := b.csv(t, in, line)
+		wantSaid(t, "the other key", hidden, "SKIPPED  CONFLICT")
+		in.Label = "other"
+		_, taken := b.csv(t, in, line)
+		wantSaid(t, "the other key with another label", taken, "SKIPPED  CODE_TAKEN")
+		if hidden[0].LinkID != nil || taken[0].LinkID != nil {
+			t.Error("the other key learns the id of the link")
+		}
+		b.Mine, in.Label = workspacetest.Fenced(t, d, mine.ID(), one.ID), ""
+		_, again := b.csv(t, in, line)
+		wantSaid(t, "the first key again", again, "UNCHANGED code")
+		if *again[0].LinkID != *rows[0].LinkID {
+			t.Error("the origin is of another link")
+		}
+	})
+}
+
+// TestImport_OfAnEmptyFile succeeds without rows, and can be applied.
+func TestImport_OfAnEmptyFile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		dry := b.importFile(t, importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: true}, nil)
+		applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+		for _, it := range []*task.Task{dry, applied} {
+			if it.Status != task.Succeeded || it.Total == nil || *it.Total != 0 {
+				t.Errorf("%s with %v of %v: %v", it.Status, it.Done, it.Total, it.Failure())
+			}
 		}
 	})
 }

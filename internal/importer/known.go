@@ -17,6 +17,8 @@ type known struct {
 	earlier map[string]*Row
 	origins map[string]*Origin
 	links   map[string]*link.Link
+	// changedBy are the rows of the import that have created or changed a link, by its id.
+	changedBy map[string]*Row
 	// holders have codes, by the identities of these.
 	holders map[string]*holder
 }
@@ -25,7 +27,7 @@ type known struct {
 func (b *step) known(ctx context.Context) (*known, error) {
 	k := &known{
 		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
-		holders: map[string]*holder{},
+		changedBy: map[string]*Row{}, holders: map[string]*holder{},
 	}
 	var sourceIDs []string
 	for _, it := range b.items {
@@ -58,7 +60,7 @@ func (b *step) known(ctx context.Context) (*known, error) {
 	if len(linkIDs) > 0 {
 		var links []*link.Link
 		err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).Where("id IN (?)", bun.In(linkIDs)).
-			Where("purged_at IS NULL").Apply(b.Member.Inside("folder_id")).Scan(ctx)
+			Where("purged_at IS NULL").Scan(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading imported links: %w", err)
 		}
@@ -66,7 +68,27 @@ func (b *step) known(ctx context.Context) (*known, error) {
 			k.links[l.ID] = l
 		}
 	}
+	if err := b.addChanged(ctx, k, linkIDs); err != nil {
+		return nil, err
+	}
 	return k, b.addHolders(ctx, k, b.items)
+}
+
+// addChanged reads which rows of the import have created or changed links.
+func (b *step) addChanged(ctx context.Context, k *known, linkIDs []string) error {
+	if len(linkIDs) == 0 {
+		return nil
+	}
+	var rows []*Row
+	err := b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("link_id IN (?)", bun.In(linkIDs)).
+		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated})).Order("number DESC").Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the links of an import: %w", err)
+	}
+	for _, row := range rows {
+		k.changedBy[*row.LinkID] = row
+	}
+	return nil
 }
 
 // addHolders reads which links, and which rows of a dry run, have the codes of items.
@@ -86,11 +108,18 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	if err != nil {
 		return fmt.Errorf("reading the links with codes: %w", err)
 	}
+	var linkIDs []string
+	for _, l := range links {
+		linkIDs = append(linkIDs, l.ID)
+	}
+	if err := b.addChanged(ctx, k, linkIDs); err != nil {
+		return err
+	}
 	for _, l := range links {
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
 			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil,
-			isFixed:   optional.Value(l.VersionOperation) == b.OperationID || l.PurgedAt != nil,
+			isFixed:   k.changedBy[l.ID] != nil || l.PurgedAt != nil,
 			isOutside: !b.Member.IsInside(l.FolderID),
 		}
 		for _, identity := range []string{l.CodeIdentity(), l.Code} {
@@ -124,7 +153,8 @@ func (it *item) lookupCode() string {
 func (k *known) of(it *item) *facts {
 	f := &facts{earlier: k.earlier[it.from.SourceID], origin: k.origins[it.from.SourceID]}
 	if f.origin != nil {
-		f.imported = k.links[f.origin.LinkID]
+		f.imported, f.changedBy = k.links[f.origin.LinkID], k.changedBy[f.origin.LinkID]
+		f.isHidden = f.imported != nil && !k.Member.IsInside(f.imported.FolderID)
 	}
 	if it.identity == "" {
 		return f
@@ -145,9 +175,12 @@ func (k *known) add(it *item) {
 			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true,
 				isPending: true, isDeleted: it.from.Deleted}
 		}
-	case changes:
-		for _, identity := range []string{it.lookupCode(), it.identity} {
-			k.holders[identity] = &holder{linkID: it.decision.linkID, code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true}
+	case changes: // the link keeps its code
+		k.changedBy[it.decision.linkID] = it.row
+		for _, h := range k.holders {
+			if h.linkID == it.decision.linkID {
+				h.isFixed, h.canonicalHash = true, it.row.CanonicalHash
+			}
 		}
 	case records:
 	default:

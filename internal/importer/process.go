@@ -27,6 +27,8 @@ const (
 	// maxStepRows and maxStepTime bound a step.
 	maxStepRows = 500
 	maxStepTime = time.Second
+	// maxRows bounds an import.
+	maxRows = 1_000_000
 )
 
 // process is an import on this node.
@@ -64,7 +66,9 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			if err != nil {
 				return err
 			}
-			total++
+			if total++; total > maxRows {
+				return errs.New(errs.InvalidInput, "The file has more than %d rows. Split it.", maxRows)
+			}
 		}
 		h.Total = &total
 		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return h.Step(ctx, tx, encode(p.progress), 0, &total) })
@@ -140,7 +144,9 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 	if p.domains, err = p.domainsOf(ctx, p.Member); err != nil {
 		return err
 	}
-	b := &step{process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding)}
+	b := &step{
+		process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding), targets: map[string]string{},
+	}
 	if err := b.decide(ctx); err != nil {
 		return err
 	}
@@ -218,7 +224,7 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	if err := b.deleteUnprotected(ctx, tx); err != nil {
 		return err
 	}
-	b.next = b.progress.with(b.done, b.from, b.folding)
+	b.next = b.progress.with(b.done, b.from, b.folding, b.targets)
 	if b.in.DryRun {
 		return errDry
 	}

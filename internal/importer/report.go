@@ -19,7 +19,7 @@ const maxCounted = 100
 
 // progress is the cursor of an import: what its rows so far amount to.
 type progress struct {
-	// Fetch is the cursor of the next page of an API, and Pages how many were fetched.
+	// Fetch is the cursor of the next page of an API, and Pages how many with items were fetched.
 	Fetch     string `json:"fetch,omitempty"`
 	Pages     int    `json:"pages,omitempty"`
 	IsFetched bool   `json:"isFetched,omitempty"`
@@ -27,9 +27,11 @@ type progress struct {
 	Rows   int64             `json:"rows"`
 	Counts map[Outcome]int64 `json:"counts"`
 	// Losses are counted by field and reason, with a space between them.
-	Losses  map[string]int64 `json:"losses"`
-	Hosts   map[string]int64 `json:"hosts"`
-	Ignored []string         `json:"ignored"`
+	Losses map[string]int64 `json:"losses"`
+	Hosts  map[string]int64 `json:"hosts"`
+	// Targets are the domains of hosts, by their ids.
+	Targets map[string]string `json:"targets,omitempty"`
+	Ignored []string          `json:"ignored"`
 	// Folding are the hosts whose codes the source answers in any case, and their domain does not.
 	Folding []string `json:"folding"`
 }
@@ -46,11 +48,13 @@ func progressOf(t *task.Task) (*progress, error) {
 }
 
 // with returns the progress after more rows.
-func (p *progress) with(rows []*Row, from []*source, folding []string) *progress {
+func (p *progress) with(rows []*Row, from []*source, folding []string, targets map[string]string) *progress {
 	next := &progress{
 		Pages: p.Pages, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
-		Ignored: slices.Clone(p.Ignored), Folding: folding,
+		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{},
 	}
+	maps.Copy(next.Targets, p.Targets)
+	maps.Copy(next.Targets, targets)
 	for i, row := range rows {
 		next.Counts[row.Outcome]++
 		if row.Host != "" {
@@ -70,13 +74,14 @@ func (p *progress) with(rows []*Row, from []*source, folding []string) *progress
 	next.Ignored = next.Ignored[:min(len(next.Ignored), maxCounted)]
 	keepMost(next.Losses)
 	keepMost(next.Hosts)
+	maps.DeleteFunc(next.Targets, func(host, _ string) bool { return next.Hosts[host] == 0 })
 	return next
 }
 
-// keepMost removes the smallest counts beyond twice maxCounted: those that are left begin again when they come again.
+// keepMost removes the smallest counts beyond maxCounted. A removed name begins at zero again, so numbers beyond are approximate.
 func keepMost(counts map[string]int64) {
-	if len(counts) > 2*maxCounted {
-		for _, name := range byCount(counts)[2*maxCounted:] {
+	if len(counts) > maxCounted {
+		for _, name := range byCount(counts)[maxCounted:] {
 			delete(counts, name)
 		}
 	}
@@ -123,7 +128,7 @@ type (
 	HostCount struct {
 		Host string
 		Rows int64
-		// DomainID is the domain that was chosen for the host; nil for none. In is the membership through which the task was loaded.
+		// DomainID is the domain whose own codes the links of the host get; nil means the shared codes. In is the membership through which the task was loaded.
 		DomainID *string
 		In       workspace.Membership
 	}
@@ -152,11 +157,7 @@ func (r *Report) Losses() (all []*LossCount) {
 func (r *Report) HostCounts() (all []*HostCount) {
 	for _, host := range byCount(r.progress.Hosts) {
 		c := &HostCount{Host: host, Rows: r.progress.Hosts[host], In: r.In}
-		for _, h := range r.Hosts {
-			if h.Host == host {
-				c.DomainID = h.DomainID
-			}
-		}
+		c.DomainID = optional.Of(r.progress.Targets[host])
 		all = append(all, c)
 	}
 	return all[:min(len(all), maxCounted)]

@@ -49,12 +49,12 @@ type Row struct {
 	Outcome Outcome
 	// Code is the code here; nil if the row has no link, or gets a generated code in a dry run.
 	Code *string
-	// CodeKey identifies the code of a link that a dry run would create or change, and CanonicalHash its destination.
+	// CodeKey identifies the code of a link that a dry run would create, and CanonicalHash its destination.
 	CodeKey       *string
 	CanonicalHash []byte
 	LinkID        *string
-	// Losses and Ignored are JSON.
-	Losses, Ignored              *string
+	// Losses are JSON.
+	Losses                       *string
 	ErrorCode, Error, ErrorField *string
 
 	// In is the membership through which the row was loaded.
@@ -63,14 +63,10 @@ type Row struct {
 
 // newRow returns the row of an import for a row of its source.
 func newRow(t *task.Task, number int64, from *source) *Row {
-	r := &Row{
+	return &Row{
 		TaskID: t.ID, Number: number, WorkspaceID: t.WorkspaceID, Line: from.Line, SourceID: from.SourceID,
 		SourceURL: from.SourceURL, Host: from.Host, Hash: from.hash,
 	}
-	if len(from.Ignored) > 0 {
-		r.Ignored = new(encode(from.Ignored))
-	}
-	return r
 }
 
 // source is a row of the source.

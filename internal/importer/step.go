@@ -18,12 +18,16 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// maxRenames is the number of the last code that RENAME tries.
-const maxRenames = 99
+// maxRenames is the number of the last code that RENAME tries, and renamesAtOnce how many a statement looks up.
+const (
+	maxRenames    = 99
+	renamesAtOnce = 14
+)
 
 // step is one try of a step of an import.
 type step struct {
@@ -32,8 +36,9 @@ type step struct {
 	items []*item
 	// isLast means that there are no more tries.
 	isLast bool
-	// folding are the hosts whose case has been reported.
+	// folding are the hosts whose case has been reported, and targets the domains that hosts go to.
 	folding    []string
+	targets    map[string]string
 	newFolders []*folder.Folder
 
 	// The state of the transaction: the results of creations that were refused before it, the rows with their outcomes, the
@@ -98,6 +103,9 @@ func (b *step) decide(ctx context.Context) error {
 		if it.decision.err != nil {
 			it.row.setErr(it.decision.outcome, it.decision.err)
 		}
+		if f.imported != nil && it.decision.act == changes && it.identity != "" && it.identity != f.imported.CodeIdentity() {
+			it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "code", Reason: importsource.Unsupported, Value: encode(it.code)})
+		}
 		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
 			it.row.Outcome = Renamed
 		}
@@ -112,7 +120,9 @@ func (b *step) locate(it *item) {
 	if from.Skipped || from.Err != nil {
 		return
 	}
-	it.domain = b.target(from.Host)
+	if it.domain, from.Err = b.target(from.Host); from.Err != nil {
+		return
+	}
 	it.reportCase(b)
 	scratch := &link.Link{In: b.Member}
 	if err := scratch.SetDestination(from.URL); err != nil {
@@ -133,23 +143,27 @@ func (b *step) locate(it *item) {
 	}
 }
 
-// target returns the domain with codes of its own that the links of a host go to; nil means the shared codes.
-func (b *step) target(host string) *domain.Domain {
-	for _, h := range b.in.Hosts {
-		if h.Host == host {
-			return b.own(func(d *domain.Domain) bool { return h.DomainID != nil && d.ID == *h.DomainID })
+// target returns the domain with codes of its own that the links of a host go to; nil means the shared codes. It returns NotFound
+// if the chosen domain was removed.
+func (b *step) target(host string) (*domain.Domain, *errs.Error) {
+	isOfHost := func(d *domain.Domain) bool { return d.Host == host && d.VerifiedAt != nil }
+	chosen := slices.IndexFunc(b.in.Hosts, func(h Host) bool { return h.Host == host })
+	if chosen >= 0 {
+		domainID := b.in.Hosts[chosen].DomainID
+		if domainID == nil {
+			return nil, nil
 		}
+		isOfHost = func(d *domain.Domain) bool { return d.ID == *domainID }
 	}
-	return b.own(func(d *domain.Domain) bool { return d.Host == host && d.VerifiedAt != nil })
-}
-
-func (b *step) own(is func(*domain.Domain) bool) *domain.Domain {
-	for _, d := range b.domains {
-		if is(d) && d.CodeSpace == domain.Own {
-			return d
-		}
+	i := slices.IndexFunc(b.domains, isOfHost)
+	switch {
+	case i < 0 && chosen >= 0:
+		return nil, errs.New(errs.NotFound, "The domain that was chosen for the host %s was removed.", host).At("hosts")
+	case i < 0 || b.domains[i].CodeSpace != domain.Own:
+		return nil, nil
 	}
-	return nil
+	b.targets[host] = b.domains[i].ID
+	return b.domains[i], nil
 }
 
 // reportCase adds a loss to the first row of a host whose codes the source answers in any case, and the domain does not.
@@ -206,22 +220,28 @@ func (it *item) plainCode() string {
 
 // rename gives an item the first free code of code-2 to code-99.
 func (b *step) rename(ctx context.Context, it *item, known *known) error {
-	plain := it.code
-	var candidates []*item
+	var numbers []int
 	for n := 2; n <= maxRenames; n++ {
-		one := &item{from: it.from, domain: it.domain}
-		if one.setCode(b, fmt.Sprintf("%s-%d", plain, n)) == nil {
-			candidates = append(candidates, one)
+		numbers = append(numbers, n)
+	}
+	for some := range slices.Chunk(numbers, renamesAtOnce) {
+		var candidates []*item
+		for _, n := range some {
+			one, end := &item{from: it.from, domain: it.domain}, fmt.Sprintf("-%d", n)
+			plain := []rune(it.code)
+			if one.setCode(b, string(plain[:min(len(plain), shortcode.MaxLength-len(end))])+end) == nil {
+				candidates = append(candidates, one)
+			}
 		}
-	}
-	if err := b.addHolders(ctx, known, candidates); err != nil {
-		return err
-	}
-	for _, one := range candidates {
-		if known.holders[one.identity] == nil {
-			it.code, it.identity, it.isRenamed = one.code, one.identity, true
-			it.decision = decision{act: creates, outcome: Created}
-			return nil
+		if err := b.addHolders(ctx, known, candidates); err != nil {
+			return err
+		}
+		for _, one := range candidates {
+			if known.holders[one.identity] == nil {
+				it.code, it.identity, it.isRenamed = one.code, one.identity, true
+				it.decision = decision{act: creates, outcome: Created}
+				return nil
+			}
 		}
 	}
 	it.decision = decision{act: leaves, outcome: Failed, err: errCodeTaken()}
@@ -315,7 +335,6 @@ func (b *step) findFolders(ctx context.Context) (err error) {
 // The reasons for changes.
 var (
 	imported        = link.Reason{Action: audit.LinkUpdated, Cause: link.CauseImported}
-	importedAgain   = link.Reason{Action: audit.LinkRestored, Cause: link.CauseImported}
 	importedDeleted = link.Reason{Action: audit.LinkDeleted, Cause: link.CauseImported}
 )
 
@@ -350,7 +369,7 @@ func (b *step) describe(it *item, isNew bool) {
 	if !b.in.DryRun || !isNew {
 		row.LinkID = &it.link.ID
 	}
-	if b.in.DryRun && it.identity != "" && (isNew || it.decision.act == changes) {
+	if b.in.DryRun && it.identity != "" && isNew {
 		row.CodeKey = &it.identity
 	}
 }
@@ -367,12 +386,7 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	if len(items) == 0 {
 		return nil
 	}
-	e := link.Edits{Field: "rows", OperationID: b.OperationID, NeedClicks: true, ReasonOf: func(before *link.Link) link.Reason {
-		if before.DeletedAt != nil {
-			return importedAgain
-		}
-		return imported
-	}}
+	e := link.Edits{Field: "rows", OperationID: b.OperationID, NeedClicks: true, Reason: imported}
 	for _, it := range items {
 		e.IDs = append(e.IDs, it.decision.linkID)
 	}
@@ -393,7 +407,7 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 		it.link = r.Link
 		b.changed = append(b.changed, r.Link)
 		b.describe(it, false)
-		if it.from.Deleted {
+		if it.from.Deleted && !hasGate(r.Link) {
 			b.unprotected = append(b.unprotected, r.Link.ID)
 		}
 	}
@@ -421,14 +435,23 @@ func (b *step) deleteUnprotected(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
-// apply changes an existing link to a row.
+// hasGate reports whether visitors of a link have to pass a gate.
+func hasGate(l *link.Link) bool { return l.Routing != nil && l.Routing.Gate != nil }
+
+// apply changes an existing link to a row. A link that was protected at its source keeps the gate that a member has given it here.
 func (b *step) apply(it *item, l *link.Link) error {
 	from := it.from
 	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {
 		return err
 	}
-	if err := l.UnmarkDeleted(b.Store.now()); err != nil {
-		return err
+	if !from.Deleted {
+		if err := l.UnmarkDeleted(b.Store.now()); err != nil {
+			return err
+		}
+	}
+	change := *from.Routing
+	if from.Deleted && hasGate(l) {
+		change.Gate = optional.Edit[*routing.GateChange]{}
 	}
 	return b.Links.Mutate(&link.Change{
 		Title: optional.Set(from.Title), Note: optional.Set(from.Note), Tags: optional.Set(it.tags),
@@ -437,7 +460,7 @@ func (b *step) apply(it *item, l *link.Link) error {
 		RedirectStatus: optional.Set(optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)),
 		Archived:       optional.Set(from.Archived), StatsPublic: optional.Set(from.StatsPublic),
 		ExternalID: optional.Set(from.ExternalID), Metadata: optional.Set(from.Metadata),
-		Routing: optional.Set(from.Routing), KeepsPast: true,
+		Routing: optional.Set(&change), KeepsPast: true,
 	}, l)
 }
 

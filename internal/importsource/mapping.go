@@ -149,14 +149,14 @@ func namesOf(table []property) map[string]bool {
 	return known
 }
 
-// lose reports a loss, once for a field and reason. The value of a password is not part of it.
+// lose reports a loss, once for a field and reason. The value of a secret is not part of it.
 func (m *mapper) lose(v value, reason LossReason) {
 	loss := Loss{Field: label(v.name), Reason: reason}
 	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == reason }
 	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
 		return
 	}
-	if !strings.Contains(strings.ToLower(v.name), "password") {
+	if name := strings.ToLower(v.name); !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") && !strings.Contains(name, "secret") {
 		loss.Value = describe(v.is)
 	}
 	m.row.Losses = append(m.row.Losses, loss)

@@ -371,7 +371,24 @@ var own = format{
 		to(setArchived, "archived"), to(setFolder, "folder"), to(setExternalID, "externalid"),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
+		to(protectUnlessFalse("password"), "password", "passwd", "pwd"),
+		to(protectUnlessFalse("banned"), "banned", "blocked", "disabled"),
+		to(func(m *mapper, v value) {
+			if !m.flag(v) {
+				protect("enabled", Unsupported)(m, value{v.name, true})
+			}
+		}, "enabled", "active"),
 	},
+}
+
+// protectUnlessFalse is protect for a field of a file of one's own, where false and 0 are texts.
+func protectUnlessFalse(name string) setter {
+	return func(m *mapper, v value) {
+		if text, ok := v.is.(string); ok && slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
+			return
+		}
+		protect(name, Unsupported)(m, v)
+	}
 }
 
 // baseURL returns the address of a self-hosted source without a slash at its end.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -45,8 +46,9 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 		return errReceived()
 	}
 	upload := id.New("upl_")
-	_, err = s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("workspace_id = ?", m.ID()).Exec(ctx)
-	if err != nil {
+	others := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("workspace_id = ?", m.ID()).
+		Where("upload NOT IN (SELECT upload FROM tasks WHERE id = ? AND upload IS NOT NULL)", taskID)
+	if _, err := others.Exec(ctx); err != nil {
 		return fmt.Errorf("deleting an interrupted upload: %w", err)
 	}
 	chunks, received := 0, int64(0)
@@ -56,10 +58,12 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 			return errs.New(errs.BadRequest, "The file has fewer bytes than Content-Length says. Send it again.").Because(err)
 		}
 		received += int64(n)
-		c := &chunk{TaskID: taskID, WorkspaceID: m.ID(), Upload: upload, Number: chunks, Bytes: buffer[:n]}
-		if _, err := s.DB.NewInsert().Model(c).Exec(ctx); err != nil {
-			return fmt.Errorf("storing a file: %w", err)
+		if err := s.store(ctx, taskID, m.ID(), upload, chunks, buffer[:n]); err != nil {
+			return err
 		}
+	}
+	if err := s.store(ctx, taskID, m.ID(), upload, chunks, []byte{}); err != nil {
+		return err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(t).Where("id = ?", taskID).Where("workspace_id = ?", m.ID()).
@@ -73,15 +77,15 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 		if err != nil {
 			return err
 		}
-		if stored != int64(chunks) { // a later upload has begun
+		if stored != int64(chunks)+1 { // a later upload has begun
 			return errReceived()
 		}
 		_, err = tx.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload <> ?", upload).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		t.Status, t.UpdatedAt, t.DueAt = Queued, s.now(), s.now()
-		_, err = tx.NewUpdate().Model(t).WherePK().Column("status", "updated_at", "due_at").Exec(ctx)
+		t.Status, t.Upload, t.UpdatedAt, t.DueAt = Queued, &upload, s.now(), s.now()
+		_, err = tx.NewUpdate().Model(t).WherePK().Column("status", "upload", "updated_at", "due_at").Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -95,7 +99,21 @@ func errReceived() error {
 	return errs.New(errs.Conflict, "The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
 }
 
-// Append appends a chunk to the file of a task that fetches its file itself, as a part of a step.
+// store stores a chunk of an upload while the task waits for a file. An empty chunk ends the file. It returns Conflict.
+func (s *Store) store(ctx context.Context, taskID, workspaceID, upload string, number int, bytes []byte) error {
+	n, err := db.Affected(s.DB.NewRaw("INSERT INTO task_chunks (task_id, workspace_id, upload, number, bytes) "+
+		"SELECT id, workspace_id, ?, ?, ? FROM tasks WHERE id = ? AND workspace_id = ? AND status = ?",
+		upload, number, bytes, taskID, workspaceID, WaitingForUpload).Exec(ctx))
+	switch {
+	case err != nil:
+		return fmt.Errorf("storing a file: %w", err)
+	case n == 0:
+		return errReceived()
+	}
+	return nil
+}
+
+// Append appends a chunk to the file of a task that fetches its file itself, as a part of a step. An empty chunk ends the file.
 func (h *Holding) Append(ctx context.Context, tx bun.Tx, number int, bytes []byte) error {
 	c := &chunk{TaskID: h.ID, WorkspaceID: h.WorkspaceID, Number: number, Bytes: bytes}
 	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
@@ -109,7 +127,8 @@ func (s *Store) HasFile(ctx context.Context, taskID string) (bool, error) {
 	return s.DB.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("number = 0").Exists(ctx)
 }
 
-// File returns the file of a task. It reads a chunk at a time, with the context.
+// File returns the file of a task. It reads a chunk at a time, with the context. Reading returns Expired if the file is not, or no
+// longer, complete.
 func (s *Store) File(ctx context.Context, taskID string) io.Reader {
 	return &file{ctx: ctx, store: s, taskID: taskID}
 }
@@ -123,14 +142,17 @@ type file struct {
 }
 
 func (f *file) Read(into []byte) (int, error) {
-	for len(f.rest) == 0 {
+	if len(f.rest) == 0 {
 		c := &chunk{}
-		err := f.store.DB.NewSelect().Model(c).Column("bytes").Where("task_id = ?", f.taskID).Where("number = ?", f.number).Scan(f.ctx)
+		err := f.store.DB.NewSelect().Model(c).Column("bytes").Where("task_id = ?", f.taskID).Where("number = ?", f.number).
+			Where("upload = (SELECT COALESCE(upload, '') FROM tasks WHERE id = ?)", f.taskID).Scan(f.ctx)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return 0, io.EOF
+			return 0, errs.New(errs.Expired, "The file is no longer kept. Create another import.")
 		case err != nil:
 			return 0, fmt.Errorf("reading a file: %w", err)
+		case len(c.Bytes) == 0:
+			return 0, io.EOF
 		}
 		f.number, f.rest = f.number+1, c.Bytes
 	}

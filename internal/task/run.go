@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,13 +32,15 @@ const (
 	retryPause    = 10 * time.Second
 	maxRetryPause = 10 * time.Minute
 	maxAttempts   = 20
+	// turn is how long a task runs before those that wait are served.
+	turn = 30 * time.Second
 	// statementTimeout bounds the statements of leases.
 	statementTimeout = 10 * time.Second
 )
 
 // Handler does the tasks of a kind.
 type Handler interface {
-	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step first. It
+	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step last. It
 	// returns the error of Step, a user error for a task that cannot succeed, and any other error for one that may succeed later.
 	Run(ctx context.Context, h *Holding) error
 }
@@ -63,6 +67,9 @@ type Holding struct {
 	store  *Store
 	holder string
 }
+
+// errTurn ends a holding for a while, because other tasks wait.
+var errTurn = errors.New("other tasks wait")
 
 // errLost ends a holding whose task another node may have, or that is to be canceled.
 var errLost = errors.New("the task is canceled, or another node runs it")
@@ -107,7 +114,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// runOne runs the oldest task that no node runs, and reports whether there was one.
+// runOne runs the task that has waited the longest, and reports whether there was one.
 func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
 	h, err := r.take(ctx)
 	if h == nil || err != nil {
@@ -124,17 +131,8 @@ func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
 func (r *Runner) take(ctx context.Context) (*Holding, error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
 	defer cancel()
-	var kinds []Kind
-	for kind := range r.Handlers {
-		kinds = append(kinds, kind)
-	}
 	now, holder := r.now(), id.New("run_")
-	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").Where("other.workspace_id = task.workspace_id").
-		Where("other.kind = task.kind").Where("other.status = ?", Running)
-	q := r.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at IS NULL").Where("kind IN (?)", bun.In(kinds)).
-		Where("due_at <= ?", now).
-		Where("status = ? AND lease_until <= ? OR status = ? AND NOT EXISTS (?)", Running, now, Queued, running).
-		Order("id").Limit(1)
+	q := r.waiting().Column("id").Order("due_at", "id").Limit(1)
 	t := &Task{}
 	err := r.DB.NewUpdate().Model(t).Set("status = ?", Running).Set("lease_holder = ?", holder).
 		Set("lease_until = ?", now.Add(leaseLife)).Set("attempts = attempts + 1").
@@ -154,7 +152,13 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	if h.CancelRequestedAt != nil {
 		return errLost
 	}
-	if h.Member, err = r.MemberOf(ctx, h.Task); err != nil {
+	h.Member, err = r.MemberOf(ctx, h.Task)
+	switch {
+	case errs.Is(err, errs.NotFound): // the account or the workspace has left
+		return errLost
+	case errs.Is(err, errs.Unauthenticated):
+		return errs.New(errs.Forbidden, "The API key that started the task has ended.")
+	case err != nil:
 		return err
 	}
 	if _, err := h.Member.Enter(ctx, workspace.WriteLinks); err != nil {
@@ -163,10 +167,14 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	h.In = h.Member
 	ctx, stop := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
+	began := time.Now() // not the injected clock: this is about the load of the machine
 	renewing.Go(func() {
 		for poll.Wait(ctx, renewEvery) == nil {
 			if err := r.renew(ctx, h); err != nil {
 				stop(err)
+			}
+			if time.Since(began) >= turn && r.othersWait(ctx) {
+				stop(errTurn)
 			}
 		}
 	})
@@ -178,10 +186,28 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		}
 	}()
 	err = r.Handlers[h.Kind].Run(ctx, h)
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLost) {
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errors.Is(cause, errTurn)) {
 		err = cause
 	}
 	return err
+}
+
+// othersWait reports whether there are tasks that could run if this one did not.
+func (r *Runner) othersWait(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	defer cancel()
+	waits, err := r.waiting().Exists(ctx)
+	return waits && err == nil
+}
+
+// waiting selects the tasks that a node could take.
+func (r *Runner) waiting() *bun.SelectQuery {
+	now := r.now()
+	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").Where("other.workspace_id = task.workspace_id").
+		Where("other.kind = task.kind").Where("other.status = ?", Running)
+	return r.DB.NewSelect().Model((*Task)(nil)).Where("finished_at IS NULL").
+		Where("kind IN (?)", bun.In(slices.Collect(maps.Keys(r.Handlers)))).Where("due_at <= ?", now).
+		Where("status = ? AND lease_until <= ? OR status = ? AND NOT EXISTS (?)", Running, now, Queued, running)
 }
 
 func (r *Runner) renew(ctx context.Context, h *Holding) error {
@@ -210,11 +236,11 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		switch {
 		case outcome == nil:
 			return r.finish(ctx, tx, t, Succeeded, nil)
-		case t.CancelRequestedAt != nil || errs.Is(outcome, errs.NotFound) && failure.Field == nil: // the workspace has left
+		case t.CancelRequestedAt != nil || errors.Is(outcome, errLost): // or the workspace has left
 			return r.finish(ctx, tx, t, Canceled, nil)
-		case isStopping:
+		case isStopping, errors.Is(outcome, errTurn):
 			t.DueAt = r.now()
-		case failure.Kind.IsUserError(), failure.Kind == errs.Forbidden, failure.Kind == errs.Unauthenticated:
+		case failure.Kind.IsUserError(), failure.Kind == errs.Forbidden:
 			return r.finish(ctx, tx, t, Failed, failure)
 		case t.Attempts >= maxAttempts:
 			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
@@ -230,8 +256,8 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		return nil
 	case err != nil:
 		return fmt.Errorf("releasing a task: %w", err)
-	case outcome != nil && !errs.From(outcome).Kind.IsUserError() && !errors.Is(outcome, errLost) && !isStopping:
-		r.Log.Log(ctx, errs.LogLevel(outcome), "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
+	case errs.Is(outcome, errs.Internal) && !errors.Is(outcome, errLost) && !errors.Is(outcome, errTurn) && !isStopping:
+		r.Log.ErrorContext(ctx, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
 	}
 	return nil
 }

@@ -48,9 +48,11 @@ const (
 	maxUnfinished = 20
 	// UploadLife is how long a task waits for its file.
 	UploadLife = time.Hour
-	// FileLife is how long files are kept after the task was created, and retention how long ended tasks are.
+	// FileLife is how long files are kept after the task has ended, at most maxFiles of a workspace, and retention how long ended
+	// tasks are.
 	FileLife  = 7 * 24 * time.Hour
 	retention = 30 * 24 * time.Hour
+	maxFiles  = 20
 	// cleanUpBatch is how many tasks a statement of the clean-up deletes: their rows go with them.
 	cleanUpBatch = 10
 )
@@ -67,6 +69,9 @@ type Task struct {
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
+	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a successful task is kept for FileLife.
+	Upload    *string
+	KeepsFile bool
 	// Done is the number of items processed, and Total that of all; nil means unknown.
 	Done  int64
 	Total *int64
@@ -175,6 +180,8 @@ type New struct {
 	Secret []byte
 	// Total is the number of items; nil means unknown.
 	Total *int64
+	// KeepsFile keeps the file when the task has succeeded.
+	KeepsFile bool
 }
 
 // Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or Forbidden.
@@ -189,7 +196,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 	}
 	now := s.now()
 	t := &Task{
-		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text), Total: in.Total, DueAt: now,
+		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text), Total: in.Total, KeepsFile: in.KeepsFile, DueAt: now,
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
 	}
 	if in.Secret != nil {
@@ -249,7 +256,8 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID strin
 	return t, nil
 }
 
-// finish ends a task that the transaction has locked, and writes the event. err is why it has failed.
+// finish ends a task that the transaction has locked, deletes its file unless that is kept, and writes the event. failure is why it
+// has failed.
 func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
 	now := s.now()
 	t.Status, t.FinishedAt, t.UpdatedAt, t.LeaseHolder, t.LeaseUntil, t.Secret = status, &now, now, nil, nil, nil
@@ -260,6 +268,14 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "secret", "error_code", "error").Exec(ctx)
 	if err != nil {
 		return err
+	}
+	old := tx.NewSelect().Model((*Task)(nil)).Column("id").Where("id = ?", t.ID)
+	if t.KeepsFile && status == Succeeded {
+		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).Where("keeps_file").
+			Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(maxFiles)
+	}
+	if _, err := tx.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the file of a task: %w", err)
 	}
 	details := audit.Details{"kind": t.Kind, "status": status, "done": t.Done}
 	return audit.Write(ctx, tx, audit.New(t.WorkspaceID, t.ActorID, audit.TaskFinished, t.ID, details, now))

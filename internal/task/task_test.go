@@ -339,8 +339,8 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 			hasFile bool
 			status  task.Status
 		}{
-			{59 * time.Minute, 2, true, task.WaitingForUpload},
-			{61 * time.Minute, 2, true, task.Canceled},
+			{59 * time.Minute, 2, false, task.WaitingForUpload}, // that of a canceled task is deleted at once
+			{61 * time.Minute, 2, false, task.Canceled},
 			{8 * 24 * time.Hour, 2, false, task.Canceled},
 			{32 * 24 * time.Hour, 0, false, ""},
 		} {
@@ -353,6 +353,64 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 			if step.status != "" && b.reload(t, late).Status != step.status {
 				t.Errorf("after %s: %s", step.passed, b.reload(t, late).Status)
 			}
+		}
+	})
+}
+
+// TestReceive_IgnoresLateUploads: an upload that goes on when another one has been received changes nothing.
+func TestReceive_IgnoresLateUploads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		late := bytes.Repeat([]byte("b"), 3<<20)
+		body := &waiting{Reader: bytes.NewReader(late), at: 1<<20 + 1, reached: begun, goOn: other}
+		go func() { ended <- b.Receive(t.Context(), b.m, created.ID, body, int64(len(late))) }()
+		<-begun
+		file := []byte("the file")
+		must.NoError(t, b.Receive(t.Context(), b.m, created.ID, bytes.NewReader(file), int64(len(file))))
+		close(other)
+		if err := <-ended; !errs.Is(err, errs.Conflict) {
+			t.Errorf("the late upload: %v", err)
+		}
+		if got := must.Value(io.ReadAll(b.File(db.AsSystem(t.Context()), created.ID)))(t); !bytes.Equal(got, file) {
+			t.Errorf("the file has %d bytes", len(got))
+		}
+	})
+}
+
+// waiting is a reader that waits at a position.
+type waiting struct {
+	*bytes.Reader
+	at      int64
+	reached chan<- struct{}
+	goOn    <-chan struct{}
+}
+
+func (w *waiting) Read(into []byte) (int, error) {
+	if w.reached != nil && w.Size()-int64(w.Len()) >= w.at-1 {
+		close(w.reached)
+		w.reached = nil
+		<-w.goOn
+	}
+	return w.Reader.Read(into)
+}
+
+// TestRunner_FailsTasksOfEndedKeys: the task ends as Forbidden, without its secret.
+func TestRunner_FailsTasksOfEndedKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.memberErr = errs.New(errs.Unauthenticated, "The key has ended.")
+		started := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}))(t)
+		defer b.node(t, 1, func(context.Context, *task.Holding) error { return nil })()
+		polltest.Until(t, "the task ends", func() bool { return b.reload(t, started).FinishedAt != nil })
+		if now := b.reload(t, started); now.Status != task.Failed || now.Failure().Kind != errs.Forbidden {
+			t.Errorf("%s: %v", now.Status, now.Failure())
+		}
+		if n := must.Value(d.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Error("the secret is kept")
 		}
 	})
 }
