@@ -147,3 +147,48 @@ func outcomes(it imported) string {
 	}
 	return fmt.Sprintf("%s %d of %d: %s", it.Status, it.Done, it.Total, strings.Join(counts, ", "))
 }
+
+// TestUpload_Refuses what is no file of a waiting task, and changes nothing.
+func TestUpload_Refuses(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_IMPORT_BYTES=1024")
+		c := s.tenant(t, "ada")
+		taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
+		put := func(url, body string, change func(r *http.Request)) (status int, header http.Header) {
+			r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(url), strings.NewReader(body)))(t)
+			change(r)
+			response := must.Value(http.DefaultClient.Do(r))(t)
+			response.Body.Close()
+			return response.StatusCode, response.Header
+		}
+		as := func(*http.Request) {}
+		for name, c := range map[string]struct {
+			url, body string
+			change    func(r *http.Request)
+			want      int
+		}{
+			"an unknown token":   {s.public + "/import/x.y", "a", as, http.StatusNotFound},
+			"another signature":  {url[:len(url)-2] + "AA", "a", as, http.StatusNotFound},
+			"a large file":       {url, strings.Repeat("x", 1025), as, http.StatusRequestEntityTooLarge},
+			"no size":            {url, "a", func(r *http.Request) { r.ContentLength = -1 }, http.StatusLengthRequired},
+			"a compressed file":  {url, "a", func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, http.StatusUnsupportedMediaType},
+			"a page of any host": {url + "x", "a", func(r *http.Request) { r.Header.Set("Origin", "https://app.example") }, http.StatusNotFound},
+		} {
+			if status, header := put(c.url, c.body, c.change); status != c.want {
+				t.Errorf("%s: %d, want %d", name, status, c.want)
+			} else if name == "a page of any host" && header.Get("Access-Control-Allow-Origin") != "*" {
+				t.Errorf("the page cannot read the response: %v", header)
+			}
+		}
+		c.must(t, &struct{}{}, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { status } } }`, map[string]any{"id": taskID})
+		if status, _ := put(url, "a", as); status != http.StatusConflict {
+			t.Errorf("a canceled task: %d", status)
+		}
+		_, url = c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
+		c.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
+		if status, _ := put(url, "a", as); status != http.StatusGone {
+			t.Errorf("after the log-out: %d", status)
+		}
+	})
+}
