@@ -43,7 +43,7 @@ var layers = [][]string{
 		"internal/clickstore/clickhouse", "internal/clickstore/clicksql", "internal/clickstream", "internal/codecounter", "internal/creation",
 		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/folder", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/importer", "internal/ingest", "internal/link",
-		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
+		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/parity", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/simulation", "internal/stats", "internal/task", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
 		"internal/workspace",
 	},
@@ -120,6 +120,7 @@ var within = map[string][]string{
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/linkquota":  {"internal/workspace"},
 	"internal/moderation": {"internal/audit", "internal/link", "internal/ratelimit"},
+	"internal/parity":     {"internal/importer", "internal/link", "internal/ratelimit", "internal/simulation", "internal/task", "internal/workspace"},
 	"internal/probe":      {"internal/link", "internal/ratelimit", "internal/upkeep", "internal/workspace"},
 	"internal/schedule":   {"internal/link", "internal/workspace"},
 	"internal/simulation": {"internal/link", "internal/resolve", "internal/workspace"},
@@ -244,7 +245,7 @@ var scopes = map[string][]string{
 		"webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
 		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.targetOf", "webhook.unclaim",
-		"workspace.AdminAddresses", "task.CleanUp", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -85,6 +86,7 @@ type Config struct {
 	Folders      *folder.Store
 	Tasks        *task.Store
 	Imports      *importer.Store
+	Parity       *parity.Store
 	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
 	// without it.
 	Webhooks   *webhook.Store
@@ -138,6 +140,9 @@ type (
 	importHostResolver    resolver
 	importRowResolver     resolver
 	importLossResolver    resolver
+
+	parityReportResolver     resolver
+	parityDifferenceResolver resolver
 )
 
 // New returns the handler of GraphQL operations.
@@ -196,3 +201,7 @@ func (r *resolver) ImportReport() gen.ImportReportResolver       { return (*impo
 func (r *resolver) ImportHost() gen.ImportHostResolver           { return (*importHostResolver)(r) }
 func (r *resolver) ImportRow() gen.ImportRowResolver             { return (*importRowResolver)(r) }
 func (r *resolver) ImportLoss() gen.ImportLossResolver           { return (*importLossResolver)(r) }
+func (r *resolver) ParityReport() gen.ParityReportResolver       { return (*parityReportResolver)(r) }
+func (r *resolver) ParityDifference() gen.ParityDifferenceResolver {
+	return (*parityDifferenceResolver)(r)
+}

@@ -40,6 +40,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/schedule"
@@ -114,6 +115,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		DB: counted, Tasks: c.Tasks, Links: links, Creation: c.Creation, Folders: folders,
 		Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
 	}
+	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Simulation: c.Simulation, Now: time.Now}
 	c.Webhooks = &webhook.Store{
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Sealed: box, Now: time.Now,

@@ -31,6 +31,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/task"
@@ -142,6 +143,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 		ExpiresAt: now.Add(time.Hour),
 	})
 	w.importing(t, &w.ada, d.ID, l)
+	w.comparing(t, &w.ada, l)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
 		Host:  "hooks.example.com",
@@ -167,8 +169,9 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 	now, n := db.Instant(time.Now()), int64(len(links))
 	one := &task.Task{
 		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.Import, Status: task.Succeeded, Done: n, Total: &n,
-		Input:   fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
-		Cursor:  fmt.Sprintf(`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1}}`, n),
+		Input: fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
+		Cursor: fmt.Sprintf(`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1},
+			"targets": {"old.example.com": %q}}`, n, domainID),
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
 	}
 	b.insert(t, one)
@@ -188,6 +191,26 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 		b.insert(t, &rows)
 		b.insert(t, &origins)
 	}
+}
+
+// comparing inserts a check of parity of some links.
+func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
+	t.Helper()
+	now, n := db.Instant(time.Now()), int64(len(links))
+	one := &task.Task{
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n, Total: &n, Input: "{}",
+		Cursor:  fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+	}
+	b.insert(t, one)
+	var rows []*parity.Row
+	for i, l := range links {
+		rows = append(rows, &parity.Row{
+			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID, SourceURL: "https://old.example.com/a",
+			Verdict: parity.MissingThere, Status: 302, CheckedAt: now,
+		})
+	}
+	b.insert(t, &rows)
 }
 
 // eventOf returns the id of the first event about an object.

@@ -97,14 +97,18 @@ var ways = map[string]string{
 	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
 	"CodePreview":  `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
-	"ImportReport": ofReport(`%s`), "ImportHost": ofReport(`hosts { %s }`), "ImportRow": ofReport(`rows(first: 1) { nodes { %s } }`),
+	"ImportReport": ofReport("IMPORT", `%s`), "ImportHost": ofReport("IMPORT", `hosts { %s }`),
+	"ImportRow":    ofReport("IMPORT", `rows(first: 1) { nodes { %s } }`),
+	"ParityReport": ofReport("PARITY_CHECK", `%s`), "ParityDifference": ofReport("PARITY_CHECK", `differences(first: 1) { nodes { %s } }`),
 	"Stats":      `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
 	"StatsSlice": `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
 }
 
-// ofReport leads to a part of the report of an import.
-func ofReport(part string) string {
-	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1) { nodes { report { ... on ImportReport { ` + part + ` } } } } } }`
+// ofReport leads to a part of the report of a task of a kind.
+func ofReport(kind, part string) string {
+	of := map[string]string{"IMPORT": "ImportReport", "PARITY_CHECK": "ParityReport"}[kind]
+	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1, filter: {kinds: [` + kind + `]}) { nodes { report { ... on ` +
+		of + ` { ` + part + ` } } } } } }`
 }
 
 // edgeArguments are those of fields that need some.
@@ -158,6 +162,7 @@ var (
 		"Latency": "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
 		"Tag": "LINKS_READ", "LinkOrigin": "LINKS_READ", "Task": "LINKS_READ", "ImportReport": "LINKS_READ", "ImportCount": "LINKS_READ",
 		"ImportLossCount": "LINKS_READ", "ImportHost": "LINKS_READ", "ImportRow": "LINKS_READ", "ImportLoss": "LINKS_READ",
+		"ParityReport": "LINKS_READ", "ParityCount": "LINKS_READ", "ParityDifference": "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "User": "MEMBERS_READ",

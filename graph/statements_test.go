@@ -51,7 +51,9 @@ var counted = map[string]string{
 	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.folders":           ofWorkspace(`folders(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.tasks":             ofWorkspace(`tasks(first: $n) { edges { cursor node { %s } } }`),
-	"ImportReport.rows": ofWorkspace(`tasks(first: 1) { nodes { report { ... on ImportReport { rows(first: $n) { edges ` +
+	"ParityReport.differences": ofWorkspace(`tasks(first: 1, filter: {kinds: [PARITY_CHECK]}) { nodes { report { ... on ParityReport { ` +
+		`differences(first: $n) { edges { cursor node { %s } } } } } } }`),
+	"ImportReport.rows": ofWorkspace(`tasks(first: 1, filter: {kinds: [IMPORT]}) { nodes { report { ... on ImportReport { rows(first: $n) { edges ` +
 		`{ cursor node { %s } } } } } } }`),
 	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.tags":         ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
@@ -100,6 +102,7 @@ var notCounted = map[string]string{
 	"ImportReport.counts":                  "parts of the task's row",
 	"ImportReport.losses":                  "parts of the task's row",
 	"ImportReport.hosts":                   "parts of the task's row; their domains are loaded together",
+	"ParityReport.counts":                  "parts of the task's row",
 	"ImportRow.losses":                     "parts of the row",
 	"Link.origins":                         "the first 20 of each link, loaded for all links of a page",
 	"Link.metadata":                        "parts of the link's row",
@@ -286,6 +289,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		b.importing(t, &e.ada, domains[0].ID)
 	}
 	b.importing(t, &e.ada, domains[0].ID, e.links...)
+	b.comparing(t, &e.ada, e.links...)
 	e.deliver(t)
 	e.follow(t)
 	if _, err := b.LinkList.Size(t.Context(), e.ada.workspace); err != nil { // remembered: not part of a page

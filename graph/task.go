@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -55,11 +56,53 @@ func (r *taskResolver) Failure(_ context.Context, t *task.Task) (*gen.UserError,
 
 // Report returns the result of a task. A report that is null must not be a nil pointer in an interface.
 func (r *taskResolver) Report(_ context.Context, t *task.Task) (scalar.TaskReport, error) {
+	if t.Kind == task.ParityCheck {
+		report, err := parity.ReportOf(t)
+		if report == nil || err != nil {
+			return nil, err
+		}
+		return report, nil
+	}
 	report, err := importer.ReportOf(t)
 	if report == nil || err != nil {
 		return nil, err
 	}
 	return report, nil
+}
+
+func (r *mutationResolver) CheckParity(ctx context.Context, in gen.CheckParityInput) (*gen.CheckParityPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	if in.Sample != nil && *in.Sample < 1 {
+		return nil, errs.New(errs.InvalidInput, "sample must be at least 1.").At("sample")
+	}
+	t, err := r.Parity.Create(ctx, m, parity.Settings{ImportID: optional.Value(in.ImportID), Sample: optional.Value(in.Sample)})
+	return &gen.CheckParityPayload{Task: t}, err
+}
+
+func (r *parityReportResolver) Differences(
+	ctx context.Context, report *parity.Report, first *int, after *string, verdicts []parity.Verdict,
+) (*gen.ParityDifferenceConnection, error) {
+	request, err := parity.RowOrder.Parse("", first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Parity.Rows(ctx, report.Task, verdicts, request)
+	if err != nil {
+		return nil, err
+	}
+	edges, links := make([]*gen.ParityDifferenceEdge, 0, len(p.Items)), []string{}
+	for i, row := range p.Items {
+		edges, links = append(edges, &gen.ParityDifferenceEdge{Cursor: p.Cursors[i], Node: row}), append(links, row.LinkID)
+	}
+	loader.Of(ctx).In(report.In).Links.Expect(links)
+	return &gen.ParityDifferenceConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+}
+
+func (r *parityDifferenceResolver) Link(ctx context.Context, row *parity.Row) (*link.Link, error) {
+	return loader.Of(ctx).In(row.In).Links.Get(ctx, row.LinkID)
 }
 
 func (r *mutationResolver) CreateImport(ctx context.Context, in gen.CreateImportInput) (*gen.CreateImportPayload, error) {

@@ -24,6 +24,7 @@ func (a *app) domainRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /robots.txt", a.domainRobots)
 	mux.HandleFunc("GET /favicon.ico", a.domainFavicon)
 	mux.HandleFunc("GET /.well-known/apple-app-site-association", a.document(resolve.AppleAppSiteAssociation))
+	mux.HandleFunc("GET /.well-known/linkforge", a.instance)
 	mux.HandleFunc("GET /.well-known/assetlinks.json", a.document(resolve.AssetLinks))
 	mux.HandleFunc("GET /", a.nothing)
 	return mux

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -42,6 +43,7 @@ func (a *app) routes() http.Handler {
 	mux.HandleFunc("GET /password", a.passwordForm)
 	mux.HandleFunc("POST /password", a.setPassword)
 
+	mux.HandleFunc("GET /.well-known/linkforge", a.instance)
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })
 	mux.HandleFunc("GET /favicon.ico", noFavicon)
 	mux.HandleFunc("GET /{$}", a.home)
@@ -113,6 +115,12 @@ func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	default:
 		visitorpage.WriteEnglish(w, r, http.StatusNotFound, "Not verified", "Short links do not work on this host.")
 	}
+}
+
+// instance returns the id of the instance, at every host: a host that returns it leads here.
+func (a *app) instance(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, a.InstanceID)
 }
 
 func (a *app) nothing(w http.ResponseWriter, r *http.Request) {

@@ -300,7 +300,9 @@ func (e *estate) importLinks() {
 	if got := outcomes(it); got != "SUCCEEDED 1 of 1: CREATED 1" {
 		e.t.Fatalf("%s: %+v", got, it)
 	}
-	e.ids[taskIDs] = []string{taskID, it.ID}
+	got := e.mutate(e.members["OWNER"], "checkParity", map[string]any{"workspaceId": e.workspaceID()}, "task { id }")
+	c.ended(e.t, textAt(got, "task", "id"))
+	e.ids[taskIDs] = []string{taskID, it.ID, textAt(got, "task", "id")}
 }
 
 // createRules creates a link with a rule.

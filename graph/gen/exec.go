@@ -30,6 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/routing/check"
@@ -68,6 +69,8 @@ type ResolverRoot interface {
 	LinkVersion() LinkVersionResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
+	ParityDifference() ParityDifferenceResolver
+	ParityReport() ParityReportResolver
 	Query() QueryResolver
 	RoutingRule() RoutingRuleResolver
 	RoutingTarget() RoutingTargetResolver
@@ -151,6 +154,11 @@ type ComplexityRoot struct {
 	CheckLinkPayload struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
+	}
+
+	CheckParityPayload struct {
+		Errors func(childComplexity int) int
+		Task   func(childComplexity int) int
 	}
 
 	ClaimLinkResult struct {
@@ -680,6 +688,7 @@ type ComplexityRoot struct {
 		CancelTask               func(childComplexity int, input CancelTaskInput) int
 		ChangePassword           func(childComplexity int, input ChangePasswordInput) int
 		CheckLink                func(childComplexity int, input CheckLinkInput) int
+		CheckParity              func(childComplexity int, input CheckParityInput) int
 		ClaimLinks               func(childComplexity int, input ClaimLinksInput) int
 		CreateAPIKey             func(childComplexity int, input CreateAPIKeyInput) int
 		CreateAnonymousLink      func(childComplexity int, input CreateAnonymousLinkInput) int
@@ -743,6 +752,38 @@ type ComplexityRoot struct {
 		HasNextPage     func(childComplexity int) int
 		HasPreviousPage func(childComplexity int) int
 		StartCursor     func(childComplexity int) int
+	}
+
+	ParityCount struct {
+		Links   func(childComplexity int) int
+		Verdict func(childComplexity int) int
+	}
+
+	ParityDifference struct {
+		CheckedAt      func(childComplexity int) int
+		Link           func(childComplexity int) int
+		Location       func(childComplexity int) int
+		SourceLocation func(childComplexity int) int
+		SourceStatus   func(childComplexity int) int
+		SourceURL      func(childComplexity int) int
+		Status         func(childComplexity int) int
+		Verdict        func(childComplexity int) int
+	}
+
+	ParityDifferenceConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ParityDifferenceEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	ParityReport struct {
+		Counts      func(childComplexity int) int
+		Differences func(childComplexity int, first *int, after *string, verdicts []parity.Verdict) int
 	}
 
 	Period struct {
@@ -1504,6 +1545,7 @@ type MutationResolver interface {
 	DeleteFolder(ctx context.Context, input DeleteFolderInput) (*DeleteFolderPayload, error)
 	CreateImport(ctx context.Context, input CreateImportInput) (*CreateImportPayload, error)
 	ApplyImport(ctx context.Context, input ApplyImportInput) (*ApplyImportPayload, error)
+	CheckParity(ctx context.Context, input CheckParityInput) (*CheckParityPayload, error)
 	CancelTask(ctx context.Context, input CancelTaskInput) (*CancelTaskPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
@@ -1515,6 +1557,12 @@ type MutationResolver interface {
 	RotateWebhookSecret(ctx context.Context, input RotateWebhookSecretInput) (*RotateWebhookSecretPayload, error)
 	TestWebhook(ctx context.Context, input TestWebhookInput) (*TestWebhookPayload, error)
 	RedeliverWebhook(ctx context.Context, input RedeliverWebhookInput) (*RedeliverWebhookPayload, error)
+}
+type ParityDifferenceResolver interface {
+	Link(ctx context.Context, obj *parity.Row) (*link.Link, error)
+}
+type ParityReportResolver interface {
+	Differences(ctx context.Context, obj *parity.Report, first *int, after *string, verdicts []parity.Verdict) (*ParityDifferenceConnection, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -1851,6 +1899,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CheckLinkPayload.Link(childComplexity), true
+
+	case "CheckParityPayload.errors":
+		if e.ComplexityRoot.CheckParityPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckParityPayload.Errors(childComplexity), true
+	case "CheckParityPayload.task":
+		if e.ComplexityRoot.CheckParityPayload.Task == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckParityPayload.Task(childComplexity), true
 
 	case "ClaimLinkResult.errors":
 		if e.ComplexityRoot.ClaimLinkResult.Errors == nil {
@@ -3951,6 +4012,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CheckLink(childComplexity, args["input"].(CheckLinkInput)), true
+	case "Mutation.checkParity":
+		if e.ComplexityRoot.Mutation.CheckParity == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_checkParity_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CheckParity(childComplexity, args["input"].(CheckParityInput)), true
 	case "Mutation.claimLinks":
 		if e.ComplexityRoot.Mutation.ClaimLinks == nil {
 			break
@@ -4592,6 +4664,118 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
+
+	case "ParityCount.links":
+		if e.ComplexityRoot.ParityCount.Links == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityCount.Links(childComplexity), true
+	case "ParityCount.verdict":
+		if e.ComplexityRoot.ParityCount.Verdict == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityCount.Verdict(childComplexity), true
+
+	case "ParityDifference.checkedAt":
+		if e.ComplexityRoot.ParityDifference.CheckedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.CheckedAt(childComplexity), true
+	case "ParityDifference.link":
+		if e.ComplexityRoot.ParityDifference.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.Link(childComplexity), true
+	case "ParityDifference.location":
+		if e.ComplexityRoot.ParityDifference.Location == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.Location(childComplexity), true
+	case "ParityDifference.sourceLocation":
+		if e.ComplexityRoot.ParityDifference.SourceLocation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.SourceLocation(childComplexity), true
+	case "ParityDifference.sourceStatus":
+		if e.ComplexityRoot.ParityDifference.SourceStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.SourceStatus(childComplexity), true
+	case "ParityDifference.sourceUrl":
+		if e.ComplexityRoot.ParityDifference.SourceURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.SourceURL(childComplexity), true
+	case "ParityDifference.status":
+		if e.ComplexityRoot.ParityDifference.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.Status(childComplexity), true
+	case "ParityDifference.verdict":
+		if e.ComplexityRoot.ParityDifference.Verdict == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifference.Verdict(childComplexity), true
+
+	case "ParityDifferenceConnection.edges":
+		if e.ComplexityRoot.ParityDifferenceConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifferenceConnection.Edges(childComplexity), true
+	case "ParityDifferenceConnection.nodes":
+		if e.ComplexityRoot.ParityDifferenceConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifferenceConnection.Nodes(childComplexity), true
+	case "ParityDifferenceConnection.pageInfo":
+		if e.ComplexityRoot.ParityDifferenceConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifferenceConnection.PageInfo(childComplexity), true
+
+	case "ParityDifferenceEdge.cursor":
+		if e.ComplexityRoot.ParityDifferenceEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifferenceEdge.Cursor(childComplexity), true
+	case "ParityDifferenceEdge.node":
+		if e.ComplexityRoot.ParityDifferenceEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityDifferenceEdge.Node(childComplexity), true
+
+	case "ParityReport.counts":
+		if e.ComplexityRoot.ParityReport.Counts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ParityReport.Counts(childComplexity), true
+	case "ParityReport.differences":
+		if e.ComplexityRoot.ParityReport.Differences == nil {
+			break
+		}
+
+		args, err := ec.field_ParityReport_differences_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.ParityReport.Differences(childComplexity, args["first"].(*int), args["after"].(*string), args["verdicts"].([]parity.Verdict)), true
 
 	case "Period.from":
 		if e.ComplexityRoot.Period.From == nil {
@@ -7011,6 +7195,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CancelTaskInput", ec.unmarshalInputCancelTaskInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
 			graphql.NewInputUnmarshaler("CheckLinkInput", ec.unmarshalInputCheckLinkInput),
+			graphql.NewInputUnmarshaler("CheckParityInput", ec.unmarshalInputCheckParityInput),
 			graphql.NewInputUnmarshaler("ClaimLinksInput", ec.unmarshalInputClaimLinksInput),
 			graphql.NewInputUnmarshaler("ClickFilter", ec.unmarshalInputClickFilter),
 			graphql.NewInputUnmarshaler("CodeLinkBy", ec.unmarshalInputCodeLinkBy),
@@ -7699,6 +7884,13 @@ type Mutation {
   EXPIRED if the file is no longer kept, CONFLICT for a task that is no successful dry run, QUOTA_EXCEEDED.
   """
   applyImport(input: ApplyImportInput!): ApplyImportPayload!
+  """
+  Requests the old short URL of each imported link once, without following the redirect, and compares the response with the redirect
+  here, as explainRedirect gives it for the same visit without limits of hits. At most one request in a second for each host; the
+  source may count them as clicks. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished
+  tasks.
+  """
+  checkParity(input: CheckParityInput!): CheckParityPayload!
   """
   Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
   task that has ended changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
@@ -11117,6 +11309,8 @@ type Task implements Node {
 enum TaskKind {
   "Creates and changes links from another service or a file."
   IMPORT
+  "Compares the redirects of imported links with those of their source."
+  PARITY_CHECK
 }
 
 "The states of a task."
@@ -11136,7 +11330,7 @@ enum TaskStatus {
 }
 
 "The result of a task, by its kind."
-union TaskReport = ImportReport
+union TaskReport = ImportReport | ParityReport
 
 "Selects tasks that match all given conditions."
 input TaskFilter {
@@ -11421,6 +11615,105 @@ type ImportRowEdge {
   cursor: String!
   "The row."
   node: ImportRow!
+}
+
+"The result of comparing a short URL with its source."
+enum ParityVerdict {
+  "The same destination and the same status, or neither redirects."
+  SAME
+  "The same destination, another status of the redirect."
+  DIFFERENT_STATUS
+  "Another destination."
+  DIFFERENT_DESTINATION
+  "The source responds with an error, or without a redirect."
+  MISSING_THERE
+  "The link here does not redirect."
+  MISSING_HERE
+  "The source responds with a page, for example a form for a password or a preview."
+  GATED
+  "The host of the source leads to this instance already."
+  ALREADY_MOVED
+  "The source did not respond, refused by a rate three times, or has no public address."
+  UNREACHABLE
+}
+
+"Input of checkParity."
+input CheckParityInput {
+  "The workspace."
+  workspaceId: ID!
+  "The id of an import, whose links are checked. Default: all links with an origin."
+  importId: ID
+  "How many short URLs are checked at most, 1 to 1,000,000: the same ones in each check. Default: all."
+  sample: Int
+}
+
+"Payload of checkParity."
+type CheckParityPayload {
+  "The task; null when there are errors."
+  task: Task
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result of a check of parity."
+type ParityReport {
+  "The numbers of short URLs by verdict. Their sum is Task.done."
+  counts: [ParityCount!]! @listSize(assumedSize: 8)
+  "The comparisons with the verdicts, in the order of the check. Fails with INVALID_INPUT."
+  differences(
+    "Number of items, 1 to 100. Default: 20."
+    first: Int
+    "Returns items after this cursor."
+    after: String
+    "The verdicts. Default: all but SAME."
+    verdicts: [ParityVerdict!]
+  ): ParityDifferenceConnection! @listSize
+}
+
+"The number of short URLs with a verdict."
+type ParityCount {
+  "The verdict."
+  verdict: ParityVerdict!
+  "The number of short URLs."
+  links: Int64!
+}
+
+"The comparison of a link with a short URL at its source."
+type ParityDifference {
+  "The link; null: it was purged."
+  link: Link
+  "The short URL at the source."
+  sourceUrl: String!
+  "The verdict."
+  verdict: ParityVerdict!
+  "The status that the source responded with; null: none."
+  sourceStatus: Int
+  "Where the source redirects to; null: it does not."
+  sourceLocation: String
+  "The status that this server responds with."
+  status: Int!
+  "Where this server redirects to; null: it does not."
+  location: String
+  "When both were compared."
+  checkedAt: Time!
+}
+
+"A page of comparisons."
+type ParityDifferenceConnection {
+  "The comparisons, each with its cursor."
+  edges: [ParityDifferenceEdge!]!
+  "The same objects without their cursors."
+  nodes: [ParityDifference!]!
+  "The position of the page."
+  pageInfo: PageInfo!
+}
+
+"A comparison in a page."
+type ParityDifferenceEdge {
+  "Its cursor."
+  cursor: String!
+  "The comparison."
+  node: ParityDifference!
 }
 
 "Where a link was imported from."
@@ -11984,6 +12277,16 @@ func (ec *executionContext) childFields_CheckLinkPayload(ctx context.Context, fi
 		return ec.fieldContext_CheckLinkPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CheckLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CheckParityPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "task":
+		return ec.fieldContext_CheckParityPayload_task(ctx, field)
+	case "errors":
+		return ec.fieldContext_CheckParityPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CheckParityPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ClaimLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13012,6 +13315,60 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 		return ec.fieldContext_PageInfo_endCursor(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
+}
+
+func (ec *executionContext) childFields_ParityCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "verdict":
+		return ec.fieldContext_ParityCount_verdict(ctx, field)
+	case "links":
+		return ec.fieldContext_ParityCount_links(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ParityCount", field.Name)
+}
+
+func (ec *executionContext) childFields_ParityDifference(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_ParityDifference_link(ctx, field)
+	case "sourceUrl":
+		return ec.fieldContext_ParityDifference_sourceUrl(ctx, field)
+	case "verdict":
+		return ec.fieldContext_ParityDifference_verdict(ctx, field)
+	case "sourceStatus":
+		return ec.fieldContext_ParityDifference_sourceStatus(ctx, field)
+	case "sourceLocation":
+		return ec.fieldContext_ParityDifference_sourceLocation(ctx, field)
+	case "status":
+		return ec.fieldContext_ParityDifference_status(ctx, field)
+	case "location":
+		return ec.fieldContext_ParityDifference_location(ctx, field)
+	case "checkedAt":
+		return ec.fieldContext_ParityDifference_checkedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ParityDifference", field.Name)
+}
+
+func (ec *executionContext) childFields_ParityDifferenceConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ParityDifferenceConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ParityDifferenceConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ParityDifferenceConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ParityDifferenceConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ParityDifferenceEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ParityDifferenceEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ParityDifferenceEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ParityDifferenceEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_Period(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -14582,6 +14939,20 @@ func (ec *executionContext) field_Mutation_checkLink_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_checkParity_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CheckParityInput, error) {
+			return ec.unmarshalNCheckParityInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_claimLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15363,6 +15734,36 @@ func (ec *executionContext) field_Mutation_verifyEmail_args(ctx context.Context,
 		return nil, err
 	}
 	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_ParityReport_differences_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "verdicts",
+		func(ctx context.Context, v any) ([]parity.Verdict, error) {
+			return ec.unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["verdicts"] = arg2
 	return args, nil
 }
 
@@ -17179,6 +17580,70 @@ func (ec *executionContext) _CheckLinkPayload_errors(ctx context.Context, field 
 func (ec *executionContext) fieldContext_CheckLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CheckLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CheckParityPayload_task(ctx context.Context, field graphql.CollectedField, obj *CheckParityPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckParityPayload_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CheckParityPayload_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckParityPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CheckParityPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CheckParityPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckParityPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CheckParityPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckParityPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -27994,6 +28459,50 @@ func (ec *executionContext) fieldContext_Mutation_applyImport(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_checkParity(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_checkParity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CheckParity(ctx, fc.Args["input"].(CheckParityInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CheckParityPayload) graphql.Marshaler {
+			return ec.marshalNCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_checkParity(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CheckParityPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_checkParity_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_cancelTask(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28568,6 +29077,472 @@ func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "String")
+}
+
+func (ec *executionContext) _ParityCount_verdict(ctx context.Context, field graphql.CollectedField, obj *parity.VerdictCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityCount_verdict(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Verdict, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
+			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityCount_verdict(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityCount", field, false, false, "ParityVerdict")
+}
+
+func (ec *executionContext) _ParityCount_links(ctx context.Context, field graphql.CollectedField, obj *parity.VerdictCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityCount_links(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Links, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityCount_links(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityCount", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ParityDifference_link(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ParityDifference().Link(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityDifference",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityDifference_sourceUrl(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_sourceUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_sourceUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "String")
+}
+
+func (ec *executionContext) _ParityDifference_verdict(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_verdict(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Verdict, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
+			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_verdict(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "ParityVerdict")
+}
+
+func (ec *executionContext) _ParityDifference_sourceStatus(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_sourceStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_sourceStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ParityDifference_sourceLocation(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_sourceLocation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceLocation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_sourceLocation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "String")
+}
+
+func (ec *executionContext) _ParityDifference_status(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ParityDifference_location(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_location(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Location, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "String")
+}
+
+func (ec *executionContext) _ParityDifference_checkedAt(ctx context.Context, field graphql.CollectedField, obj *parity.Row) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifference_checkedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CheckedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifference_checkedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ParityDifferenceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifferenceConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ParityDifferenceEdge) graphql.Marshaler {
+			return ec.marshalNParityDifferenceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifferenceConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityDifferenceConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ParityDifferenceEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityDifferenceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifferenceConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
+			return ec.marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifferenceConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityDifferenceConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ParityDifference(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityDifferenceConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifferenceConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifferenceConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityDifferenceConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityDifferenceEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifferenceEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifferenceEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ParityDifferenceEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _ParityDifferenceEdge_node(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityDifferenceEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *parity.Row) graphql.Marshaler {
+			return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityDifferenceEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityDifferenceEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ParityDifference(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityReport_counts(ctx context.Context, field graphql.CollectedField, obj *parity.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityReport_counts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Counts(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*parity.VerdictCount) graphql.Marshaler {
+			return ec.marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityReport_counts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ParityCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ParityReport_differences(ctx context.Context, field graphql.CollectedField, obj *parity.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ParityReport_differences(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.ParityReport().Differences(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["verdicts"].([]parity.Verdict))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ParityDifferenceConnection) graphql.Marshaler {
+			return ec.marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ParityReport_differences(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ParityReport",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ParityDifferenceConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_ParityReport_differences_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Period_from(ctx context.Context, field graphql.CollectedField, obj *routing.Period) (ret graphql.Marshaler) {
@@ -40029,6 +41004,62 @@ func UnmarshalCheckLinkInput(ctx context.Context, raw any) (CheckLinkInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputCheckParityInput(ctx context.Context, obj any) (CheckParityInput, error) {
+	var it CheckParityInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "importId", "sample"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "importId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("importId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ImportID = data
+		case "sample":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sample"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Sample = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCheckParityInput unmarshals raw into the CheckParityInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCheckParityInput(ctx context.Context, raw any) (CheckParityInput, error) {
+	var out CheckParityInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CheckParityInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, obj any) (ClaimLinksInput, error) {
 	var it ClaimLinksInput
 	if obj == nil {
@@ -45720,6 +46751,13 @@ func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSe
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case parity.Report:
+		return ec._ParityReport(ctx, sel, &obj)
+	case *parity.Report:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ParityReport(ctx, sel, obj)
 	case importer.Report:
 		return ec._ImportReport(ctx, sel, &obj)
 	case *importer.Report:
@@ -46177,6 +47215,44 @@ func (ec *executionContext) _CheckLinkPayload(ctx context.Context, sel ast.Selec
 			}
 		case "errors":
 			out.Values[i] = ec._CheckLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var checkParityPayloadImplementors = []string{"CheckParityPayload"}
+
+func (ec *executionContext) _CheckParityPayload(ctx context.Context, sel ast.SelectionSet, obj *CheckParityPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, checkParityPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CheckParityPayload")
+		case "task":
+			out.Values[i] = ec._CheckParityPayload_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CheckParityPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -50075,6 +51151,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "checkParity":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_checkParity(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "cancelTask":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelTask(ctx, field)
@@ -50200,6 +51283,233 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var parityCountImplementors = []string{"ParityCount"}
+
+func (ec *executionContext) _ParityCount(ctx context.Context, sel ast.SelectionSet, obj *parity.VerdictCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, parityCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ParityCount")
+		case "verdict":
+			out.Values[i] = ec._ParityCount_verdict(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "links":
+			out.Values[i] = ec._ParityCount_links(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var parityDifferenceImplementors = []string{"ParityDifference"}
+
+func (ec *executionContext) _ParityDifference(ctx context.Context, sel ast.SelectionSet, obj *parity.Row) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, parityDifferenceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ParityDifference")
+		case "link":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ParityDifference_link(ctx, field, obj)
+				})
+		case "sourceUrl":
+			out.Values[i] = ec._ParityDifference_sourceUrl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "verdict":
+			out.Values[i] = ec._ParityDifference_verdict(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceStatus":
+			out.Values[i] = ec._ParityDifference_sourceStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceLocation":
+			out.Values[i] = ec._ParityDifference_sourceLocation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "status":
+			out.Values[i] = ec._ParityDifference_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "location":
+			out.Values[i] = ec._ParityDifference_location(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "checkedAt":
+			out.Values[i] = ec._ParityDifference_checkedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var parityDifferenceConnectionImplementors = []string{"ParityDifferenceConnection"}
+
+func (ec *executionContext) _ParityDifferenceConnection(ctx context.Context, sel ast.SelectionSet, obj *ParityDifferenceConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, parityDifferenceConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ParityDifferenceConnection")
+		case "edges":
+			out.Values[i] = ec._ParityDifferenceConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ParityDifferenceConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ParityDifferenceConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var parityDifferenceEdgeImplementors = []string{"ParityDifferenceEdge"}
+
+func (ec *executionContext) _ParityDifferenceEdge(ctx context.Context, sel ast.SelectionSet, obj *ParityDifferenceEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, parityDifferenceEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ParityDifferenceEdge")
+		case "cursor":
+			out.Values[i] = ec._ParityDifferenceEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ParityDifferenceEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var parityReportImplementors = []string{"ParityReport", "TaskReport"}
+
+func (ec *executionContext) _ParityReport(ctx context.Context, sel ast.SelectionSet, obj *parity.Report) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, parityReportImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ParityReport")
+		case "counts":
+			out.Values[i] = ec._ParityReport_counts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "differences":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ParityReport_differences(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -55017,6 +56327,19 @@ func (ec *executionContext) marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforge
 	return ec._CheckLinkPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNCheckParityInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityInput(ctx context.Context, v any) (CheckParityInput, error) {
+	res, err := ec.unmarshalInputCheckParityInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx context.Context, sel ast.SelectionSet, v *CheckParityPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CheckParityPayload!")
+		return graphql.Null
+	}
+	return ec._CheckParityPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNClaimLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*ClaimLinkResult) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -56554,6 +57877,101 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.VerdictCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCount(ctx context.Context, sel ast.SelectionSet, v *parity.VerdictCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ParityCount!")
+		return graphql.Null
+	}
+	return ec._ParityCount(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx context.Context, sel ast.SelectionSet, v *parity.Row) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ParityDifference!")
+		return graphql.Null
+	}
+	return ec._ParityDifference(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceConnection(ctx context.Context, sel ast.SelectionSet, v *ParityDifferenceConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ParityDifferenceConnection!")
+		return graphql.Null
+	}
+	return ec._ParityDifferenceConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNParityDifferenceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ParityDifferenceEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdge(ctx context.Context, sel ast.SelectionSet, v *ParityDifferenceEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ParityDifferenceEdge!")
+		return graphql.Null
+	}
+	return ec._ParityDifferenceEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx context.Context, v any) (parity.Verdict, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := parity.Verdict(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx context.Context, sel ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ParityVerdict!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx context.Context, v any) (workspace.Permission, error) {
@@ -59092,6 +60510,42 @@ func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋli
 	_ = ctx
 	res := scalar.MarshalString(string(v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx context.Context, v any) ([]parity.Verdict, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]parity.Verdict, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx context.Context, sel ast.SelectionSet, v []parity.Verdict) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx context.Context, sel ast.SelectionSet, v *routing.Period) graphql.Marshaler {

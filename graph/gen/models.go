@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -156,6 +157,24 @@ type CheckLinkInput struct {
 type CheckLinkPayload struct {
 	// The link with its checked destination; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of checkParity.
+type CheckParityInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The id of an import, whose links are checked. Default: all links with an origin.
+	ImportID *string `json:"importId,omitempty"`
+	// How many short URLs are checked at most, 1 to 1,000,000: the same ones in each check. Default: all.
+	Sample *int `json:"sample,omitempty"`
+}
+
+// Payload of checkParity.
+type CheckParityPayload struct {
+	// The task; null when there are errors.
+	Task *task.Task `json:"task,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1019,6 +1038,24 @@ type PageInfo struct {
 	StartCursor *string `json:"startCursor,omitempty"`
 	// The cursor of the page's last item; null when the page is empty.
 	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// A page of comparisons.
+type ParityDifferenceConnection struct {
+	// The comparisons, each with its cursor.
+	Edges []*ParityDifferenceEdge `json:"edges"`
+	// The same objects without their cursors.
+	Nodes []*parity.Row `json:"nodes"`
+	// The position of the page.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A comparison in a page.
+type ParityDifferenceEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// The comparison.
+	Node *parity.Row `json:"node"`
 }
 
 // Statistics of the whole instance.

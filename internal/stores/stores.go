@@ -6,6 +6,9 @@ package stores
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -40,6 +43,7 @@ import (
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/parity"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -103,6 +107,9 @@ type Stores struct {
 	Folders      *folder.Store
 	Tasks        *task.Store
 	Imports      *importer.Store
+	Parity       *parity.Store
+	// InstanceID tells the instance from others. It is public.
+	InstanceID string
 	// DrawKey distinguishes visitors in draws.
 	DrawKey []byte
 	// Destinations decides which URLs members may set.
@@ -163,6 +170,7 @@ func Open(o Options) (*Stores, error) {
 	}
 	if n := len(o.Config.CodeSecrets); n > 0 { // the oldest: draws outlive the rotation of codes
 		s.DrawKey = routing.DrawKey(o.Config.CodeSecrets[n-1])
+		s.InstanceID = instanceID(o.Config.CodeSecrets[n-1])
 	}
 	s.Destinations = destination.Checker{DB: o.DB, Own: s.OwnHosts, Blocklist: s.Blocklist}
 	s.openTenants(o)
@@ -301,6 +309,10 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
 	s.Simulation = &simulation.Store{Store: s.Links}
+	s.Parity = &parity.Store{
+		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Client: s.Imports.Client, Limits: s.Limits,
+		InstanceID: s.InstanceID, UserAgent: probe.UserAgent(o.Config.PublicURL), Now: o.Now,
+	}
 	s.Moderation = &moderation.Store{
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,
 	}
@@ -309,6 +321,13 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	})
 	s.Checker = &probe.Checker{Links: s.Upkeep, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
 	return nil
+}
+
+// instanceID returns the public id of the instance with a code secret, which cannot be computed from it.
+func instanceID(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("linkforge.instance"))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // recorded are the clicks of a process that records some.

@@ -27,8 +27,11 @@ import (
 // Kind is the kind of a task. Its text is the name in the GraphQL schema.
 type Kind string
 
-// Import creates and updates links from a file.
-const Import Kind = "IMPORT"
+// The kinds: Import creates and updates links, and ParityCheck compares the redirects of imported links with those of their source.
+const (
+	Import      Kind = "IMPORT"
+	ParityCheck Kind = "PARITY_CHECK"
+)
 
 // Status is the state of a task. Its text is the name in the GraphQL schema.
 type Status string

@@ -2,7 +2,7 @@
 ALTER TABLE tasks ADD secret BYTEA;
 -- The upload that is the file of a task; NULL: none. The file of a successful task with keeps_file outlives it.
 ALTER TABLE tasks ADD upload TEXT COLLATE "C";
-ALTER TABLE tasks ADD keeps_file BOOLEAN NOT NULL DEFAULT false;
+ALTER TABLE tasks ADD keeps_file BOOLEAN NOT NULL DEFAULT FALSE;
 UPDATE tasks SET upload = (SELECT max(upload) FROM task_chunks WHERE task_id = tasks.id);
 
 -- Which rows of an import have created or changed a link.

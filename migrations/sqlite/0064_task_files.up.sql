@@ -2,7 +2,7 @@
 ALTER TABLE tasks ADD secret BLOB;
 -- The upload that is the file of a task; NULL: none. The file of a successful task with keeps_file outlives it.
 ALTER TABLE tasks ADD upload TEXT;
-ALTER TABLE tasks ADD keeps_file INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD keeps_file INTEGER NOT NULL DEFAULT FALSE;
 UPDATE tasks SET upload = (SELECT max(upload) FROM task_chunks WHERE task_id = tasks.id);
 
 -- Which rows of an import have created or changed a link.

@@ -1,0 +1,186 @@
+// Package parity compares the redirects of imported links with those of their sources, as tasks. verdict.go states what the
+// comparison of two answers amounts to, and check.go makes the comparisons. Package importer has the origins of links, and package
+// simulation explains how links respond here. The GraphQL resolvers call it.
+package parity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/simulation"
+	"github.com/linkforge/linkforge/internal/task"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxSample is the largest sample.
+const maxSample = 1_000_000
+
+// Store checks parity.
+type Store struct {
+	DB         *db.DB
+	Tasks      *task.Store
+	Links      *link.Store
+	Simulation *simulation.Store
+	// Client requests short URLs of sources. It follows no redirects.
+	Client *http.Client
+	Limits ratelimit.Limiter
+	// InstanceID is what /.well-known/linkforge of this instance returns.
+	InstanceID string
+	// UserAgent is that of the requests, and of the visits here that they are compared with.
+	UserAgent string
+	Now       func() time.Time
+}
+
+// Settings are the arguments of a check. They are the input of its task.
+type Settings struct {
+	// ImportID restricts the check to the links of an import; empty means all origins.
+	ImportID string
+	// Sample is how many origins are checked at most; zero means all.
+	Sample int
+}
+
+// Create creates a check. It returns NotFound, InvalidInput, QuotaExceeded or Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
+	if _, err := m.Enter(ctx, workspace.WriteLinks); err != nil {
+		return nil, err
+	}
+	if in.Sample < 0 || in.Sample > maxSample {
+		return nil, errs.New(errs.InvalidInput, "sample must be from 1 to %d.", maxSample).At("sample")
+	}
+	if in.ImportID != "" {
+		t, err := s.Tasks.Rows(m).Get(ctx, m, in.ImportID)
+		if err == nil {
+			_, err = importer.SettingsOf(t)
+		}
+		if err != nil {
+			return nil, errs.From(err).At("importId")
+		}
+	}
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.ParityCheck, Status: task.Queued, Input: in})
+}
+
+// progress is the cursor of a check: what its comparisons so far amount to.
+type progress struct {
+	// Below is the largest hash of a link of the sample; zero means all links.
+	Below  uint64            `json:"below,string,omitempty"`
+	After  *position         `json:"after"`
+	Counts map[Verdict]int64 `json:"counts"`
+}
+
+// position is the place of an origin in the order of a check.
+type position struct {
+	Source   string `json:"source"`
+	Label    string `json:"label"`
+	SourceID string `json:"sourceId"`
+}
+
+func progressOf(t *task.Task) (*progress, error) {
+	p := &progress{Counts: map[Verdict]int64{}}
+	if t.Cursor == "" {
+		return p, nil
+	}
+	if err := json.Unmarshal([]byte(t.Cursor), p); err != nil {
+		return nil, fmt.Errorf("decoding the progress of a parity check: %w", err)
+	}
+	return p, nil
+}
+
+// Report is what a check amounts to so far.
+type Report struct {
+	*task.Task
+	progress *progress
+}
+
+// ReportOf returns the report of a check; nil before the first step.
+func ReportOf(t *task.Task) (*Report, error) {
+	if t.Cursor == "" {
+		return nil, nil
+	}
+	p, err := progressOf(t)
+	return &Report{t, p}, err
+}
+
+// VerdictCount is a number of short URLs.
+type VerdictCount struct {
+	Verdict Verdict
+	Links   int64
+}
+
+// Counts returns the numbers of short URLs by verdict.
+func (r *Report) Counts() (all []*VerdictCount) {
+	for _, v := range verdicts {
+		if n := r.progress.Counts[v]; n > 0 {
+			all = append(all, &VerdictCount{v, n})
+		}
+	}
+	return all
+}
+
+// Row is the comparison of a link with one of its origins.
+type Row struct {
+	bun.BaseModel `bun:"table:parity_rows,alias:row"`
+
+	TaskID string `bun:",pk"`
+	// Number is the position of the comparison, from 1.
+	Number      int64 `bun:",pk"`
+	WorkspaceID string
+	LinkID      string
+	SourceURL   string
+	Verdict     Verdict
+	// SourceStatus and SourceLocation are the answer of the source; nil means none. Status and Location are the answer here.
+	SourceStatus   *int
+	SourceLocation *string
+	Status         int
+	Location       *string
+	CheckedAt      time.Time
+
+	// In is the membership through which the row was loaded.
+	In workspace.Membership `bun:"-"`
+}
+
+// RowOrder is the order of lists of comparisons.
+var RowOrder = page.Order{Name: "NUMBER", Ascending: true}
+
+// Rows returns one page of the comparisons with the verdicts, or else of those that differ, in the order of the check. It returns
+// Forbidden.
+func (s *Store) Rows(ctx context.Context, t *task.Task, wanted []Verdict, r page.Request) (page.Page[*Row], error) {
+	ctx, err := t.In.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*Row]{}, err
+	}
+	var rows []*Row
+	q := s.DB.NewSelect().Model(&rows).Where("task_id = ?", t.ID).Order("number").Limit(int64(r.Size) + 1)
+	if r.After != "" {
+		after, err := strconv.ParseInt(r.After, 10, 64)
+		if err != nil {
+			return page.Page[*Row]{}, errs.New(errs.InvalidInput, "after is not a cursor of this list.").At("after")
+		}
+		q = q.Where("number > ?", after)
+	}
+	if len(wanted) > 0 {
+		q = q.Where("verdict IN (?)", bun.In(wanted))
+	} else {
+		q = q.Where("verdict <> ?", Same)
+	}
+	if err := q.Scan(ctx); err != nil {
+		return page.Page[*Row]{}, fmt.Errorf("listing the rows of a parity check: %w", err)
+	}
+	p := page.Cut(r, rows)
+	for _, row := range p.Items {
+		row.In = t.In
+		p.Cursors = append(p.Cursors, r.Order.Cursor(strconv.FormatInt(row.Number, 10), ""))
+	}
+	return p, nil
+}

@@ -1,0 +1,1 @@
+DROP TABLE parity_rows;
