@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,6 +192,44 @@ func TestUpload_Refuses(t *testing.T) {
 		c.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
 		if status, _ := put(url, "a", as); status != http.StatusGone {
 			t.Errorf("after the log-out: %d", status)
+		}
+	})
+}
+
+// TestCommands_ImportAsClients: the command imports a file with an API key alone, and says what became of its rows.
+func TestCommands_ImportAsClients(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "ada")
+		key, _ := who.key(t, "LINKS_WRITE")
+		client := []string{"--server", "http://" + s.address, "--key", key.token, "--workspace", "ada"}
+		file := filepath.Join(t.TempDir(), "links.csv")
+		must.NoError(t, os.WriteFile(file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"), 0o600))
+		for _, c := range []struct {
+			args   []string
+			status int
+			want   []string
+		}{
+			{[]string{"links", "import", "csv", file, "--wait"}, 2, []string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
+			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2, []string{"1 CREATED", "undo it with revertOperation: opn_"}},
+			{[]string{"tasks", "list"}, 0, []string{"IMPORT", "SUCCEEDED", "2 of 2"}},
+			{[]string{"links", "import", "NOTHING", file}, 1, []string{"ImportSource"}},
+			{[]string{"links", "import", "KUTT"}, 1, []string{"LINKFORGE_SOURCE_TOKEN"}},
+			{[]string{"tasks", "watch", "tsk_none"}, 1, []string{"there is no task"}},
+		} {
+			out, stderr, status := command(t, nil, "", append(slices.Clone(c.args), client...)...)
+			for _, want := range c.want {
+				if status != c.status || !strings.Contains(out+stderr, want) {
+					t.Errorf("%q: exit status %d, want %d and %q:\n%s%s", c.args, status, c.status, want, out, stderr)
+				}
+			}
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, "/ada/from-a")
+		out := succeed(t, nil, append([]string{"links", "import", "CSV", file}, client...)...)
+		taskID, _, _ := strings.Cut(out, "\n")
+		if out := succeed(t, nil, append([]string{"tasks", "cancel", taskID}, client...)...); !strings.Contains(out, taskID+" is ") {
+			t.Errorf("canceled: %s", out)
 		}
 	})
 }

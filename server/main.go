@@ -43,6 +43,9 @@ func report(err error, w io.Writer) (status int) {
 	if err == nil {
 		return 0
 	}
+	if status, ok := errors.AsType[cli.ExitStatus](err); ok {
+		return int(status)
+	}
 	if !errors.Is(err, cli.ErrSilent) {
 		fmt.Fprintln(w, "linkforge:", err)
 	}

@@ -20,7 +20,8 @@ type Commands struct {
 	Reports     reportsCommand     `cmd:"" help:"List reports of links."`
 	Users       usersCommand       `cmd:"" help:"List, create, disable and delete accounts, reset passwords, and end sessions."`
 	Workspaces  workspacesCommand  `cmd:"" help:"List, limit, delete and restore workspaces."`
-	Links       linksCommand       `cmd:"" help:"Find, disable and enable links."`
+	Links       linksCommand       `cmd:"" help:"Find, disable, enable and import links."`
+	Tasks       tasksCommand       `cmd:"" help:"List, watch and cancel long operations, as a client of the API."`
 	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node, or copy clicks to ClickHouse."`

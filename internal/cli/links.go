@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable|verify`. It works while servers run.
+// linksCommand is `linkforge links find|codes|disable|enable|verify|import`. It works while servers run.
 // Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
@@ -22,6 +22,7 @@ type linksCommand struct {
 	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it responds 410, and members cannot restore it."`
 	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
 	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events; exit status 1 if they differ."`
+	Import  linksImport  `cmd:"" help:"Import links of another service, as a client of the API."`
 }
 
 type (

@@ -18,6 +18,9 @@ const (
 	maxPrefixEdits = 2
 )
 
+// clientSettings are the variables of commands that are clients of the API.
+var clientSettings = []string{"LINKFORGE_SERVER", "LINKFORGE_KEY", "LINKFORGE_WORKSPACE", "LINKFORGE_SOURCE_TOKEN"}
+
 // serviceLink matches the variables that Kubernetes and Docker set for services named linkforge or linkforge-….
 var serviceLink = regexp.MustCompile(`^LINKFORGE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)\w*)?)$`)
 
@@ -48,7 +51,7 @@ func nearest(name string) (setting string, edits int) {
 // isMisspelt reports whether a variable looks like a setting and is none.
 func isMisspelt(name string) bool {
 	upper := strings.ToUpper(name)
-	if strings.HasPrefix(name, testPrefix) || slices.Contains(settingNames(), name) {
+	if strings.HasPrefix(name, testPrefix) || slices.Contains(settingNames(), name) || slices.Contains(clientSettings, name) {
 		return false
 	}
 	if strings.HasPrefix(upper, prefix) {

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// clientFlags select the server and the workspace of a command that is a client of the API. Such a command opens no database.
+type clientFlags struct {
+	Server    string `env:"LINKFORGE_SERVER" default:"http://localhost:8080" help:"URL of the server."`
+	Key       string `env:"LINKFORGE_KEY" placeholder:"KEY" help:"API key. Set the variable instead: other users see arguments."`
+	Workspace string `env:"LINKFORGE_WORKSPACE" placeholder:"SLUG" help:"Slug or id of the workspace."`
+}
+
+// ExitStatus ends the program with a status; everything has been said.
+type ExitStatus int
+
+// Error implements error.
+func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// maxAnswer bounds a response, and clientTimeout a request without an upload.
+const (
+	maxAnswer     = 16 << 20
+	clientTimeout = time.Minute
+)
+
+// userError is an error of a payload or of a response.
+type userError struct {
+	Message string
+	Field   []string
+}
+
+// do runs an operation and reads its data. It returns the first error of the response as its message.
+func (c clientFlags) do(ctx context.Context, data any, operation string, variables map[string]any) error {
+	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.Server, "/")+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/graphql-response+json")
+	r.Header.Set("Authorization", "Bearer "+c.Key)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Data   json.RawMessage
+		Errors []userError
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err != nil {
+		return fmt.Errorf("%s is no Linkforge server: it answers %s", c.Server, response.Status)
+	}
+	if err := firstOf(answer.Errors); err != nil {
+		return err
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+func firstOf(all []userError) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if field := strings.Join(all[0].Field, "."); field != "" {
+		return fmt.Errorf("%s: %s", field, all[0].Message)
+	}
+	return errors.New(all[0].Message)
+}
+
+// workspaceID returns the id of the workspace.
+func (c clientFlags) workspaceID(ctx context.Context) (string, error) {
+	switch {
+	case c.Workspace == "":
+		return "", errors.New("name the workspace with --workspace or LINKFORGE_WORKSPACE")
+	case id.Valid(id.Workspace, c.Workspace):
+		return c.Workspace, nil
+	}
+	var got struct{ Workspace *struct{ ID string } }
+	err := c.do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`, map[string]any{"slug": c.Workspace})
+	if err == nil && got.Workspace == nil {
+		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(c.Workspace))
+	}
+	if err != nil {
+		return "", err
+	}
+	return got.Workspace.ID, nil
+}
