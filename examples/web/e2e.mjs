@@ -36,6 +36,7 @@ try {
   const account = await story();
   await editRouting();
   await editConditions();
+  await imports();
   await claims(visitor, account);
   await others();
   await publishable();
@@ -151,7 +152,7 @@ async function story() {
   tell('A workspace is created.');
 
   for (let i = 1; i <= 7; i++) {
-    await page.getByLabel('URL').fill(`${origin}/destination?n=${i}`);
+    await page.getByLabel('URL', { exact: true }).fill(`${origin}/destination?n=${i}`);
     await page.getByLabel('Title').fill(`Destination ${i}`);
     await page.getByRole('button', { name: 'Shorten' }).click();
     await page.locator('tbody').getByText(`Destination ${i}`).waitFor();
@@ -167,7 +168,7 @@ async function story() {
   await page.getByLabel('New folder').fill('Campaigns');
   await page.getByRole('button', { name: 'Create folder' }).click();
   await page.getByText('The folder Campaigns is empty.').waitFor();
-  await page.getByLabel('URL').fill(`${origin}/destination?n=8`);
+  await page.getByLabel('URL', { exact: true }).fill(`${origin}/destination?n=8`);
   await page.getByLabel('Title').fill('Destination 8');
   await page.getByLabel('Tags').fill('print, spring');
   await page.locator('select[name=folder]').selectOption({ label: 'Campaigns (0)' });
@@ -562,6 +563,63 @@ async function publishable() {
   tell('A page with a publishable key shortens at its origin, for its hosts, and at no other origin.');
 }
 
+// imports imports a file, from the dry run to the comparison with the old service, which is this server at /old.
+async function imports() {
+  const lines = ['Short URL,Long URL,Short code,Title,Password'];
+  for (let i = 1; i <= 700; i++) lines.push(`${origin}/old/moved-${i},${origin}/destination?n=moved-${i},moved-${i},Moved ${i},`);
+  lines.push(`${origin}/old/other,${origin}/destination?n=other,other,Other,`);
+  lines.push(`${origin}/old/locked,${origin}/destination?n=locked,locked,Locked,a secret`);
+  lines.push(`${origin}/old/broken,no address,broken,Broken,`);
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Import links' }) });
+  await section.locator('input[type=file]').setInputFiles({ name: 'links.csv', mimeType: 'text/csv', buffer: Buffer.from(lines.join('\n')) });
+  await section.getByRole('button', { name: 'Try the import' }).click();
+  await section.locator('progress').waitFor();
+  await section.getByText('Dry run: succeeded, 703 of 703.').waitFor();
+  await section.getByText('702 created').waitFor();
+  await section.getByText('password of 1: unsupported').waitFor();
+  await section.getByText(/^Line 703, .*broken: /).waitFor();
+  await section.scrollIntoViewIfNeeded();
+  await shot('dry-run');
+  tell('A dry run of a file shows what would become of its rows, and what would be lost.');
+
+  const before = await page.locator('#total').textContent();
+  await section.getByRole('button', { name: 'Import these links' }).click();
+  await section.getByText('Import: succeeded, 703 of 703.').waitFor();
+  await page.locator('#total', { hasNotText: before }).waitFor();
+  await page.locator('tbody small', { hasText: 'Other' }).waitFor();
+  const { workspace } = await request('query ($slug: String!) { workspace(by: {slug: $slug}) { links(first: 1, filter: {search: "moved-7 "}) { nodes { shortUrl } } } }',
+    { slug: (await request('{ me { workspaces(first: 1) { nodes { slug } } } }', {})).me.workspaces.nodes[0].slug });
+  assert.equal(workspace.links.nodes.length, 1);
+  tell('The import creates the links of the dry run, and the list shows them.');
+
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, 'the import is wider than a phone');
+  await section.scrollIntoViewIfNeeded();
+  await shot('imported');
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await section.getByRole('button', { name: 'Compare with the old links' }).click();
+  await section.getByText(/^[1-9]\d* of 702$/).waitFor();
+  await section.getByRole('button', { name: 'Cancel' }).click();
+  await section.getByText(/^Comparison: canceled/).waitFor();
+  tell('The comparison with the old service shows its progress, and is canceled.');
+
+  const small = ['Short URL,Long URL,Short code', `${origin}/old/moved-1,${origin}/destination?n=moved-1,moved-1`,
+    `${origin}/old/other,${origin}/destination?n=other,other`];
+  await section.getByLabel('Account').fill('again');
+  await section.locator('input[type=file]').setInputFiles({ name: 'small.csv', mimeType: 'text/csv', buffer: Buffer.from(small.join('\n')) });
+  await section.getByRole('button', { name: 'Try the import' }).click();
+  await section.getByText('Dry run: succeeded, 2 of 2.').waitFor();
+  await section.getByRole('button', { name: 'Import these links' }).click();
+  await section.getByText('2 unchanged').waitFor();
+  await section.getByRole('button', { name: 'Compare with the old links' }).click();
+  await section.getByText(/^Comparison: succeeded/).waitFor({ timeout: 30_000 });
+  await section.getByText('2 same').waitFor();
+  await section.getByText(`${origin}/old/other: different destination, ${origin}/destination?n=elsewhere`).first().waitFor();
+  await section.scrollIntoViewIfNeeded();
+  await shot('parity');
+  tell('The comparison names the link that leads elsewhere at the old service.');
+}
+
 // follow clicks on a short URL, which opens a tab that is to land on target.
 async function follow(link, target) {
   const [tab] = await Promise.all([context.waitForEvent('page'), link.click()]);
@@ -582,6 +640,11 @@ async function serve() {
     if (pathname === '/destination') {
       response.writeHead(200, { 'Content-Type': 'text/html' });
       return response.end('<!doctype html><title>Destination</title><link rel="icon" href="data:,"><h1>You have arrived</h1>');
+    }
+    if (pathname.startsWith('/old/')) { // the old service
+      const n = pathname === '/old/other' ? 'elsewhere' : pathname.slice('/old/'.length);
+      response.writeHead(302, { Location: `${origin}/destination?n=${n}` });
+      return response.end();
     }
     const file = path.join(dist, pathname === '/' ? 'index.html' : path.normalize(pathname));
     const body = await readFile(file).catch(() => null);

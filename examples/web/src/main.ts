@@ -6,6 +6,7 @@ import { connect } from './api';
 import { anchor, button, create, element, small, values } from './dom';
 import type { LinksQuery } from './gql/graphql';
 import { CreateAnonymousLink, CreateFolder, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import { setUpImports } from './imports';
 import { setUpEditor } from './routing';
 import * as session from './session';
 import { type Click, watch } from './watch';
@@ -21,6 +22,7 @@ const client = connect(() => {
   void start();
 });
 const editor = setUpEditor(client);
+setUpImports(client, () => workspace, () => void relist(), complain);
 const links = new Map<string, { row: HTMLElement; clicks: number }>();
 let workspace = '';
 let cursor: string | null = null;

@@ -325,3 +325,116 @@ export const ExplainRedirect = graphql(`
     }
   }
 `);
+
+export const TaskProgressFields = graphql(`
+  fragment TaskProgress on Task {
+    id
+    status
+    done
+    total
+    failure {
+      message
+    }
+    report {
+      __typename
+      ... on ImportReport {
+        counts {
+          outcome
+          rows
+        }
+        losses {
+          field
+          reason
+          rows
+        }
+        rows(first: 20, outcomes: [FAILED, SKIPPED]) {
+          nodes {
+            line
+            sourceId
+            outcome
+            errors {
+              message
+            }
+          }
+        }
+      }
+      ... on ParityReport {
+        verdicts: counts {
+          verdict
+          links
+        }
+        differences(first: 20) {
+          nodes {
+            sourceUrl
+            verdict
+            sourceStatus
+            sourceLocation
+          }
+        }
+      }
+    }
+  }
+`);
+
+export const TaskProgress = graphql(`
+  query TaskProgress($id: ID!) {
+    node(id: $id) {
+      __typename
+      ...TaskProgress
+    }
+  }
+`);
+
+export const CreateImport = graphql(`
+  mutation CreateImport($input: CreateImportInput!) {
+    createImport(input: $input) {
+      task {
+        ...TaskProgress
+      }
+      uploadUrl
+      errors {
+        message
+      }
+    }
+  }
+`);
+
+export const ApplyImport = graphql(`
+  mutation ApplyImport($input: ApplyImportInput!) {
+    applyImport(input: $input) {
+      task {
+        ...TaskProgress
+      }
+      errors {
+        message
+      }
+    }
+  }
+`);
+
+export const CheckParity = graphql(`
+  mutation CheckParity($input: CheckParityInput!) {
+    checkParity(input: $input) {
+      task {
+        ...TaskProgress
+      }
+      errors {
+        message
+      }
+    }
+  }
+`);
+
+export const CancelTask = graphql(`
+  mutation CancelTask($input: CancelTaskInput!) {
+    cancelTask(input: $input) {
+      task {
+        id
+        status
+      }
+      errors {
+        message
+      }
+    }
+  }
+`);
