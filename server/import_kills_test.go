@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/suitetest"
+)
+
+// counts are the results of statements of one number.
+func (b backend) counts(t *testing.T, statements ...string) (all []int64) {
+	t.Helper()
+	d := must.Value(b.open())(t)
+	defer d.Close()
+	for _, statement := range statements {
+		var n int64
+		must.NoError(t, d.NewRaw(statement).Scan(db.AsSystem(t.Context()), &n))
+		all = append(all, n)
+	}
+	return all
+}
+
+// TestFault_ReplaceTagsSurvivesKills kills the node between and within the calls that rename a tag: each link is changed once, by
+// one operation.
+func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
+	suitetest.Fault(t)
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const links, kills = 4000, 6
+		s := start(t, b.inProcesses())
+		who := s.tenant(t, "tagger")
+		for from := 0; from < links; from += 1000 {
+			var some []any
+			for i := range 1000 {
+				some = append(some, map[string]any{"url": fmt.Sprint("https://example.com/", from+i), "strategy": "RANDOM", "tags": []string{"before"}})
+			}
+			who.must(t, &struct{}{}, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { operationId } }`,
+				map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "links": some}})
+		}
+		operations := map[string]bool{}
+		for killed, remaining := 0, int64(1); remaining > 0; {
+			var got struct {
+				ReplaceTags struct {
+					Remaining   int64
+					OperationID *string
+				}
+			}
+			answered := make(chan error, 1)
+			go func() {
+				answered <- who.try(&got, `mutation ($w: ID!) { replaceTags(input: {workspaceId: $w, from: ["before"], to: "after"}) {
+					remaining operationId } }`, map[string]any{"w": who.workspaceID})
+			}()
+			if killed < kills {
+				killed++
+				time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond) //nolint:gosec // a test
+				s.killAndRestart()
+			}
+			if err := <-answered; err == nil {
+				remaining = got.ReplaceTags.Remaining
+				if id := got.ReplaceTags.OperationID; id != nil {
+					operations[*id] = true
+				}
+			}
+		}
+		got := b.counts(t, "SELECT count(*) FROM link_tags WHERE tag = 'after'", "SELECT count(*) FROM link_tags WHERE tag <> 'after'",
+			"SELECT sum(version) FROM links", "SELECT count(*) FROM audit_events WHERE action = 'LINK_UPDATED'")
+		if want := fmt.Sprint([]int64{links, 0, 2 * links, links}); fmt.Sprint(got) != want || len(operations) != 1 {
+			t.Errorf("tags, other tags, versions, events: %v, want %s; operations %v", got, want, operations)
+		}
+	})
+}
+
+// TestFault_ImportSurvivesKills kills nodes at random while they import: the links, their versions, events and origins, the counts
+// of the report and the quota are those of an undisturbed import.
+func TestFault_ImportSurvivesKills(t *testing.T) {
+	suitetest.Fault(t)
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		rows, kills := suitetest.Size(6000, 100_000), suitetest.Size(2, 8)
+		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
+		who := nodes[0].tenant(t, "mover")
+		lines := []string{"code,url,title"}
+		for i := range rows {
+			lines = append(lines, fmt.Sprintf("code-%d,https://example.com/%d,Title %d", i, i, i))
+		}
+		taskID, url := who.createImport(t, map[string]any{"workspaceId": who.workspaceID, "source": "CSV", "dryRun": false})
+		if status := nodes[0].upload(t, url, []byte(strings.Join(lines, "\n"))); status != 201 {
+			t.Fatalf("the upload answers %d", status)
+		}
+		for range kills {
+			time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond) //nolint:gosec // a test
+			for _, s := range nodes {
+				s.killAndRestart()
+			}
+			before := b.counts(t, "SELECT done FROM tasks")[0]
+			began := time.Now()
+			for b.counts(t, "SELECT done FROM tasks")[0] == before && b.counts(t, "SELECT count(*) FROM tasks WHERE finished_at IS NULL")[0] > 0 {
+				if gap := time.Since(began); gap > 70*time.Second {
+					t.Fatalf("no progress for %s after the nodes were killed", gap)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		it := who.ended(t, taskID)
+		n := int64(rows)
+		if got := outcomes(it); got != fmt.Sprintf("SUCCEEDED %d of %d: CREATED %[1]d", n, n) {
+			t.Errorf("the import: %s", got)
+		}
+		got := b.counts(t, "SELECT count(*) FROM links", "SELECT sum(version) FROM links", "SELECT count(*) FROM link_origins",
+			"SELECT count(*) FROM audit_events WHERE action = 'LINK_CREATED'", "SELECT count(*) FROM import_rows", "SELECT sum(links) FROM link_usage")
+		if want := fmt.Sprint([]int64{n, n, n, n, n, n}); fmt.Sprint(got) != want {
+			t.Errorf("links, versions, origins, events, rows, used: %v, want %s", got, want)
+		}
+	})
+}
