@@ -10,10 +10,10 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// signer returns the membership of the session or the API key that signed a URL. It reads both from the primary database, so a
+// memberOfGrant returns the membership of the session or the API key that signed a URL. It reads both from the primary database, so a
 // URL ends on every node when the credential does. It returns Expired when that has ended, and NotFound when the account or the
 // workspace has left.
-func (a *app) signer(ctx context.Context, g *signed.Grant) (workspace.Membership, error) {
+func (a *app) memberOfGrant(ctx context.Context, g *signed.Grant) (workspace.Membership, error) {
 	if !id.Valid(id.Key, g.ActorID) {
 		active, err := a.Accounts.SessionsByID(ctx, account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}, g.SessionID)
 		if err != nil {

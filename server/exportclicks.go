@@ -76,9 +76,9 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	return e, s, err
 }
 
-// exporter is signer for a download, which needs the permission to read stats: without it, it returns Forbidden.
+// exporter returns the member of a grant for a download. It returns the errors of memberOfGrant, and Forbidden without STATS_READ.
 func (a *app) exporter(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
-	m, err := a.signer(ctx, &e.Grant)
+	m, err := a.memberOfGrant(ctx, &e.Grant)
 	if err == nil {
 		_, err = m.Enter(ctx, workspace.ReadStats)
 	}

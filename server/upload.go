@@ -67,7 +67,7 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 	if err := a.Limits.Charge(r.Context(), uploadRate, u.ActorID); err != nil {
 		return err
 	}
-	m, err := a.signer(r.Context(), &u.Grant)
+	m, err := a.memberOfGrant(r.Context(), &u.Grant)
 	if err != nil {
 		return err
 	}

@@ -19,11 +19,13 @@ type facts struct {
 	// that has created or changed it.
 	isHidden  bool
 	changedBy *Row
-	// taken is the link that has the code, or would have it: an earlier row of a dry run has no other.
+	// taken is the link, or the earlier row of a dry run, that occupies the code.
 	taken *holder
+	// externalIDOf and sameURL are earlier rows of a dry run that would have the external id, or the destination without a code.
+	externalIDOf, sameURL *Row
 }
 
-// holder has a code.
+// holder is a link, or a row of a dry run, that occupies a code.
 type holder struct {
 	// linkID is empty for a row of this step or of a dry run.
 	linkID, code  string
@@ -63,7 +65,7 @@ type decision struct {
 
 // decide returns what to do for a row. hash is that of the link that it describes, and canonicalHash that of its destination.
 // This is the contract of imports: a row is recognized by its source id, changes made here survive unless the row changes at its
-// source, and a code leads where it led unless the caller wants it otherwise.
+// source, and an existing code keeps its destination unless onConflict is REPLACE.
 func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
 	switch {
 	case row.Skipped:
@@ -86,8 +88,12 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 	case f.imported != nil && f.changedBy != nil:
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
 			"Line %d has changed the same link.", f.changedBy.Line)}
+	case f.externalIDOf != nil:
+		return decision{act: leaves, outcome: Failed, err: link.ErrExternalIDTaken()}
 	case f.imported != nil:
 		return decision{act: changes, linkID: f.imported.ID, outcome: Updated}
+	case f.sameURL != nil && !row.Deleted: // package creation returns that link
+		return decision{act: leaves, outcome: Unchanged}
 	case f.taken == nil:
 		return decision{act: creates, outcome: Created}
 	case f.taken.has(canonicalHash) && !row.Deleted && f.taken.isPending: // package creation returns that link

@@ -388,3 +388,50 @@ func TestImport_OfAnEmptyFile(t *testing.T) {
 		}
 	})
 }
+
+// TestImport_DryRunCountsItsEarlierRows: rows of other steps have taken codes, external ids, destinations and places for folders, as
+// in the import.
+func TestImport_DryRunCountsItsEarlierRows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.Quota.Default = 10_000
+		var lines []string
+		row := func(i int, more string) {
+			lines = append(lines, fmt.Sprintf(`{"id": "%d", "url": "https://example.com/%[1]d"%s}`, i, more))
+		}
+		row(0, `, "externalId": "E", "code": "one"`)
+		lines = append(lines, `{"id": "url", "url": "https://example.com/same"}`)
+		for i := range 1100 {
+			row(i+1, fmt.Sprintf(`, "code": "code-%d", "folder": "Folder %[1]d"`, i))
+		}
+		row(2000, `, "externalId": "E"`)
+		row(2001, `, "code": "one"`)
+		lines = append(lines, `{"id": "url again", "url": "https://example.com/same"}`)
+		row(2002, `, "code": "last", "folder": "Folder 3"`)
+		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: true}
+		dry := b.importFile(t, in, []byte(strings.Join(lines, "\n")))
+		applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+		rows := b.rows(t, applied)
+		if diff := cmp.Diff(withoutGenerated(rows), withoutGenerated(b.rows(t, dry))); diff != "" {
+			t.Errorf("the dry run differs (-import +dry run):\n%s", diff)
+		}
+		wantSaid(t, "the last rows", rows[len(rows)-4:], "FAILED  EXTERNAL_ID_TAKEN", "SKIPPED  CODE_TAKEN",
+			"UNCHANGED "+*rows[1].Code, "CREATED last")
+		counts := map[importer.Outcome]int{}
+		for _, row := range rows {
+			counts[row.Outcome]++
+		}
+		if counts[importer.Failed] != 101 { // a workspace has 1,000 folders
+			t.Errorf("outcomes %v", counts)
+		}
+	})
+}
+
+// withoutGenerated are the outcomes and errors of rows.
+func withoutGenerated(rows []*importer.Row) (all []string) {
+	for _, row := range rows {
+		all = append(all, fmt.Sprint(row.Line, " ", row.Outcome, " ", optional.Value(row.ErrorCode)))
+	}
+	return all
+}

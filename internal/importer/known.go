@@ -7,7 +7,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // known is what the database has about the rows of a step, and what the earlier rows of the step add to it.
@@ -19,15 +18,16 @@ type known struct {
 	links   map[string]*link.Link
 	// changedBy are the rows of the import that have created or changed a link, by its id.
 	changedBy map[string]*Row
-	// holders have codes, by the identities of these.
+	// holders have codes, by the identities of these, and claimed are rows of a dry run, by what they would have taken.
 	holders map[string]*holder
+	claimed map[string]*Row
 }
 
-// known reads what is known about the rows of the step.
-func (b *step) known(ctx context.Context) (*known, error) {
+// loadKnown reads what is known about the rows of the step.
+func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	k := &known{
 		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
-		changedBy: map[string]*Row{}, holders: map[string]*holder{},
+		changedBy: map[string]*Row{}, holders: map[string]*holder{}, claimed: map[string]*Row{},
 	}
 	var sourceIDs []string
 	for _, it := range b.items {
@@ -71,7 +71,10 @@ func (b *step) known(ctx context.Context) (*known, error) {
 	if err := b.addChanged(ctx, k, linkIDs); err != nil {
 		return nil, err
 	}
-	return k, b.addHolders(ctx, k, b.items)
+	if err := b.addHolders(ctx, k, b.items); err != nil {
+		return nil, err
+	}
+	return k, b.addClaims(ctx, k, b.items)
 }
 
 // addChanged reads which rows of the import have created or changed links.
@@ -126,18 +129,6 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 			k.holders[identity] = h
 		}
 	}
-	if !b.in.DryRun {
-		return nil
-	}
-	var rows []*Row
-	err = b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("code_key IN (?)", bun.In(codes)).Scan(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the codes of a dry run: %w", err)
-	}
-	for _, row := range rows {
-		k.holders[*row.CodeKey] = &holder{linkID: optional.Value(row.LinkID), code: optional.Value(row.Code), canonicalHash: row.CanonicalHash,
-			isFixed: true}
-	}
 	return nil
 }
 
@@ -149,14 +140,18 @@ func (it *item) lookupCode() string {
 	return it.code
 }
 
-// of returns the facts about an item.
-func (k *known) of(it *item) *facts {
+// factsOf returns the facts about an item.
+func (k *known) factsOf(it *item) *facts {
 	f := &facts{earlier: k.earlier[it.from.SourceID], origin: k.origins[it.from.SourceID]}
 	if f.origin != nil {
 		f.imported, f.changedBy = k.links[f.origin.LinkID], k.changedBy[f.origin.LinkID]
 		f.isHidden = f.imported != nil && !k.Member.IsInside(f.imported.FolderID)
 	}
+	if it.from.ExternalID != nil {
+		f.externalIDOf = k.claimed[claimOfExternalID(*it.from.ExternalID)]
+	}
 	if it.identity == "" {
+		f.sameURL = k.claimed[claimOfURL(it.row.CanonicalHash)]
 		return f
 	}
 	for _, identity := range []string{it.lookupCode(), it.identity} { // a link with the exact code wins

@@ -94,10 +94,12 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			return err
 		}
 		took := time.Since(began)
-		if size = min(2*size, maxStepRows); took > maxStepTime {
-			size = max(1, size/4)
+		if took > maxStepTime {
+			size = max(1, size/2)
+		} else {
+			size = min(2*size, maxStepRows)
 		}
-		if err := poll.Wait(ctx, min(took, maxStepTime)); err != nil {
+		if err := poll.Wait(ctx, min(took, maxStepTime)); err != nil { // requests get half of the time
 			return err
 		}
 	}
@@ -154,7 +156,7 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 		return err
 	}
 	inputs := []*creation.Input{}
-	for _, it := range b.of(creates) {
+	for _, it := range b.itemsWith(creates) {
 		inputs = append(inputs, it.input)
 	}
 	if len(inputs) > 0 {
@@ -178,7 +180,13 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 		}
 	}
 	if p.in.DryRun {
-		if err := p.DB.Tx(ctx, b.save); err != nil {
+		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			if err := b.saveClaims(ctx, tx); err != nil {
+				return err
+			}
+			return b.save(ctx, tx)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -206,13 +214,13 @@ func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 // end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes and progress. The results are
 // those of the items that create links.
 func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error {
-	b.done, b.changed, b.unprotected = nil, nil, nil
+	b.done, b.changed, b.toDelete = nil, nil, nil
 	for _, it := range b.items {
 		row := *it.row
 		if len(it.from.Losses) > 0 {
 			row.Losses = new(encode(it.from.Losses))
 		}
-		it.written = &row
+		it.written, it.link = &row, nil
 		b.done = append(b.done, it.written)
 	}
 	if err := b.finishCreations(results); err != nil {
@@ -221,7 +229,7 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	if err := b.change(ctx, tx); err != nil {
 		return err
 	}
-	if err := b.deleteUnprotected(ctx, tx); err != nil {
+	if err := b.deleteAll(ctx, tx); err != nil {
 		return err
 	}
 	b.next = b.progress.with(b.done, b.from, b.folding, b.targets)

@@ -17,7 +17,7 @@ import (
 // maxCounted bounds the losses, the hosts and the ignored fields that a report counts.
 const maxCounted = 100
 
-// progress is the cursor of an import: what its rows so far amount to.
+// progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {
 	// Fetch is the cursor of the next page of an API, and Pages how many with items were fetched.
 	Fetch     string `json:"fetch,omitempty"`

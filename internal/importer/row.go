@@ -49,8 +49,7 @@ type Row struct {
 	Outcome Outcome
 	// Code is the code here; nil if the row has no link, or gets a generated code in a dry run.
 	Code *string
-	// CodeKey identifies the code of a link that a dry run would create, and CanonicalHash its destination.
-	CodeKey       *string
+	// CanonicalHash is that of the destination.
 	CanonicalHash []byte
 	LinkID        *string
 	// Losses are JSON.
@@ -97,6 +96,9 @@ func (r *Row) setErr(outcome Outcome, err error) {
 	r.Outcome, r.ErrorCode, r.Error = outcome, new(e.Kind.Code()), new(e.Public())
 	if len(e.Field) > 0 {
 		r.ErrorField = &e.Field[len(e.Field)-1]
+		if *r.ErrorField == "customCode" { // which the row does not have
+			r.ErrorField = new("code")
+		}
 	}
 }
 

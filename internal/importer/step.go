@@ -40,17 +40,20 @@ type step struct {
 	folding    []string
 	targets    map[string]string
 	newFolders []*folder.Folder
+	// dryFolders are the names of folders that earlier rows of a dry run would have created.
+	dryFolders map[string]bool
 
 	// The state of the transaction: the results of creations that were refused before it, the rows with their outcomes, the
 	// links that have changed, the ids of those to delete, and the progress after it; nil unless it came to its end.
-	refused     []link.Result
-	done        []*Row
-	changed     []*link.Link
-	unprotected []string
-	next        *progress
+	refused  []link.Result
+	done     []*Row
+	changed  []*link.Link
+	toDelete []string
+	next     *progress
 }
 
-// item is a row in a step.
+// item is a row in a step. Its code can be found in three forms: code is how visitors write it, the column of links has lookupCode,
+// and identity is what makes it equal to another one, without regard to case where the code space ignores that.
 type item struct {
 	from *source
 	row  *Row
@@ -62,6 +65,7 @@ type item struct {
 	decision       decision
 	input          *creation.Input
 	folderID       *string
+	hasNewFolder   bool
 	tags           []string
 
 	// written is the row as the transaction leaves it, and link the link.
@@ -69,8 +73,8 @@ type item struct {
 	link    *link.Link
 }
 
-// of returns the items with an act.
-func (b *step) of(wanted act) (some []*item) {
+// itemsWith returns the items with an act.
+func (b *step) itemsWith(wanted act) (some []*item) {
 	for _, it := range b.items {
 		if it.decision.act == wanted {
 			some = append(some, it)
@@ -88,18 +92,22 @@ func (b *step) decide(ctx context.Context) error {
 		b.locate(it)
 		b.items = append(b.items, it)
 	}
-	known, err := b.known(ctx)
+	known, err := b.loadKnown(ctx)
 	if err != nil {
 		return err
 	}
+	if err := b.loadFolders(ctx); err != nil {
+		return err
+	}
 	for _, it := range b.items {
-		f := known.of(it)
+		f := known.factsOf(it)
 		it.decision = decide(&it.from.Row, it.row.Hash, it.row.CanonicalHash, f, b.in.OnConflict)
 		if it.decision.act == renames {
 			if err := b.rename(ctx, it, known); err != nil {
 				return err
 			}
 		}
+		b.chooseFolder(it)
 		if it.decision.err != nil {
 			it.row.setErr(it.decision.outcome, it.decision.err)
 		}
@@ -227,13 +235,16 @@ func (b *step) rename(ctx context.Context, it *item, known *known) error {
 	for some := range slices.Chunk(numbers, renamesAtOnce) {
 		var candidates []*item
 		for _, n := range some {
-			one, end := &item{from: it.from, domain: it.domain}, fmt.Sprintf("-%d", n)
+			one, end := &item{from: it.from, row: it.row, domain: it.domain}, fmt.Sprintf("-%d", n)
 			plain := []rune(it.code)
 			if one.setCode(b, string(plain[:min(len(plain), shortcode.MaxLength-len(end))])+end) == nil {
 				candidates = append(candidates, one)
 			}
 		}
 		if err := b.addHolders(ctx, known, candidates); err != nil {
+			return err
+		}
+		if err := b.addClaims(ctx, known, candidates); err != nil {
 			return err
 		}
 		for _, one := range candidates {
@@ -248,11 +259,8 @@ func (b *step) rename(ctx context.Context, it *item, known *known) error {
 	return nil
 }
 
-// prepare makes the inputs of creations, with their folders and tags.
+// prepare makes the inputs of creations, with their tags.
 func (b *step) prepare(ctx context.Context) error {
-	if err := b.findFolders(ctx); err != nil {
-		return err
-	}
 	var routings []link.Routed
 	for _, it := range b.items {
 		if it.decision.act != creates && it.decision.act != changes {
@@ -302,34 +310,42 @@ func (it *item) creation() *creation.Input {
 	return in
 }
 
-// findFolders gives items the folder of the import, or else that of their rows, which may be a new one.
-func (b *step) findFolders(ctx context.Context) (err error) {
-	hasNames := func(it *item) bool { return it.from.Folder != nil }
-	if b.in.FolderID == nil && slices.ContainsFunc(b.items, hasNames) {
-		if b.folders, err = b.Folders.Names(ctx, b.Member); err != nil {
-			return err
-		}
+// loadFolders reads the folders of the workspace, if rows name some.
+func (b *step) loadFolders(ctx context.Context) (err error) {
+	hasName := func(it *item) bool { return it.from.Folder != nil }
+	if b.in.FolderID != nil || !slices.ContainsFunc(b.items, hasName) {
+		return nil
 	}
-	for _, it := range b.items {
-		it.folderID = b.in.FolderID
-		if b.in.FolderID != nil || it.from.Folder == nil || it.decision.act != creates && it.decision.act != changes {
-			continue
-		}
-		key := validate.Fold(*it.from.Folder)
-		folderID := b.folders[key]
-		if folderID == "" {
-			f, err := b.Folders.New(b.Member, *it.from.Folder, len(b.folders))
-			if err != nil {
-				it.decision = decision{act: leaves}
-				it.row.setErr(Failed, err)
-				continue
-			}
-			b.newFolders = append(b.newFolders, f)
-			folderID, b.folders[key] = f.ID, f.ID
-		}
-		it.folderID = &folderID
+	if b.folders, err = b.Folders.Names(ctx, b.Member); err != nil {
+		return err
 	}
-	return nil
+	b.dryFolders, err = b.claimedFolders(ctx)
+	return err
+}
+
+// chooseFolder gives an item that creates or changes a link the folder of the import, or else that of its row, which may be new.
+func (b *step) chooseFolder(it *item) {
+	it.folderID = b.in.FolderID
+	if b.in.FolderID != nil || it.from.Folder == nil || it.decision.act != creates && it.decision.act != changes {
+		return
+	}
+	key := validate.Fold(*it.from.Folder)
+	folderID := b.folders[key]
+	if folderID == "" {
+		have := len(b.folders) + len(b.dryFolders)
+		if b.dryFolders[key] { // and now for this step
+			delete(b.dryFolders, key)
+			have = 0
+		}
+		f, err := b.Folders.New(b.Member, *it.from.Folder, have)
+		if err != nil {
+			it.decision = decision{act: leaves, outcome: Failed, err: errs.From(err)}
+			return
+		}
+		b.newFolders, it.hasNewFolder = append(b.newFolders, f), true
+		folderID, b.folders[key] = f.ID, f.ID
+	}
+	it.folderID = &folderID
 }
 
 // The reasons for changes.
@@ -340,7 +356,7 @@ var (
 
 // finishCreations gives the items that create links their results.
 func (b *step) finishCreations(results []link.Result) error {
-	for i, it := range b.of(creates) {
+	for i, it := range b.itemsWith(creates) {
 		switch r := results[i]; {
 		case errs.Is(r.Err, errs.CodeTaken) && it.code != "" && !b.isLast: // by a member, meanwhile
 			return errOvertaken
@@ -352,7 +368,7 @@ func (b *step) finishCreations(results []link.Result) error {
 			if it.link = r.Link; !r.Created {
 				it.written.Outcome = Unchanged
 			} else if it.from.Deleted {
-				b.unprotected = append(b.unprotected, r.Link.ID)
+				b.toDelete = append(b.toDelete, r.Link.ID)
 			}
 			b.describe(it, r.Created)
 		}
@@ -369,15 +385,12 @@ func (b *step) describe(it *item, isNew bool) {
 	if !b.in.DryRun || !isNew {
 		row.LinkID = &it.link.ID
 	}
-	if b.in.DryRun && it.identity != "" && isNew {
-		row.CodeKey = &it.identity
-	}
 }
 
 // change changes the links of earlier imports, and those that are replaced.
 func (b *step) change(ctx context.Context, tx bun.Tx) error {
-	items := b.of(changes)
-	for _, it := range b.of(records) {
+	items := b.itemsWith(changes)
+	for _, it := range b.itemsWith(records) {
 		it.written.LinkID, it.link = optional.Of(it.decision.linkID), &link.Link{ID: it.decision.linkID}
 		if it.decision.code != "" {
 			it.written.Code = &it.decision.code
@@ -408,19 +421,19 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 		b.changed = append(b.changed, r.Link)
 		b.describe(it, false)
 		if it.from.Deleted && !hasGate(r.Link) {
-			b.unprotected = append(b.unprotected, r.Link.ID)
+			b.toDelete = append(b.toDelete, r.Link.ID)
 		}
 	}
 	return nil
 }
 
-// deleteUnprotected deletes links that must not redirect without the protection that they had.
-func (b *step) deleteUnprotected(ctx context.Context, tx bun.Tx) error {
-	if len(b.unprotected) == 0 {
+// deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot be protected here.
+func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
+	if len(b.toDelete) == 0 {
 		return nil
 	}
 	results, err := b.Links.EditIn(ctx, tx, b.Member, link.Edits{
-		IDs: b.unprotected, Field: "rows", Reason: importedDeleted, OperationID: b.OperationID,
+		IDs: b.toDelete, Field: "rows", Reason: importedDeleted, OperationID: b.OperationID,
 		Mutate: func(_ int, l *link.Link) error {
 			l.MarkDeleted(b.Store.now())
 			return nil

@@ -1,4 +1,4 @@
-// Package signed signs what a URL permits to whoever has it, so that browsers and programs need no credential in a header.
+// Package signed signs URLs that authorize whoever has them, so that browsers and programs need no credential in a header.
 // Packages stats and importer have the URLs, and the server serves them.
 package signed
 
@@ -39,13 +39,13 @@ type Grant struct {
 	Until     time.Time `json:"u"`
 }
 
-func (g *Grant) granted() *Grant { return g }
+func (g *Grant) base() *Grant { return g }
 
-// granting is a pointer to a type that embeds Grant.
-type granting interface{ granted() *Grant }
+// grantHolder is a pointer to a type that embeds Grant.
+type grantHolder interface{ base() *Grant }
 
 // Sign returns a token with the grant, of characters that need no encoding in URLs.
-func (s Signer) Sign(p Purpose, grant granting) (token string, err error) {
+func (s Signer) Sign(p Purpose, grant grantHolder) (token string, err error) {
 	payload, err := json.Marshal(grant)
 	if err != nil {
 		return "", fmt.Errorf("encoding a grant: %w", err)
@@ -56,7 +56,7 @@ func (s Signer) Sign(p Purpose, grant granting) (token string, err error) {
 
 // Open reads the grant of a token. It returns NotFound for a token that this instance has not signed for the purpose, and
 // Expired.
-func (s Signer) Open(p Purpose, token string, grant granting) error {
+func (s Signer) Open(p Purpose, token string, grant grantHolder) error {
 	text, signedAs, _ := strings.Cut(token, ".")
 	given, err := base64.RawURLEncoding.DecodeString(signedAs)
 	isSigned := func(secret []byte) bool { return hmac.Equal(given, signature(p, secret, text)) }
@@ -70,7 +70,7 @@ func (s Signer) Open(p Purpose, token string, grant granting) error {
 	if err != nil {
 		return fmt.Errorf("decoding a grant that was signed here: %w", err)
 	}
-	if !s.Now().Before(grant.granted().Until) {
+	if !s.Now().Before(grant.base().Until) {
 		return errs.New(errs.Expired, "This URL has expired. %s", p.Remedy)
 	}
 	return nil

@@ -129,7 +129,8 @@ func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
 
 // take takes a task, or returns nil. Of a workspace, one of each kind runs at a time.
 func (r *Runner) take(ctx context.Context) (*Holding, error) {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	// The end of the context must not cut the statement off: nobody would know of the lease.
+	ctx, cancel := context.WithTimeout(db.AsSystem(context.WithoutCancel(ctx)), statementTimeout)
 	defer cancel()
 	now, holder := r.now(), id.New("run_")
 	q := r.waiting().Column("id").Order("due_at", "id").Limit(1)
@@ -256,8 +257,15 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		return nil
 	case err != nil:
 		return fmt.Errorf("releasing a task: %w", err)
-	case errs.Is(outcome, errs.Internal) && !errors.Is(outcome, errLost) && !errors.Is(outcome, errTurn) && !isStopping:
-		r.Log.ErrorContext(ctx, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
+	case outcome != nil && !errors.Is(outcome, errLost) && !errors.Is(outcome, errTurn) && !isStopping:
+		level := slog.LevelInfo // the caller can see why
+		switch errs.From(outcome).Kind {
+		case errs.Internal:
+			level = slog.LevelError
+		case errs.Unavailable:
+			level = slog.LevelWarn
+		}
+		r.Log.Log(ctx, level, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
 	}
 	return nil
 }
