@@ -209,7 +209,7 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
 		rows := rowsOf(t, s.env, "jobs", "list")
-		if len(rows) != 14 {
+		if len(rows) != 15 {
 			t.Errorf("%d jobs", len(rows))
 		}
 		for _, row := range rows {

@@ -48,7 +48,7 @@ func TestRoutes_AreReservedWords(t *testing.T) {
 	for _, pattern := range all {
 		method, path, _ := strings.Cut(pattern, " ")
 		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions ||
+		if method != http.MethodGet && method != http.MethodPost && method != http.MethodPut && method != http.MethodOptions ||
 			!strings.HasPrefix(path, "/") {
 			t.Errorf("%q does not say its method and path", pattern)
 		}
@@ -90,6 +90,9 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /{code}+":                  {root + "+", "No stats available", http.StatusNotFound},
 		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
 		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
+		"PUT /import/{token}":           {"/import/x", "NOT_FOUND", http.StatusNotFound},
+		"OPTIONS /import/{token}":       {"/import/x", "", http.StatusNoContent},
+		"GET /.well-known/linkforge":    {"/.well-known/linkforge", "", http.StatusOK},
 		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Not verified", http.StatusNotFound},
 		"GET /":                         {"/graphql/b/c", "Page not found.", http.StatusNotFound},
 	}

@@ -273,7 +273,7 @@ func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	const earlierLock = 0x6c696e6b666f7267
 	up(t, d, scripts(map[string]string{
 		"0001_table.up": `CREATE TABLE one (id TEXT);
-DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET statement_timeout = 100'; END $$`,
+DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET statement_timeout = 1000'; END $$`,
 	}), "0001_table")
 	must.NoError(t, d.Close())
 	d = must.Value(db.OpenPostgres(databaseURL, 2))(t) // its sessions have the timeout
@@ -281,7 +281,7 @@ DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET statement_t
 	up(t, d, scripts(map[string]string{
 		"0001_table.up": "",
 		"0002_checks.up": fmt.Sprintf(`-- online
-SELECT pg_sleep(0.2)
+SELECT pg_sleep(1.2)
 -- next
 DO $$ BEGIN ASSERT pg_try_advisory_xact_lock(%d), 'the lock is held'; END $$
 -- next
