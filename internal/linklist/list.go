@@ -246,7 +246,7 @@ func rowIDs(rows []*row) []string {
 // walked by itself.
 func (q *query) byID(rows *[]*row, r page.Request) *bun.SelectQuery {
 	sel := q.DB.NewSelect().Model(rows)
-	if q.narrowed || len(q.folders) < 2 {
+	if q.narrowed || len(q.folders) < 2 || !q.walksFolders() {
 		return page.Limit(q.boundByTags(q.where(sel)), r, "link.id")
 	}
 	var first []string
