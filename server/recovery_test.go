@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -150,8 +152,17 @@ func (b backend) countClicks(t *testing.T, linkID string) (clicks int64) {
 	if linkID != "" {
 		q.Where("link_id = ?", linkID)
 	}
-	must.NoError(t, q.Scan(db.AsSystem(t.Context()), &clicks))
+	err := q.Scan(db.AsSystem(t.Context()), &clicks)
+	for tries := 0; tries < 5 && isTimeout(err); tries++ { // of a connection to the database of an overloaded machine
+		err = q.Scan(db.AsSystem(t.Context()), &clicks)
+	}
+	must.NoError(t, err)
 	return clicks
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // leaveClicks writes n clicks of a link to a click log in the data folder that no process owns.
