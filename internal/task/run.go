@@ -92,7 +92,6 @@ func (h *Holding) OpenSecret() ([]byte, error) { return h.store.sealed.Open(h.ID
 // Run runs tasks until the context ends, and then returns the leases of those that have not ended.
 func (r *Runner) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	var looking sync.Mutex // one slot looks for a task: the others wait for their turn
 	for range r.Slots {
 		all.Go(func() {
 			failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
@@ -102,14 +101,12 @@ func (r *Runner) Run(ctx context.Context) error {
 				if took && err == nil {
 					continue
 				}
-				looking.Lock()
 				timer, cancel := context.WithTimeout(ctx, pollEvery)
 				select {
 				case <-r.wake:
 				case <-timer.Done():
 				}
 				cancel()
-				looking.Unlock()
 			}
 		})
 	}
@@ -123,7 +120,6 @@ func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
 	if h == nil || err != nil {
 		return false, err
 	}
-	poll.Signal(r.wake) // another slot looks for the next one
 	outcome := r.hold(ctx, h)
 	isStopping := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
