@@ -85,7 +85,7 @@ func (r *mutationResolver) CheckParity(ctx context.Context, in gen.CheckParityIn
 func (r *parityReportResolver) Differences(
 	ctx context.Context, report *parity.Report, first *int, after *string, verdicts []parity.Verdict,
 ) (*gen.ParityDifferenceConnection, error) {
-	request, err := parity.RowOrder.Parse("", first, after, nil, nil)
+	request, err := task.RowOrder.Parse("", first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (r *mutationResolver) ApplyImport(ctx context.Context, in gen.ApplyImportIn
 func (r *importReportResolver) Rows(
 	ctx context.Context, report *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool,
 ) (*gen.ImportRowConnection, error) {
-	request, err := importer.RowOrder.Parse("", first, after, nil, nil)
+	request, err := task.RowOrder.Parse("", first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -171,18 +171,7 @@ func (p *process) requestOnce(ctx context.Context, r importsource.Request) (resp
 		return response, 0, errs.New(errs.InvalidInput, "A response of %s has more than %d bytes.", request.URL.Host, maxResponse)
 	}
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
-		wait = p.retryAfter(answer.Header.Get("Retry-After"))
+		wait = max(time.Second, min(outbound.RetryAfter(answer, p.Store.Now(), time.Second), maxRetryAfter))
 	}
 	return response, wait, nil
-}
-
-// retryAfter returns how long a response asks to wait: seconds or a date (RFC 9110, section 10.2.3); a second by default.
-func (p *process) retryAfter(text string) time.Duration {
-	wait := time.Second
-	if seconds, err := strconv.Atoi(text); err == nil {
-		wait = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = at.Sub(p.Store.Now())
-	}
-	return max(time.Second, min(wait, maxRetryAfter))
 }

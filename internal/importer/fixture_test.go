@@ -88,12 +88,12 @@ func (b *bundle) importFile(t *testing.T, in importer.Settings, file []byte) *ta
 // rows returns all rows of an import.
 func (b *bundle) rows(t *testing.T, of *task.Task) (rows []*importer.Row) {
 	t.Helper()
-	for r := (page.Request{Order: importer.RowOrder, Size: 100}); ; {
+	for r := (page.Request{Order: task.RowOrder, Size: 100}); ; {
 		p := must.Value(b.Import.Rows(t.Context(), of, importer.RowFilter{}, r))(t)
 		if rows = append(rows, p.Items...); !p.HasNext {
 			return rows
 		}
-		next := must.Value(importer.RowOrder.Parse("", new(100), &p.Cursors[len(p.Cursors)-1], nil, nil))(t)
+		next := must.Value(task.RowOrder.Parse("", new(100), &p.Cursors[len(p.Cursors)-1], nil, nil))(t)
 		r = next
 	}
 }

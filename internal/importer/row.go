@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -131,41 +130,24 @@ type RowFilter struct {
 	LossesOnly bool
 }
 
-// RowOrder is the order of lists of rows.
-var RowOrder = page.Order{Name: "NUMBER", Ascending: true}
-
 // Rows returns one page of the rows of an import, in the order of the source. It returns Forbidden.
 func (s *Store) Rows(
 	ctx context.Context, t *task.Task, f RowFilter, r page.Request,
 ) (page.Page[*Row], error) {
-	ctx, err := t.In.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return page.Page[*Row]{}, err
-	}
-	var rows []*Row
-	q := s.DB.NewSelect().Model(&rows).Where("task_id = ?", t.ID).Order("number").Limit(int64(r.Size) + 1)
-	if r.After != "" {
-		after, err := strconv.ParseInt(r.After, 10, 64)
-		if err != nil {
-			return page.Page[*Row]{}, errs.New(errs.InvalidInput, "after is not a cursor of this list.").At("after")
+	number := func(row *Row) int64 { return row.Number }
+	p, err := task.ListRows(ctx, s.DB, t, r, number, func(q *bun.SelectQuery) *bun.SelectQuery {
+		if len(f.Outcomes) > 0 {
+			q = q.Where("outcome IN (?)", bun.In(f.Outcomes))
 		}
-		q = q.Where("number > ?", after)
-	}
-	if len(f.Outcomes) > 0 {
-		q = q.Where("outcome IN (?)", bun.In(f.Outcomes))
-	}
-	if f.LossesOnly {
-		q = q.Where("losses IS NOT NULL")
-	}
-	if err := q.Scan(ctx); err != nil {
-		return page.Page[*Row]{}, fmt.Errorf("listing the rows of an import: %w", err)
-	}
-	p := page.Cut(r, rows)
+		if f.LossesOnly {
+			q = q.Where("losses IS NOT NULL")
+		}
+		return q
+	})
 	for _, row := range p.Items {
 		row.In = t.In
-		p.Cursors = append(p.Cursors, r.Order.Cursor(strconv.FormatInt(row.Number, 10), ""))
 	}
-	return p, nil
+	return p, err
 }
 
 // Origin is where a link was imported from.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -109,4 +110,17 @@ func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("User-Agent", a.name)
 	r.Header.Del("Referer")
 	return a.transport.RoundTrip(r)
+}
+
+// RetryAfter returns how long a response asks to wait (RFC 9110, section 10.2.3): seconds or until a date, which may be past. A
+// response that does not say returns absent. The caller bounds the wait.
+func RetryAfter(r *http.Response, now time.Time, absent time.Duration) time.Duration {
+	wish := r.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(wish, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(wish); err == nil {
+		return at.Sub(now)
+	}
+	return absent
 }

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -20,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -281,13 +281,9 @@ func (c *check) get(ctx context.Context, u *url.URL, size int64) (r response, er
 	if err != nil && ctx.Err() != nil {
 		return r, ctx.Err()
 	}
-	seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-	if err != nil {
-		seconds = 1
-	}
 	return response{
 		status: answer.StatusCode, location: answer.Header.Get("Location"), body: string(body),
-		wait: max(time.Second, min(time.Duration(seconds)*time.Second, maxRetryAfter)),
+		wait: max(time.Second, min(outbound.RetryAfter(answer, c.Store.Now(), time.Second), maxRetryAfter)),
 	}, nil
 }
 

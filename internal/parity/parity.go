@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -150,37 +149,18 @@ type Row struct {
 	In workspace.Membership `bun:"-"`
 }
 
-// RowOrder is the order of lists of comparisons.
-var RowOrder = page.Order{Name: "NUMBER", Ascending: true}
-
 // Rows returns one page of the comparisons with the verdicts, or else of those that differ, in the order of the check. It returns
 // Forbidden.
 func (s *Store) Rows(ctx context.Context, t *task.Task, wanted []Verdict, r page.Request) (page.Page[*Row], error) {
-	ctx, err := t.In.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return page.Page[*Row]{}, err
-	}
-	var rows []*Row
-	q := s.DB.NewSelect().Model(&rows).Where("task_id = ?", t.ID).Order("number").Limit(int64(r.Size) + 1)
-	if r.After != "" {
-		after, err := strconv.ParseInt(r.After, 10, 64)
-		if err != nil {
-			return page.Page[*Row]{}, errs.New(errs.InvalidInput, "after is not a cursor of this list.").At("after")
+	number := func(row *Row) int64 { return row.Number }
+	p, err := task.ListRows(ctx, s.DB, t, r, number, func(q *bun.SelectQuery) *bun.SelectQuery {
+		if len(wanted) > 0 {
+			return q.Where("verdict IN (?)", bun.In(wanted))
 		}
-		q = q.Where("number > ?", after)
-	}
-	if len(wanted) > 0 {
-		q = q.Where("verdict IN (?)", bun.In(wanted))
-	} else {
-		q = q.Where("verdict <> ?", Same)
-	}
-	if err := q.Scan(ctx); err != nil {
-		return page.Page[*Row]{}, fmt.Errorf("listing the rows of a parity check: %w", err)
-	}
-	p := page.Cut(r, rows)
+		return q.Where("verdict <> ?", Same)
+	})
 	for _, row := range p.Items {
 		row.In = t.In
-		p.Cursors = append(p.Cursors, r.Order.Cursor(strconv.FormatInt(row.Number, 10), ""))
 	}
-	return p, nil
+	return p, err
 }

@@ -111,7 +111,7 @@ func (b *bundle) said(t *testing.T, of *task.Task) (all []string) {
 		parity.Same, parity.DifferentStatus, parity.DifferentDestination, parity.MissingThere, parity.MissingHere, parity.Gated,
 		parity.AlreadyMoved, parity.Unreachable,
 	}
-	p := must.Value(b.Rows(t.Context(), of, every, page.Request{Order: parity.RowOrder, Size: 100}))(t)
+	p := must.Value(b.Rows(t.Context(), of, every, page.Request{Order: task.RowOrder, Size: 100}))(t)
 	for _, row := range p.Items {
 		all = append(all, row.SourceURL+" "+string(row.Verdict))
 	}

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/upkeep"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -115,11 +115,5 @@ func (c *Checker) restWished(r *http.Response) time.Duration {
 	if r.StatusCode != http.StatusTooManyRequests && (r.StatusCode != http.StatusServiceUnavailable || wish == "") {
 		return 0
 	}
-	rest := defaultPause
-	if seconds, err := strconv.ParseUint(wish, 10, 31); err == nil {
-		rest = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(wish); err == nil {
-		rest = at.Sub(c.Now())
-	}
-	return min(max(rest, minPause), maxPause)
+	return min(max(outbound.RetryAfter(r, c.Now(), defaultPause), minPause), maxPause)
 }

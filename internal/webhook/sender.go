@@ -144,12 +144,5 @@ func retryAfter(r *http.Response, now time.Time) time.Duration {
 	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
-	wanted := r.Header.Get("Retry-After")
-	pause := time.Duration(0)
-	if seconds, err := strconv.ParseUint(wanted, 10, 31); err == nil {
-		pause = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(wanted); err == nil {
-		pause = at.Sub(now)
-	}
-	return min(max(pause, 0), maxRetryAfter)
+	return min(max(outbound.RetryAfter(r, now, 0), 0), maxRetryAfter)
 }
