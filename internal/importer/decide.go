@@ -10,6 +10,8 @@ import (
 
 // facts are what is known about a row.
 type facts struct {
+	// own is the link that an archive has a record of; nil if it is none of this workspace.
+	own *own
 	// earlier is a row of the same import with the same source id.
 	earlier *Row
 	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
@@ -72,6 +74,11 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: leaves, outcome: Skipped, err: row.Err}
 	case row.Err != nil:
 		return decision{act: leaves, outcome: Failed, err: row.Err}
+	case f.own != nil && f.own.isAsArchived:
+		return decision{act: leaves, outcome: Unchanged}
+	case f.own != nil:
+		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
+			"The link itself is in this workspace, and has changed since. Its versions have its earlier states.")}
 	case f.earlier != nil && !bytes.Equal(f.earlier.Hash, hash):
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
 			"Line %d has the same source id and other values.", f.earlier.Line)}
@@ -83,7 +90,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link of an earlier import was deleted here. Restore it first.")}
-	case f.imported != nil && bytes.Equal(f.origin.Hash, hash):
+	case f.imported != nil && (bytes.Equal(f.origin.Hash, hash) || len(f.origin.Hash) == 0): // which an archive does not have
 		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
 	case f.imported != nil && f.changedBy != nil:
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,

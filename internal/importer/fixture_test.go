@@ -128,6 +128,8 @@ type expectedRow struct {
 	Deleted  bool
 	Errors   []string
 	Losses   []struct{ Field, Reason string }
+	// Origins are the sources of the link, oldest first; none means that of the import.
+	Origins []importsource.Source
 }
 
 func load[T any](t *testing.T, path string) (v T) {
@@ -177,6 +179,7 @@ func TestImport_EqualsFixtures(t *testing.T) {
 		{"yourls", "yourls_url.csv", "expected.json"},
 		{"csv", "links.csv", "expected.json"},
 		{"json_lines", "links.jsonl", "expected.json"},
+		{"linkforge", "archive.tar.gz", "expected.json"},
 	} {
 		t.Run(c.folder+"/"+c.file, func(t *testing.T) {
 			t.Parallel()
@@ -186,8 +189,8 @@ func TestImport_EqualsFixtures(t *testing.T) {
 				b.Quota.Default = 10_000
 				b.distinguishCase(t, c.folder == "kutt") // whose file has shared codes that differ in case
 				var want []expectedRow
-				if c.folder == "csv" {
-					want = load[struct{ Rows []expectedRow }](t, "csv/expected.json").Rows
+				if c.folder == "csv" || c.folder == "linkforge" {
+					want = load[struct{ Rows []expectedRow }](t, c.folder+"/expected.json").Rows
 				} else {
 					want = load[[]expectedRow](t, c.folder+"/"+c.expected)
 				}
@@ -297,8 +300,17 @@ func (b *bundle) wantLinks(t *testing.T, of *task.Task, want []expectedRow) {
 			t.Errorf("row %d: %s by %v", row.Number, l.VersionCause, l.VersionOperation)
 		}
 		origins := must.Value(b.Import.Origins(t.Context(), b.Mine, l.ID))(t)[l.ID]
-		if len(origins) != 1 || origins[0].SourceID != row.SourceID {
-			t.Errorf("row %d: origins %v", row.Number, origins)
+		wanted := want[i].Origins
+		if wanted == nil {
+			wanted = []importsource.Source{must.Value(importer.SettingsOf(of))(t).Source}
+		}
+		var sources []importsource.Source
+		for _, o := range origins {
+			sources = append(sources, o.Source)
+		}
+		if !slices.Equal(sources, wanted) ||
+			origins[len(origins)-1].SourceID != row.SourceID {
+			t.Errorf("row %d: origins %v", row.Number, sources)
 		}
 	}
 }

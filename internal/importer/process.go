@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"time"
@@ -61,6 +62,9 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 		}
 	}
 	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
+		if err := p.checkArchive(ctx); err != nil {
+			return err
+		}
 		total := int64(0)
 		for _, err := range p.rows(ctx) {
 			if err != nil {
@@ -105,9 +109,22 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 }
 
+// checkArchive compares the files of an archive with its manifest. It returns InvalidInput.
+func (p *process) checkArchive(ctx context.Context) error {
+	if p.in.Source != importsource.Linkforge {
+		return nil
+	}
+	return importsource.CheckArchive(p.file(ctx))
+}
+
+// file returns the file of the import.
+func (p *process) file(ctx context.Context) io.Reader {
+	return p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID))
+}
+
 // rows returns the rows of the file.
 func (p *process) rows(ctx context.Context) iter.Seq2[*importsource.Row, error] {
-	return importsource.Rows(p.in.source(p.CreatedAt), p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID)))
+	return importsource.Rows(p.in.source(p.CreatedAt), p.file(ctx))
 }
 
 // read returns the next rows, at most n, and no more passwords than one call may set.
@@ -238,6 +255,9 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	}
 	if err := saveOrigins(ctx, tx, b.origins()); err != nil {
 		return fmt.Errorf("writing origins: %w", err)
+	}
+	if err := savePast(ctx, tx, b.past()); err != nil {
+		return fmt.Errorf("writing earlier origins: %w", err)
 	}
 	return b.save(ctx, tx)
 }

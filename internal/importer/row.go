@@ -154,12 +154,13 @@ func (s *Store) Rows(
 type Origin struct {
 	bun.BaseModel `bun:"table:link_origins,alias:origin"`
 
-	WorkspaceID     string              `bun:",pk"`
-	Source          importsource.Source `bun:",pk"`
-	Label           string              `bun:",pk"`
-	SourceID        string              `bun:",pk"`
-	LinkID          string
-	SourceURL       *string
+	WorkspaceID string              `bun:",pk"`
+	Source      importsource.Source `bun:",pk"`
+	Label       string              `bun:",pk"`
+	SourceID    string              `bun:",pk"`
+	LinkID      string
+	SourceURL   *string
+	// Hash is that of the row that the link was imported from; empty if an archive says that it was imported elsewhere.
 	Hash            []byte
 	SourceCreatedAt *time.Time
 	// Clicks is how many the source had counted; nil if it does not say.
@@ -191,6 +192,11 @@ func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...
 		found[o.LinkID] = append(found[o.LinkID], o)
 	}
 	return found, nil
+}
+
+// savePast writes where links of an archive had been imported from before, unless another link has the origin.
+func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
+	return db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (workspace_id, source, label, source_id) DO NOTHING"}, rows)
 }
 
 // saveOrigins writes the origins of links.

@@ -57,6 +57,8 @@ type step struct {
 type item struct {
 	from *source
 	row  *Row
+	// own is the link itself, if the row is a record of it; nil otherwise.
+	own *own
 	// domain gets the code; nil means the workspace.
 	domain *domain.Domain
 	// code is the code of the link, with its identity; empty for a generated one.
@@ -85,11 +87,17 @@ func (b *step) itemsWith(wanted act) (some []*item) {
 
 // decide reads what is known about the rows, and decides about each.
 func (b *step) decide(ctx context.Context) error {
+	all, err := b.loadOwn(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range b.from {
 		from := *b.from[i] // the next try begins with the row as it was read
 		from.Losses, b.from[i] = slices.Clip(from.Losses), &from
 		it := &item{from: &from, row: newRow(b.Task, b.progress.Rows+int64(i)+1, &from)}
-		b.locate(it)
+		if it.own = all[from.SourceID]; it.own == nil {
+			b.locate(it)
+		}
 		b.items = append(b.items, it)
 	}
 	known, err := b.loadKnown(ctx)
@@ -116,6 +124,9 @@ func (b *step) decide(ctx context.Context) error {
 		}
 		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
 			it.row.Outcome = Renamed
+		}
+		if it.own != nil {
+			it.row.LinkID, it.row.Code = &it.own.ID, new(it.own.ShownCode())
 		}
 		known.add(it)
 	}

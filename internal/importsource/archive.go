@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/linkforge/linkforge/internal/errs"
@@ -23,42 +25,133 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// The form of archives of a workspace that this version reads.
+// The form of archives of a workspace. Package archive writes them.
 const (
-	archiveFormat    = "linkforge-workspace"
-	archiveVersion   = 1
+	ArchiveFormat = "linkforge-workspace"
+	// ArchiveVersion is the newest version that is read, and the one that is written.
+	ArchiveVersion = 1
+	// ManifestFile is the last file of an archive.
+	ManifestFile = "manifest.json"
+
 	maxArchive       = 1 << 30 // bytes without compression
 	maxManifest      = 1 << 20
-	manifestFile     = "manifest.json"
 	linksSection     = "links"
 	archiveMalformed = "The file is no complete archive of a workspace. Download it again."
 )
 
 // archiveFiles are the names of the files in an archive, by section.
-var archiveFiles = regexp.MustCompile(`^(?:(folders|domains|members|links|versions|audit)/\d{5}|(clicks)/\d{4}-\d{2})\.jsonl$`)
+var archiveFiles = regexp.MustCompile(
+	`^(?:(folders|domains|members|links|versions|audit)/\d{5}|(clicks)/\d{4}-\d{2}(?:-\d{5})?)\.jsonl$`)
 
-// manifest is what an archive states about itself.
-type manifest struct {
-	Format        string
-	SchemaVersion int
-	Sections      []manifestSection
+// Manifest is what an archive states about itself.
+type Manifest struct {
+	Format        string            `json:"format"`
+	SchemaVersion int               `json:"schemaVersion"`
+	StartedAt     time.Time         `json:"startedAt"`
+	FinishedAt    time.Time         `json:"finishedAt"`
+	Instance      string            `json:"instance"`
+	Workspace     ManifestWorkspace `json:"workspace"`
+	Sections      []ManifestSection `json:"sections"`
+	// Omitted are the names of sections that the archive does not have.
+	Omitted []string `json:"omitted"`
 }
 
-type manifestSection struct {
-	Name   string
-	Files  []string
-	SHA256 string
+// ManifestWorkspace is the workspace that an archive holds.
+type ManifestWorkspace struct {
+	ID                    string `json:"id"`
+	Slug                  string `json:"slug"`
+	Name                  string `json:"name"`
+	DefaultStrategy       string `json:"defaultStrategy"`
+	DefaultRedirectStatus int    `json:"defaultRedirectStatus"`
+}
+
+// ManifestSection is a part of an archive. SHA256 is that of its files in their order, in hexadecimal.
+type ManifestSection struct {
+	Name    string   `json:"name"`
+	Files   []string `json:"files"`
+	Records int64    `json:"records"`
+	SHA256  string   `json:"sha256"`
+}
+
+// ArchivedLink is the record of a link. Domain is the host of a code that belongs to a domain, and Folder the name of the folder;
+// nil means none.
+type ArchivedLink struct {
+	ID             string            `json:"id"`
+	ShortURL       string            `json:"shortUrl"`
+	Code           string            `json:"code"`
+	Domain         *string           `json:"domain"`
+	URL            string            `json:"url"`
+	Strategy       string            `json:"strategy"`
+	Title          *string           `json:"title"`
+	Note           *string           `json:"note"`
+	Tags           []string          `json:"tags"`
+	Folder         *string           `json:"folder"`
+	StartsAt       *time.Time        `json:"startsAt"`
+	ExpiresAt      *time.Time        `json:"expiresAt"`
+	MaxClicks      *int64            `json:"maxClicks"`
+	RedirectStatus int               `json:"redirectStatus"`
+	Archived       bool              `json:"archived"`
+	StatsPublic    bool              `json:"statsPublic"`
+	ExternalID     *string           `json:"externalId"`
+	Metadata       map[string]string `json:"metadata"`
+	Routing        *ArchivedRouting  `json:"routing"`
+	Origins        []Past            `json:"origins"`
+	CreatedAt      time.Time         `json:"createdAt"`
+	UpdatedAt      time.Time         `json:"updatedAt"`
+	DeletedAt      *time.Time        `json:"deletedAt"`
+	DisabledAt     *time.Time        `json:"disabledAt"`
+	ClickCount     int64             `json:"clickCount"`
+	LastClickedAt  *time.Time        `json:"lastClickedAt"`
+}
+
+// ArchivedRouting is a routing with its gate as archives have it: without the password.
+type ArchivedRouting struct {
+	*routing.Routing
+	Gate *ArchivedGate `json:"gate,omitempty"`
+}
+
+// ArchivedGate is a gate in an archive.
+type ArchivedGate struct {
+	HasPassword bool    `json:"hasPassword"`
+	Notice      *string `json:"notice,omitempty"`
+	Confirm     bool    `json:"confirm,omitempty"`
+}
+
+// NewArchivedRouting returns the routing as archives have it; nil for nil.
+func NewArchivedRouting(r *routing.Routing) *ArchivedRouting {
+	if r == nil {
+		return nil
+	}
+	a := &ArchivedRouting{Routing: r}
+	if r.Gate != nil {
+		a.Gate = &ArchivedGate{HasPassword: r.Gate.HasPassword(), Notice: r.Gate.Notice, Confirm: r.Gate.Confirm}
+	}
+	return a
+}
+
+// RowOf returns the row that an archive with the record of a link has.
+func RowOf(s *Settings, l *ArchivedLink) (row *Row, err error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the record of a link: %w", err)
+	}
+	r := &reader{settings: s, file: newScanner(bytes.NewReader(text)), yield: func(one *Row) bool {
+		row = one
+		return true
+	}}
+	r.take = r.item
+	return row, r.lines(sources[Linkforge].json)
 }
 
 // CheckArchive reads an archive of a workspace to its end, and compares its files with its manifest. Rows does not, so that
 // it can begin before the end. It returns InvalidInput, or the error of the reader.
 func CheckArchive(file io.Reader) error {
-	var last *manifest
-	var found []manifestSection
+	var last *Manifest
+	var found []ManifestSection
 	var sum hash.Hash
 	err := walkArchive(file, func(name, section string, content io.Reader) error {
-		if name == manifestFile {
-			last = &manifest{}
+		if name == ManifestFile {
+			last = &Manifest{}
 			text, err := io.ReadAll(io.LimitReader(content, maxManifest+1))
 			if err == nil && (len(text) > maxManifest || json.Unmarshal(text, last) != nil) {
 				err = errs.New(errs.InvalidInput, "The manifest of the archive is no valid JSON.")
@@ -66,7 +159,7 @@ func CheckArchive(file io.Reader) error {
 			return err
 		}
 		if n := len(found); n == 0 || found[n-1].Name != section {
-			found, sum = append(found, manifestSection{Name: section}), sha256.New()
+			found, sum = append(found, ManifestSection{Name: section}), sha256.New()
 		}
 		if _, err := io.Copy(sum, content); err != nil {
 			return err
@@ -80,12 +173,12 @@ func CheckArchive(file io.Reader) error {
 		return err
 	case last == nil:
 		return errs.New(errs.InvalidInput, archiveMalformed)
-	case last.Format != archiveFormat || last.SchemaVersion < 1 || last.SchemaVersion > archiveVersion:
+	case last.Format != ArchiveFormat || last.SchemaVersion < 1 || last.SchemaVersion > ArchiveVersion:
 		return errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. "+
-			"Upgrade it first.", quoted(last.Format), last.SchemaVersion, archiveFormat, archiveVersion)
+			"Upgrade it first.", quoted(last.Format), last.SchemaVersion, ArchiveFormat, ArchiveVersion)
 	}
-	isEmpty := func(s manifestSection) bool { return len(s.Files) == 0 }
-	equal := func(a, b manifestSection) bool {
+	isEmpty := func(s ManifestSection) bool { return len(s.Files) == 0 }
+	equal := func(a, b ManifestSection) bool {
 		return a.Name == b.Name && a.SHA256 == b.SHA256 && slices.Equal(a.Files, b.Files)
 	}
 	if !slices.EqualFunc(found, slices.DeleteFunc(last.Sections, isEmpty), equal) {
@@ -125,7 +218,7 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 			return err
 		}
 		parts := archiveFiles.FindStringSubmatch(header.Name)
-		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != manifestFile {
+		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != ManifestFile {
 			return errs.New(errs.InvalidInput, "The archive has the unknown file %s.", quoted(header.Name))
 		}
 		section := ""
@@ -190,9 +283,11 @@ var archived = format{
 		to(setArchived, "archived"), to(setStatsPublic, "statsPublic"), to(setExternalID, "externalId"),
 		to(setPairs, "metadata"), to(setRouting, "routing"), to(setPast, "origins"),
 		to(setCreated, "createdAt"), to(setClicks, "clickCount"), to(setLastClicked, "lastClickedAt"),
-		to(func(m *mapper, _ value) { m.row.Deleted = true }, "deletedAt"),
+		to(setDeleted, "deletedAt"), to(setDeleted, "disabledAt"),
 	}, each(handled, "strategy", "updatedAt")),
 }
+
+func setDeleted(m *mapper, _ value) { m.row.Deleted = true }
 
 // setPairs maps an object of keys and texts.
 func setPairs(m *mapper, v value) {
@@ -201,8 +296,8 @@ func setPairs(m *mapper, v value) {
 		lose(Invalid)(m, v)
 		return
 	}
-	for _, pair := range newObject(properties, false) {
-		setMetadata(m, pair)
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		setMetadata(m, value{key, properties[key]})
 	}
 	if _, err := linkfield.NewMetadata(m.row.Metadata); err != nil {
 		m.row.Metadata = nil
@@ -271,10 +366,7 @@ func setArchivedRules(m *mapper, v value) {
 
 // setArchivedGate maps a gate without its password, which is not exported.
 func setArchivedGate(m *mapper, v value) {
-	gate, ok := decode[struct {
-		HasPassword, Confirm bool
-		Notice               *string
-	}](v.is)
+	gate, ok := decode[ArchivedGate](v.is)
 	if !ok || gate.HasPassword {
 		m.row.Deleted = true
 		m.lose(value{name: "routing.gate.password"}, NotExported)

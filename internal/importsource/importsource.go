@@ -108,14 +108,14 @@ type Origin struct {
 
 // Past is an import of a link before it was written to an archive.
 type Past struct {
-	Source        Source
-	Label         string
-	SourceID      string
-	SourceURL     *string
-	CreatedAt     *time.Time
-	Clicks        *int64
-	LastClickedAt *time.Time
-	ImportedAt    time.Time
+	Source        Source     `json:"source"`
+	Label         string     `json:"label"`
+	SourceID      string     `json:"sourceId"`
+	SourceURL     *string    `json:"sourceUrl"`
+	CreatedAt     *time.Time `json:"createdAt"`
+	Clicks        *int64     `json:"clicks"`
+	LastClickedAt *time.Time `json:"lastClickedAt"`
+	ImportedAt    time.Time  `json:"importedAt"`
 }
 
 // Loss is a value that is not kept as it was.

@@ -1,0 +1,139 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Archived returns the records that an archive has of links, in their order, without the numbers of their clicks. It returns
+// Forbidden.
+func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*link.Link) ([]*importsource.ArchivedLink, error) {
+	if len(links) == 0 {
+		return nil, nil
+	}
+	var ids, folderIDs []string
+	for _, l := range links {
+		if ids = append(ids, l.ID); l.FolderID != nil {
+			folderIDs = append(folderIDs, *l.FolderID)
+		}
+	}
+	tags, err := s.Links.TagsOf(ctx, m, ids...)
+	if err != nil {
+		return nil, err
+	}
+	origins, err := s.Origins(ctx, m, ids...)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := s.Folders.Rows().ByID(ctx, m, folderIDs...)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]*string{}
+	for _, f := range folders {
+		names[f.ID] = &f.Name
+	}
+	records := make([]*importsource.ArchivedLink, 0, len(links))
+	for _, l := range links {
+		r := &importsource.ArchivedLink{
+			ID: l.ID, ShortURL: s.Links.ShortURL(l), Code: l.ShownCode(), URL: l.OriginalURL, Strategy: string(l.Strategy), Title: l.Title,
+			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)], StartsAt: utc(l.StartsAt),
+			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus, Archived: l.Archived(),
+			StatsPublic: l.StatsPublic, ExternalID: l.ExternalID, Metadata: map[string]string{},
+			Routing: importsource.NewArchivedRouting(l.Routing), Origins: []importsource.Past{}, CreatedAt: l.CreatedAt.UTC(),
+			UpdatedAt: l.UpdatedAt.UTC(), DeletedAt: utc(l.DeletedAt), DisabledAt: utc(l.DisabledAt),
+		}
+		if l.OwnAddress != nil {
+			host, _, _ := strings.Cut(*l.OwnAddress, "/")
+			r.Domain = &host
+		}
+		pairs, err := l.Metadata.Pairs()
+		if err != nil {
+			return nil, err
+		}
+		for _, pair := range pairs {
+			r.Metadata[pair.Key] = pair.Value
+		}
+		for _, o := range origins[l.ID] {
+			r.Origins = append(r.Origins, importsource.Past{
+				Source: o.Source, Label: o.Label, SourceID: o.SourceID, SourceURL: o.SourceURL, CreatedAt: utc(o.SourceCreatedAt),
+				Clicks: o.Clicks, LastClickedAt: utc(o.LastClickedAt), ImportedAt: o.ImportedAt.UTC(),
+			})
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	return new(at.UTC())
+}
+
+// own is a link of this workspace that an archive has a record of.
+type own struct {
+	*link.Link
+	// isAsArchived means that only the numbers of its clicks, its short URL and its origins may differ from the record.
+	isAsArchived bool
+}
+
+// loadOwn reads which rows of an archive are links of this workspace, by their ids.
+func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
+	if b.in.Source != importsource.Linkforge {
+		return nil, nil
+	}
+	rows, ids := map[string]*source{}, []string{}
+	for _, from := range b.from {
+		rows[from.SourceID], ids = from, append(ids, from.SourceID)
+	}
+	found, err := b.Links.Many(ctx, b.Member, link.ValidIDs(ids)...)
+	if err != nil {
+		return nil, err
+	}
+	var links []*link.Link
+	for _, l := range found {
+		links = append(links, l)
+	}
+	records, err := b.Archived(ctx, b.Member, links)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*own{}
+	for i, l := range links {
+		archived := rows[l.ID]
+		records[i].ShortURL, records[i].ClickCount = archived.SourceURL, optional.Value(archived.Origin.Clicks)
+		row, err := importsource.RowOf(b.in.source(b.CreatedAt), records[i])
+		if err != nil {
+			return nil, fmt.Errorf("reading the record of a link: %w", err)
+		}
+		all[l.ID] = &own{l, bytes.Equal(b.newSource(row).hash, archived.hash)}
+	}
+	return all, nil
+}
+
+// past returns where the links that the step has created or found had been imported from before.
+func (b *step) past() (rows []*Origin) {
+	for _, it := range b.items {
+		if it.link == nil || it.written.Outcome == Failed {
+			continue
+		}
+		for _, p := range it.from.Past {
+			rows = append(rows, &Origin{
+				WorkspaceID: b.WorkspaceID, Source: p.Source, Label: p.Label, SourceID: p.SourceID, LinkID: it.link.ID,
+				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks, LastClickedAt: p.LastClickedAt,
+				ImportedAt: p.ImportedAt,
+			})
+		}
+	}
+	return rows
+}
