@@ -120,7 +120,11 @@ func (p *process) fetch(ctx context.Context) error {
 // items returns the items that were fetched before.
 func (p *process) items(ctx context.Context) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		lines := bufio.NewReader(p.Tasks.File(ctx, p.ID))
+		file, err := p.Tasks.OpenFile(ctx, p.ID)
+		if err != nil { // or nothing was fetched before
+			return
+		}
+		lines := bufio.NewReader(file)
 		for {
 			line, err := lines.ReadBytes('\n')
 			if err != nil || !yield(bytes.TrimSuffix(line, []byte("\n"))) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"time"
@@ -114,17 +113,25 @@ func (p *process) checkArchive(ctx context.Context) error {
 	if p.in.Source != importsource.Linkforge {
 		return nil
 	}
-	return importsource.CheckArchive(p.file(ctx))
+	file, err := p.file(ctx)
+	if err != nil {
+		return err
+	}
+	return importsource.CheckArchive(file)
 }
 
 // file returns the file of the import.
-func (p *process) file(ctx context.Context) io.Reader {
-	return p.Tasks.File(ctx, cmp.Or(p.in.FileOf, p.ID))
+func (p *process) file(ctx context.Context) (*task.File, error) {
+	return p.Tasks.OpenFile(ctx, cmp.Or(p.in.FileOf, p.ID))
 }
 
 // rows returns the rows of the file.
 func (p *process) rows(ctx context.Context) iter.Seq2[*importsource.Row, error] {
-	return importsource.Rows(p.in.source(p.CreatedAt), p.file(ctx))
+	file, err := p.file(ctx)
+	if err != nil {
+		return func(yield func(*importsource.Row, error) bool) { yield(nil, err) }
+	}
+	return importsource.Rows(p.in.source(p.CreatedAt), file)
 }
 
 // read returns the next rows, at most n, and no more passwords than one call may set.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 
 	"github.com/uptrace/bun"
 
@@ -127,36 +128,94 @@ func (s *Store) HasFile(ctx context.Context, taskID string) (bool, error) {
 	return s.DB.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("number = 0").Exists(ctx)
 }
 
-// File returns the file of a task. It reads a chunk at a time, with the context. Reading returns Expired if the file is not, or no
-// longer, complete.
-func (s *Store) File(ctx context.Context, taskID string) io.Reader {
-	return &file{ctx: ctx, store: s, taskID: taskID}
-}
-
-type file struct {
+// File is the file of a task. It reads a chunk at a time, with the context of OpenFile.
+type File struct {
 	ctx    context.Context
 	store  *Store
 	taskID string
+	// ends are the positions at which chunks end; without an empty last chunk, the file is not complete. at is that of the next byte.
+	ends       []int64
+	isComplete bool
+	at         int64
+	// chunk is the one with the number, from 1; zero means none.
 	number int
-	rest   []byte
+	chunk  []byte
 }
 
-func (f *file) Read(into []byte) (int, error) {
-	if len(f.rest) == 0 {
-		c := &chunk{}
-		err := f.store.DB.NewSelect().Model(c).Column("bytes").Where("task_id = ?", f.taskID).Where("number = ?", f.number).
-			Where("upload = (SELECT COALESCE(upload, '') FROM tasks WHERE id = ?)", f.taskID).Scan(f.ctx)
+// OpenFile returns the file of a task. It returns Expired if there is none, and so does reading at the end of an incomplete one.
+func (s *Store) OpenFile(ctx context.Context, taskID string) (*File, error) {
+	var sizes []int64
+	err := s.chunks(taskID).ColumnExpr("length(bytes)").Order("number").Scan(ctx, &sizes)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the sizes of a file: %w", err)
+	case len(sizes) == 0:
+		return nil, errGone()
+	}
+	f := &File{ctx: ctx, store: s, taskID: taskID, isComplete: sizes[len(sizes)-1] == 0}
+	for _, size := range sizes {
+		f.ends = append(f.ends, f.Size()+size)
+	}
+	return f, nil
+}
+
+// chunks selects the chunks of the file of a task.
+func (s *Store) chunks(taskID string) *bun.SelectQuery {
+	return s.DB.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).
+		Where("upload = (SELECT COALESCE(upload, '') FROM tasks WHERE id = ?)", taskID)
+}
+
+func errGone() error {
+	return errs.New(errs.Expired, "The file is no longer kept. Create another task.")
+}
+
+// Size returns the size in bytes.
+func (f *File) Size() int64 {
+	if len(f.ends) == 0 {
+		return 0
+	}
+	return f.ends[len(f.ends)-1]
+}
+
+// Seek implements io.Seeker.
+func (f *File) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.at
+	case io.SeekEnd:
+		offset += f.Size()
+	}
+	if offset < 0 {
+		return 0, errors.New("seeking before the beginning of a file")
+	}
+	f.at = offset
+	return offset, nil
+}
+
+// Read implements io.Reader.
+func (f *File) Read(into []byte) (int, error) {
+	switch {
+	case f.at >= f.Size() && f.isComplete:
+		return 0, io.EOF
+	case f.at >= f.Size():
+		return 0, errGone()
+	}
+	number := sort.Search(len(f.ends), func(i int) bool { return f.ends[i] > f.at })
+	begin := int64(0)
+	if number > 0 {
+		begin = f.ends[number-1]
+	}
+	if f.number != number+1 {
+		err := f.store.chunks(f.taskID).Column("bytes").Where("number = ?", number).Scan(f.ctx, &f.chunk)
 		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return 0, errs.New(errs.Expired, "The file is no longer kept. Create another import.")
+		case errors.Is(err, sql.ErrNoRows) || err == nil && begin+int64(len(f.chunk)) != f.ends[number]:
+			return 0, errGone()
 		case err != nil:
 			return 0, fmt.Errorf("reading a file: %w", err)
-		case len(c.Bytes) == 0:
-			return 0, io.EOF
 		}
-		f.number, f.rest = f.number+1, c.Bytes
+		f.number = number + 1
 	}
-	n := copy(into, f.rest)
-	f.rest = f.rest[n:]
+	n := copy(into, f.chunk[f.at-begin:])
+	f.at += int64(n)
 	return n, nil
 }

@@ -162,7 +162,7 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	case err != nil:
 		return err
 	}
-	if _, err := h.Member.Enter(ctx, workspace.WriteLinks); err != nil {
+	if _, err := h.Member.Enter(ctx, h.Kind.permission()); err != nil {
 		return err
 	}
 	h.In = h.Member

@@ -27,11 +27,21 @@ import (
 // Kind is the kind of a task. Its text is the name in the GraphQL schema.
 type Kind string
 
-// The kinds: Import creates and updates links, and ParityCheck compares the redirects of imported links with those of their source.
+// The kinds: Import creates and updates links, ParityCheck compares the redirects of imported links with those of their source, and
+// WorkspaceExport writes a workspace to an archive.
 const (
-	Import      Kind = "IMPORT"
-	ParityCheck Kind = "PARITY_CHECK"
+	Import          Kind = "IMPORT"
+	ParityCheck     Kind = "PARITY_CHECK"
+	WorkspaceExport Kind = "WORKSPACE_EXPORT"
 )
+
+// permission is what starting and running a task of the kind requires.
+func (k Kind) permission() workspace.Permission {
+	if k == WorkspaceExport {
+		return workspace.ReadLinks
+	}
+	return workspace.WriteLinks
+}
 
 // Status is the state of a task. Its text is the name in the GraphQL schema.
 type Status string
@@ -51,11 +61,13 @@ const (
 	maxUnfinished = 20
 	// UploadLife is how long a task waits for its file.
 	UploadLife = time.Hour
-	// FileLife is how long files are kept after the task has ended, at most maxFiles of a workspace, and retention how long ended
-	// tasks are.
-	FileLife  = 7 * 24 * time.Hour
-	retention = 30 * 24 * time.Hour
-	maxFiles  = 20
+	// FileLife and ArchiveLife are how long the files of imports and exports are kept after the task has ended, at most maxFiles
+	// and maxArchives of a workspace, and retention how long ended tasks are.
+	FileLife    = 7 * 24 * time.Hour
+	ArchiveLife = 3 * 24 * time.Hour
+	retention   = 30 * 24 * time.Hour
+	maxFiles    = 20
+	maxArchives = 3
 	// cleanUpBatch is how many tasks a statement of the clean-up deletes: their rows go with them.
 	cleanUpBatch = 10
 )
@@ -189,7 +201,7 @@ type New struct {
 
 // Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Task, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	ctx, err := m.Enter(ctx, in.Kind.permission())
 	if err != nil {
 		return nil, err
 	}
@@ -274,8 +286,12 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 	}
 	old := tx.NewSelect().Model((*Task)(nil)).Column("id").Where("id = ?", t.ID)
 	if t.KeepsFile && status == Succeeded {
-		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).Where("keeps_file").
-			Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(maxFiles)
+		kept := int64(maxFiles)
+		if t.Kind == WorkspaceExport {
+			kept = maxArchives
+		}
+		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).Where("kind = ?", t.Kind).
+			Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(kept)
 	}
 	if _, err := tx.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting the file of a task: %w", err)
@@ -304,7 +320,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 			return fmt.Errorf("canceling tasks without a file: %w", err)
 		}
 	}
-	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at <= ?", now.Add(-FileLife))
+	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").
+		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-FileLife), WorkspaceExport, now.Add(-ArchiveLife))
 	_, err := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("deleting the files of tasks: %w", err)

@@ -318,7 +318,7 @@ func TestReceive_StoresOneFile(t *testing.T) {
 			t.Errorf("a second upload: %v", err)
 		}
 		ctx := db.AsSystem(t.Context())
-		if got := must.Value(io.ReadAll(b.File(ctx, created.ID)))(t); !bytes.Equal(got, file) {
+		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(ctx, created.ID))(t)))(t); !bytes.Equal(got, file) {
 			t.Errorf("%d bytes were stored of %d", len(got), len(file))
 		}
 	})
@@ -374,7 +374,7 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 		if err := <-ended; !errs.Is(err, errs.Conflict) {
 			t.Errorf("the late upload: %v", err)
 		}
-		if got := must.Value(io.ReadAll(b.File(db.AsSystem(t.Context()), created.ID)))(t); !bytes.Equal(got, file) {
+		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(t); !bytes.Equal(got, file) {
 			t.Errorf("the file has %d bytes", len(got))
 		}
 	})
