@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstream"
@@ -87,6 +88,7 @@ type Config struct {
 	Tasks        *task.Store
 	Imports      *importer.Store
 	Parity       *parity.Store
+	Archives     *archive.Store
 	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
 	// without it.
 	Webhooks   *webhook.Store
@@ -142,6 +144,7 @@ type (
 	importLossResolver    resolver
 
 	parityReportResolver     resolver
+	workspaceArchiveResolver resolver
 	parityDifferenceResolver resolver
 )
 
@@ -201,7 +204,10 @@ func (r *resolver) ImportReport() gen.ImportReportResolver       { return (*impo
 func (r *resolver) ImportHost() gen.ImportHostResolver           { return (*importHostResolver)(r) }
 func (r *resolver) ImportRow() gen.ImportRowResolver             { return (*importRowResolver)(r) }
 func (r *resolver) ImportLoss() gen.ImportLossResolver           { return (*importLossResolver)(r) }
-func (r *resolver) ParityReport() gen.ParityReportResolver       { return (*parityReportResolver)(r) }
+func (r *resolver) WorkspaceArchive() gen.WorkspaceArchiveResolver {
+	return (*workspaceArchiveResolver)(r)
+}
+func (r *resolver) ParityReport() gen.ParityReportResolver { return (*parityReportResolver)(r) }
 func (r *resolver) ParityDifference() gen.ParityDifferenceResolver {
 	return (*parityDifferenceResolver)(r)
 }

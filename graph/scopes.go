@@ -36,6 +36,8 @@ var typePermissions = map[string]workspace.Permission{
 	"ParityReport":     workspace.ReadLinks,
 	"ParityCount":      workspace.ReadLinks,
 	"ParityDifference": workspace.ReadLinks,
+	"WorkspaceArchive": workspace.ReadLinks,
+	"ArchiveSection":   workspace.ReadLinks,
 	"LinkRouting":      workspace.ReadLinks,
 	"UtmTemplate":      workspace.ReadLinks,
 	"Member":           workspace.ReadMembers,

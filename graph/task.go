@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -54,20 +55,40 @@ func (r *taskResolver) Failure(_ context.Context, t *task.Task) (*gen.UserError,
 	return &gen.UserError{Code: code, Message: e.Public(), Field: e.Field}, nil
 }
 
-// Report returns the result of a task. A report that is null must not be a nil pointer in an interface.
+// Report returns the result of a task.
 func (r *taskResolver) Report(_ context.Context, t *task.Task) (scalar.TaskReport, error) {
-	if t.Kind == task.ParityCheck {
-		report, err := parity.ReportOf(t)
-		if report == nil || err != nil {
-			return nil, err
-		}
-		return report, nil
+	switch t.Kind {
+	case task.ParityCheck:
+		return reportOr(parity.ReportOf(t))
+	case task.WorkspaceExport:
+		return reportOr(archive.ReportOf(t))
 	}
-	report, err := importer.ReportOf(t)
+	return reportOr(importer.ReportOf(t))
+}
+
+// reportOr returns a report, or nil: a nil pointer in the interface would not be null.
+func reportOr[R any](report *R, err error) (scalar.TaskReport, error) {
 	if report == nil || err != nil {
 		return nil, err
 	}
 	return report, nil
+}
+
+func (r *mutationResolver) ExportWorkspace(ctx context.Context, in gen.ExportWorkspaceInput) (*gen.ExportWorkspacePayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.Archives.Create(ctx, m, archive.Settings{Sections: in.Sections, Clicks: optional.Value(in.ClickRange)})
+	return &gen.ExportWorkspacePayload{Task: t}, err
+}
+
+func (r *workspaceArchiveResolver) URL(ctx context.Context, report *archive.Report) (*string, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.Archives.SignDownload(report, actor.SessionID)
 }
 
 func (r *mutationResolver) CheckParity(ctx context.Context, in gen.CheckParityInput) (*gen.CheckParityPayload, error) {

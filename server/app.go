@@ -222,8 +222,8 @@ func (a *app) wire() error {
 	a.opened = append(a.opened, a.Stores.Close)
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	a.tasks = &task.Runner{
-		Store: a.Tasks, Slots: a.config.TaskSlots, Handlers: map[task.Kind]task.Handler{task.Import: a.Imports, task.ParityCheck: a.Parity},
-		Log: a.log,
+		Store: a.Tasks, Slots: a.config.TaskSlots, Log: a.log,
+		Handlers: map[task.Kind]task.Handler{task.Import: a.Imports, task.ParityCheck: a.Parity, task.WorkspaceExport: a.Archives},
 		MemberOf: func(ctx context.Context, t *task.Task) (workspace.Membership, error) {
 			return a.member(ctx, t.ActorID, "", t.WorkspaceID)
 		},
@@ -309,7 +309,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Writers:      a.writers(),
 		HitQuota:     a.config.HitQuota,
 		HitsUsed:     a.Quotas.Hits.Used,
-		UTMTemplates: a.UTMTemplates, Folders: a.Folders, Tasks: a.Tasks, Imports: a.Imports, Parity: a.Parity,
+		UTMTemplates: a.UTMTemplates, Folders: a.Folders, Tasks: a.Tasks, Imports: a.Imports, Parity: a.Parity, Archives: a.Archives,
 		Webhooks:     a.Webhooks,
 		Surroundings: check.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
 		Limits:       ratelimit.NewMeter(a.Limits, a.now),

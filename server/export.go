@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/visitorpage"
@@ -17,19 +15,6 @@ import (
 
 // exports is how many exports a caller may begin.
 var exports = ratelimit.Rate{Name: "exports", Attempts: 60, Window: time.Hour}
-
-// exportedEvent is a line of an exported audit log.
-type exportedEvent struct {
-	ID          string          `json:"id"`
-	Action      audit.Action    `json:"type"`
-	ActorID     string          `json:"actorId,omitempty"`
-	TargetID    string          `json:"subjectId"`
-	Details     json.RawMessage `json:"details"`
-	Version     *int            `json:"version,omitempty"`
-	OperationID string          `json:"operationId,omitempty"`
-	Changes     json.RawMessage `json:"changes,omitempty"`
-	CreatedAt   time.Time       `json:"createdAt"`
-}
 
 // exportAudit writes a workspace's whole audit log, newest first, one JSON object per line. It
 // requires the permissions of the connection auditLog, and has the same errors.
@@ -118,12 +103,7 @@ func writeEvents(w http.ResponseWriter, events []*workspace.LoggedEvent) error {
 	}
 	lines := json.NewEncoder(w)
 	for _, e := range events {
-		err := lines.Encode(exportedEvent{
-			ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details),
-			Version: e.Version, OperationID: optional.Value(e.OperationID),
-			Changes: json.RawMessage(optional.Value(e.Changes)), CreatedAt: e.CreatedAt.UTC(),
-		})
-		if err != nil {
+		if err := lines.Encode(e.Line()); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,7 @@ func (a *app) routes() http.Handler {
 
 	mux.Handle("GET /export/audit/{workspace}", web.RequireUTF8(a.exportAudit))
 	mux.Handle("GET /export/clicks", web.RequireUTF8(a.exportClicks))
+	mux.Handle("GET /export/workspace/{token}", web.RequireUTF8(a.exportWorkspace))
 	upload := web.Origins{Listed: []string{"*"}}.CORS(http.MethodPut) // the URL is the credential
 	mux.Handle("PUT /import/{token}", upload(web.RequireUTF8(a.upload)))
 	mux.Handle("OPTIONS /import/{token}", upload(web.Options("OPTIONS, PUT")))

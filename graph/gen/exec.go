@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
@@ -85,6 +86,7 @@ type ResolverRoot interface {
 	Webhook() WebhookResolver
 	WebhookDelivery() WebhookDeliveryResolver
 	Workspace() WorkspaceResolver
+	WorkspaceArchive() WorkspaceArchiveResolver
 }
 
 type DirectiveRoot struct {
@@ -133,6 +135,12 @@ type ComplexityRoot struct {
 	ApplyImportPayload struct {
 		Errors func(childComplexity int) int
 		Task   func(childComplexity int) int
+	}
+
+	ArchiveSection struct {
+		Kind    func(childComplexity int) int
+		Records func(childComplexity int) int
+		SHA256  func(childComplexity int) int
 	}
 
 	CancelLinkChangePayload struct {
@@ -383,6 +391,11 @@ type ComplexityRoot struct {
 		Data   func(childComplexity int) int
 		Errors func(childComplexity int) int
 		Next   func(childComplexity int) int
+	}
+
+	ExportWorkspacePayload struct {
+		Errors func(childComplexity int) int
+		Task   func(childComplexity int) int
 	}
 
 	FieldChange struct {
@@ -708,6 +721,7 @@ type ComplexityRoot struct {
 		DeleteWorkspace          func(childComplexity int, input DeleteWorkspaceInput) int
 		ExportClicks             func(childComplexity int, input ExportClicksInput) int
 		ExportMyData             func(childComplexity int, input ExportMyDataInput) int
+		ExportWorkspace          func(childComplexity int, input ExportWorkspaceInput) int
 		InviteMember             func(childComplexity int, input InviteMemberInput) int
 		Login                    func(childComplexity int, input LoginInput) int
 		Logout                   func(childComplexity int, input LogoutInput) int
@@ -1389,6 +1403,15 @@ type ComplexityRoot struct {
 		Webhooks              func(childComplexity int, first *int, after *string) int
 	}
 
+	WorkspaceArchive struct {
+		Bytes         func(childComplexity int) int
+		Parts         func(childComplexity int) int
+		RemovedAt     func(childComplexity int) int
+		SHA256        func(childComplexity int) int
+		SchemaVersion func(childComplexity int) int
+		URL           func(childComplexity int) int
+	}
+
 	WorkspaceConnection struct {
 		Edges    func(childComplexity int) int
 		Nodes    func(childComplexity int) int
@@ -1546,6 +1569,7 @@ type MutationResolver interface {
 	CreateImport(ctx context.Context, input CreateImportInput) (*CreateImportPayload, error)
 	ApplyImport(ctx context.Context, input ApplyImportInput) (*ApplyImportPayload, error)
 	CheckParity(ctx context.Context, input CheckParityInput) (*CheckParityPayload, error)
+	ExportWorkspace(ctx context.Context, input ExportWorkspaceInput) (*ExportWorkspacePayload, error)
 	CancelTask(ctx context.Context, input CancelTaskInput) (*CancelTaskPayload, error)
 	CreateUtmTemplate(ctx context.Context, input CreateUtmTemplateInput) (*CreateUtmTemplatePayload, error)
 	UpdateUtmTemplate(ctx context.Context, input UpdateUtmTemplateInput) (*UpdateUtmTemplatePayload, error)
@@ -1660,6 +1684,9 @@ type WorkspaceResolver interface {
 	Tasks(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *task.Filter) (*TaskConnection, error)
 	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
 	Tags(ctx context.Context, obj *workspace.Membership, first *int, after *string, prefix *string) (*TagConnection, error)
+}
+type WorkspaceArchiveResolver interface {
+	URL(ctx context.Context, obj *archive.Report) (*string, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1841,6 +1868,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApplyImportPayload.Task(childComplexity), true
+
+	case "ArchiveSection.kind":
+		if e.ComplexityRoot.ArchiveSection.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArchiveSection.Kind(childComplexity), true
+	case "ArchiveSection.records":
+		if e.ComplexityRoot.ArchiveSection.Records == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArchiveSection.Records(childComplexity), true
+	case "ArchiveSection.sha256":
+		if e.ComplexityRoot.ArchiveSection.SHA256 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArchiveSection.SHA256(childComplexity), true
 
 	case "CancelLinkChangePayload.deletedId":
 		if e.ComplexityRoot.CancelLinkChangePayload.DeletedID == nil {
@@ -2729,6 +2775,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ExportMyDataPayload.Next(childComplexity), true
+
+	case "ExportWorkspacePayload.errors":
+		if e.ComplexityRoot.ExportWorkspacePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ExportWorkspacePayload.Errors(childComplexity), true
+	case "ExportWorkspacePayload.task":
+		if e.ComplexityRoot.ExportWorkspacePayload.Task == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ExportWorkspacePayload.Task(childComplexity), true
 
 	case "FieldChange.after":
 		if e.ComplexityRoot.FieldChange.After == nil {
@@ -4232,6 +4291,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ExportMyData(childComplexity, args["input"].(ExportMyDataInput)), true
+	case "Mutation.exportWorkspace":
+		if e.ComplexityRoot.Mutation.ExportWorkspace == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_exportWorkspace_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ExportWorkspace(childComplexity, args["input"].(ExportWorkspaceInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -7147,6 +7217,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Workspace.Webhooks(childComplexity, args["first"].(*int), args["after"].(*string)), true
 
+	case "WorkspaceArchive.bytes":
+		if e.ComplexityRoot.WorkspaceArchive.Bytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.Bytes(childComplexity), true
+	case "WorkspaceArchive.sections":
+		if e.ComplexityRoot.WorkspaceArchive.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.Parts(childComplexity), true
+	case "WorkspaceArchive.removedAt":
+		if e.ComplexityRoot.WorkspaceArchive.RemovedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.RemovedAt(childComplexity), true
+	case "WorkspaceArchive.sha256":
+		if e.ComplexityRoot.WorkspaceArchive.SHA256 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.SHA256(childComplexity), true
+	case "WorkspaceArchive.schemaVersion":
+		if e.ComplexityRoot.WorkspaceArchive.SchemaVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.SchemaVersion(childComplexity), true
+	case "WorkspaceArchive.url":
+		if e.ComplexityRoot.WorkspaceArchive.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkspaceArchive.URL(childComplexity), true
+
 	case "WorkspaceConnection.edges":
 		if e.ComplexityRoot.WorkspaceConnection.Edges == nil {
 			break
@@ -7218,6 +7325,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
+			graphql.NewInputUnmarshaler("ExportWorkspaceInput", ec.unmarshalInputExportWorkspaceInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
 			graphql.NewInputUnmarshaler("ImportApiInput", ec.unmarshalInputImportApiInput),
 			graphql.NewInputUnmarshaler("ImportHostInput", ec.unmarshalInputImportHostInput),
@@ -7891,6 +7999,11 @@ type Mutation {
   tasks.
   """
   checkParity(input: CheckParityInput!): CheckParityPayload!
+  """
+  Writes the workspace to an archive that createImport reads. Needs LINKS_READ, and the permission of each section. Errors:
+  INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished tasks.
+  """
+  exportWorkspace(input: ExportWorkspaceInput!): ExportWorkspacePayload!
   """
   Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
   task that has ended changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
@@ -11311,6 +11424,8 @@ enum TaskKind {
   IMPORT
   "Compares the redirects of imported links with those of their source."
   PARITY_CHECK
+  "Writes the workspace to an archive."
+  WORKSPACE_EXPORT
 }
 
 "The states of a task."
@@ -11330,7 +11445,7 @@ enum TaskStatus {
 }
 
 "The result of a task, by its kind."
-union TaskReport = ImportReport | ParityReport
+union TaskReport = ImportReport | ParityReport | WorkspaceArchive
 
 "Selects tasks that match all given conditions."
 input TaskFilter {
@@ -11380,6 +11495,8 @@ enum ImportSource {
   DUB
   "Kutt: its API v2, or links as JSON."
   KUTT
+  "An archive of exportWorkspace."
+  LINKFORGE
   "Rebrandly: its API v1, or links as JSON."
   REBRANDLY
   "Shlink: its REST API v3, or short URLs as JSON."
@@ -11714,6 +11831,74 @@ type ParityDifferenceEdge {
   cursor: String!
   "The comparison."
   node: ParityDifference!
+}
+
+"The parts of an archive."
+enum ArchiveSectionKind {
+  "Folders."
+  FOLDERS
+  "Domains, without their proofs. Needs DOMAINS_READ."
+  DOMAINS
+  "Email addresses and roles of members. Needs MEMBERS_READ."
+  MEMBERS
+  "Links that have not been purged, with their tags, routing, metadata and origins."
+  LINKS
+  "Versions of these links."
+  VERSIONS
+  "Clicks of the range. Needs STATS_READ."
+  CLICKS
+  "The audit log. Needs AUDIT_READ."
+  AUDIT
+}
+
+"Input of exportWorkspace."
+input ExportWorkspaceInput {
+  "The workspace."
+  workspaceId: ID!
+  "The sections. Default: all that the caller may read, except CLICKS and AUDIT."
+  sections: [ArchiveSectionKind!]
+  "The range of the clicks. Default: all that are stored."
+  clickRange: TimeRange
+}
+
+"Payload of exportWorkspace."
+type ExportWorkspacePayload {
+  "The task; null when there are errors."
+  task: Task
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"The result of a WORKSPACE_EXPORT."
+type WorkspaceArchive {
+  """
+  A URL for an hour, which accepts range requests. It is a secret, and ends with the session or API key that requested it. Null until
+  the task has succeeded, after removedAt, and without the permissions of all sections.
+  """
+  url: URL
+  "The size in bytes; null until the task has succeeded."
+  bytes: Int64
+  "The SHA-256 of the file in hexadecimal; null until the task has succeeded."
+  sha256: String
+  "The version of the archive's format."
+  schemaVersion: Int!
+  "The sections that are complete, in the order of the archive."
+  sections: [ArchiveSection!]! @listSize(assumedSize: 7)
+  """
+  When the file is removed: three days after the end of the task. It is removed earlier when three later exports have succeeded.
+  Null until the task has succeeded.
+  """
+  removedAt: Time
+}
+
+"One section of an archive."
+type ArchiveSection {
+  "The section."
+  kind: ArchiveSectionKind!
+  "The number of records."
+  records: Int64!
+  "The SHA-256 of the section's files in their order, without compression, in hexadecimal."
+  sha256: String!
 }
 
 "Where a link was imported from."
@@ -12237,6 +12422,18 @@ func (ec *executionContext) childFields_ApplyImportPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type ApplyImportPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ArchiveSection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_ArchiveSection_kind(ctx, field)
+	case "records":
+		return ec.fieldContext_ArchiveSection_records(ctx, field)
+	case "sha256":
+		return ec.fieldContext_ArchiveSection_sha256(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ArchiveSection", field.Name)
+}
+
 func (ec *executionContext) childFields_CancelLinkChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -12735,6 +12932,16 @@ func (ec *executionContext) childFields_ExportMyDataPayload(ctx context.Context,
 		return ec.fieldContext_ExportMyDataPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ExportMyDataPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ExportWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "task":
+		return ec.fieldContext_ExportWorkspacePayload_task(ctx, field)
+	case "errors":
+		return ec.fieldContext_ExportWorkspacePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ExportWorkspacePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_FieldChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -15219,6 +15426,20 @@ func (ec *executionContext) field_Mutation_exportMyData_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_exportWorkspace_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ExportWorkspaceInput, error) {
+			return ec.unmarshalNExportWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_inviteMember_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -17309,6 +17530,75 @@ func (ec *executionContext) fieldContext_ApplyImportPayload_errors(_ context.Con
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ArchiveSection_kind(ctx context.Context, field graphql.CollectedField, obj *archive.SectionReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArchiveSection_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v archive.Section) graphql.Marshaler {
+			return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArchiveSection_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArchiveSection", field, false, false, "ArchiveSectionKind")
+}
+
+func (ec *executionContext) _ArchiveSection_records(ctx context.Context, field graphql.CollectedField, obj *archive.SectionReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArchiveSection_records(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Records, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArchiveSection_records(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArchiveSection", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ArchiveSection_sha256(ctx context.Context, field graphql.CollectedField, obj *archive.SectionReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArchiveSection_sha256(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SHA256, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArchiveSection_sha256(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArchiveSection", field, false, false, "String")
 }
 
 func (ec *executionContext) _CancelLinkChangePayload_link(ctx context.Context, field graphql.CollectedField, obj *CancelLinkChangePayload) (ret graphql.Marshaler) {
@@ -21116,6 +21406,70 @@ func (ec *executionContext) _ExportMyDataPayload_errors(ctx context.Context, fie
 func (ec *executionContext) fieldContext_ExportMyDataPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ExportMyDataPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ExportWorkspacePayload_task(ctx context.Context, field graphql.CollectedField, obj *ExportWorkspacePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ExportWorkspacePayload_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ExportWorkspacePayload_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ExportWorkspacePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ExportWorkspacePayload_errors(ctx context.Context, field graphql.CollectedField, obj *ExportWorkspacePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ExportWorkspacePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ExportWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ExportWorkspacePayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -28497,6 +28851,50 @@ func (ec *executionContext) fieldContext_Mutation_checkParity(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_checkParity_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_exportWorkspace(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_exportWorkspace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ExportWorkspace(ctx, fc.Args["input"].(ExportWorkspaceInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ExportWorkspacePayload) graphql.Marshaler {
+			return ec.marshalNExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_exportWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ExportWorkspacePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_exportWorkspace_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -39458,6 +39856,153 @@ func (ec *executionContext) fieldContext_Workspace_tags(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _WorkspaceArchive_url(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.WorkspaceArchive().URL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, true, "URL")
+}
+
+func (ec *executionContext) _WorkspaceArchive_bytes(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_bytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bytes(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, false, "Int64")
+}
+
+func (ec *executionContext) _WorkspaceArchive_sha256(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_sha256(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SHA256(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_sha256(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, false, "String")
+}
+
+func (ec *executionContext) _WorkspaceArchive_schemaVersion(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_schemaVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SchemaVersion(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_schemaVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, false, "Int")
+}
+
+func (ec *executionContext) _WorkspaceArchive_sections(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_sections(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Parts(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
+			return ec.marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReportᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_sections(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WorkspaceArchive",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ArchiveSection(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WorkspaceArchive_removedAt(ctx context.Context, field graphql.CollectedField, obj *archive.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkspaceArchive_removedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RemovedAt(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkspaceArchive_removedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, false, "Time")
+}
+
 func (ec *executionContext) _WorkspaceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42527,6 +43072,62 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 func UnmarshalExportMyDataInput(ctx context.Context, raw any) (ExportMyDataInput, error) {
 	var out ExportMyDataInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExportMyDataInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputExportWorkspaceInput(ctx context.Context, obj any) (ExportWorkspaceInput, error) {
+	var it ExportWorkspaceInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "sections", "clickRange"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "sections":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sections"))
+			data, err := ec.unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Sections = data
+		case "clickRange":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clickRange"))
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClickRange = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalExportWorkspaceInput unmarshals raw into the ExportWorkspaceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalExportWorkspaceInput(ctx context.Context, raw any) (ExportWorkspaceInput, error) {
+	var out ExportWorkspaceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExportWorkspaceInput", raw, &out)
 	return out, err
 }
 
@@ -46751,6 +47352,13 @@ func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSe
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case archive.Report:
+		return ec._WorkspaceArchive(ctx, sel, &obj)
+	case *archive.Report:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._WorkspaceArchive(ctx, sel, obj)
 	case parity.Report:
 		return ec._ParityReport(ctx, sel, &obj)
 	case *parity.Report:
@@ -47058,6 +47666,49 @@ func (ec *executionContext) _ApplyImportPayload(ctx context.Context, sel ast.Sel
 			}
 		case "errors":
 			out.Values[i] = ec._ApplyImportPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var archiveSectionImplementors = []string{"ArchiveSection"}
+
+func (ec *executionContext) _ArchiveSection(ctx context.Context, sel ast.SelectionSet, obj *archive.SectionReport) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, archiveSectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ArchiveSection")
+		case "kind":
+			out.Values[i] = ec._ArchiveSection_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "records":
+			out.Values[i] = ec._ArchiveSection_records(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sha256":
+			out.Values[i] = ec._ArchiveSection_sha256(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -48781,6 +49432,44 @@ func (ec *executionContext) _ExportMyDataPayload(ctx context.Context, sel ast.Se
 			}
 		case "errors":
 			out.Values[i] = ec._ExportMyDataPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var exportWorkspacePayloadImplementors = []string{"ExportWorkspacePayload"}
+
+func (ec *executionContext) _ExportWorkspacePayload(ctx context.Context, sel ast.SelectionSet, obj *ExportWorkspacePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, exportWorkspacePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ExportWorkspacePayload")
+		case "task":
+			out.Values[i] = ec._ExportWorkspacePayload_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ExportWorkspacePayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -51154,6 +51843,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "checkParity":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_checkParity(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "exportWorkspace":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_exportWorkspace(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -55675,6 +56371,65 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var workspaceArchiveImplementors = []string{"WorkspaceArchive", "TaskReport"}
+
+func (ec *executionContext) _WorkspaceArchive(ctx context.Context, sel ast.SelectionSet, obj *archive.Report) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceArchiveImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WorkspaceArchive")
+		case "url":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._WorkspaceArchive_url(ctx, field, obj)
+				})
+		case "bytes":
+			out.Values[i] = ec._WorkspaceArchive_bytes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sha256":
+			out.Values[i] = ec._WorkspaceArchive_sha256(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "schemaVersion":
+			out.Values[i] = ec._WorkspaceArchive_schemaVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sections":
+			out.Values[i] = ec._WorkspaceArchive_sections(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "removedAt":
+			out.Values[i] = ec._WorkspaceArchive_removedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var workspaceConnectionImplementors = []string{"WorkspaceConnection"}
 
 func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.SelectionSet, obj *WorkspaceConnection) graphql.Marshaler {
@@ -56211,6 +56966,45 @@ func (ec *executionContext) marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkfor
 		return graphql.Null
 	}
 	return ec._ApplyImportPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReportᚄ(ctx context.Context, sel ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReport(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReport(ctx context.Context, sel ast.SelectionSet, v *archive.SectionReport) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ArchiveSection!")
+		return graphql.Null
+	}
+	return ec._ArchiveSection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx context.Context, v any) (archive.Section, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := archive.Section(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx context.Context, sel ast.SelectionSet, v archive.Section) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ArchiveSectionKind!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
@@ -57015,6 +57809,19 @@ func (ec *executionContext) marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._ExportMyDataPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNExportWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspaceInput(ctx context.Context, v any) (ExportWorkspaceInput, error) {
+	res, err := ec.unmarshalInputExportWorkspaceInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *ExportWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ExportWorkspacePayload!")
+		return graphql.Null
+	}
+	return ec._ExportWorkspacePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
@@ -59782,6 +60589,42 @@ func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._ApiKey(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx context.Context, v any) ([]archive.Section, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]archive.Section, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx context.Context, sel ast.SelectionSet, v []archive.Section) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptError(ctx context.Context, v any) (*webhook.AttemptError, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/creation"
@@ -714,6 +715,24 @@ type ExportMyDataPayload struct {
 	Data *string `json:"data,omitempty"`
 	// The cursor of the next part; null after the last part.
 	Next *string `json:"next,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of exportWorkspace.
+type ExportWorkspaceInput struct {
+	// The workspace.
+	WorkspaceID string `json:"workspaceId"`
+	// The sections. Default: all that the caller may read, except CLICKS and AUDIT.
+	Sections []archive.Section `json:"sections,omitempty"`
+	// The range of the clicks. Default: all that are stored.
+	ClickRange *clickstore.Range `json:"clickRange,omitempty"`
+}
+
+// Payload of exportWorkspace.
+type ExportWorkspacePayload struct {
+	// The task; null when there are errors.
+	Task *task.Task `json:"task,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -46,7 +47,7 @@ type watchedTask struct {
 	Report    *taskReport
 }
 
-// taskReport is the result of an import or a check of parity.
+// taskReport is the result of an import, a check of parity or an export.
 type taskReport struct {
 	DryRun      bool
 	OperationID *string
@@ -69,6 +70,12 @@ type taskReport struct {
 	Differences struct {
 		Nodes []struct{ SourceURL, Verdict string }
 	}
+	Sections []struct {
+		Kind    string
+		Records int64
+	}
+	URL, SHA256 *string
+	RemovedAt   *time.Time
 }
 
 const (
@@ -76,7 +83,8 @@ const (
 	reportFields = `failure { message } report {
 		... on ImportReport { dryRun operationId counts { outcome rows } losses { field reason rows }
 			rows(first: 20, outcomes: [FAILED, SKIPPED]) { nodes { line sourceId outcome errors { message field } } } }
-		... on ParityReport { counts { verdict links } differences(first: 20) { nodes { sourceUrl verdict } } } }`
+		... on ParityReport { counts { verdict links } differences(first: 20) { nodes { sourceUrl verdict } } }
+		... on WorkspaceArchive { sections { kind records } url sha256 removedAt } }`
 )
 
 // watchPause is the time between two looks at a task.
@@ -206,7 +214,12 @@ func (t *watchedTask) print(io IO) error {
 		for _, d := range r.Differences.Nodes {
 			fmt.Fprintf(io.Out, "%s %s\n", quoted(d.SourceURL), d.Verdict)
 		}
+		for _, s := range r.Sections {
+			fmt.Fprintf(io.Out, "%8d %s\n", s.Records, s.Kind)
+		}
 		switch {
+		case r.URL != nil:
+			fmt.Fprintf(io.Out, "until %s, for an hour at a time: %s\nSHA-256 %s\n", instant(r.RemovedAt), *r.URL, optional.Value(r.SHA256))
 		case r.OperationID != nil:
 			fmt.Fprintf(io.Out, "undo it with revertOperation: %s\n", *r.OperationID)
 		case t.Kind == "IMPORT" && t.Status == "SUCCEEDED":

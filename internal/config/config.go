@@ -101,6 +101,8 @@ type Config struct {
 	TaskSlots int `env:"LINKFORGE_TASK_SLOTS" default:"2" min:"0" max:"16"`
 	// Size of a file to import, in bytes.
 	ImportBytes int64 `env:"LINKFORGE_IMPORT_BYTES" default:"67108864" min:"1024" max:"1073741824"`
+	// Size of an archive of a workspace, in bytes.
+	ExportBytes int64 `env:"LINKFORGE_EXPORT_BYTES" default:"1073741824" min:"1024" max:"1099511627776"`
 	// Workspaces that an account may own.
 	MaxWorkspaces int `env:"LINKFORGE_MAX_WORKSPACES" default:"50" min:"1" max:"1000000"`
 	// New slugs of a workspace in a calendar month (UTC). 0: unlimited.

@@ -66,7 +66,7 @@ func TestLoad_Defaults(t *testing.T) {
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		DestinationChecks: true,
-		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, MaxWorkspaces: 50, SlugChanges: 10,
+		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30, MaxWorkspaces: 50, SlugChanges: 10,
 		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
 		Hosts:       []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
@@ -233,6 +233,7 @@ func TestLoad_SetsValues(t *testing.T) {
 	f["LINKFORGE_LIST_TIMEOUT"] = "4s"
 	f["LINKFORGE_MAX_API_KEYS"], f["LINKFORGE_MAX_WORKSPACES"], f["LINKFORGE_SLUG_CHANGES"] = "62", "63", "64"
 	f["LINKFORGE_TASK_SLOTS"], f["LINKFORGE_IMPORT_BYTES"] = "3", "1048576"
+	f["LINKFORGE_EXPORT_BYTES"] = "2097152"
 	f["LINKFORGE_SMTP_URL"] = "smtp://h"
 	f["LINKFORGE_MAIL_FROM"] = "x@y.z"
 	f["LINKFORGE_ADMIN_LISTEN"] = "127.0.0.1:9090"
@@ -254,7 +255,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,
 		AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
-		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, MaxWorkspaces: 63, SlugChanges: 64,
+		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, ExportBytes: 2 << 20, MaxWorkspaces: 63, SlugChanges: 64,
 		RequestRate: 77, CostRate: 6_000_000, UnknownCodes: 12, Bounds: bounds,
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},

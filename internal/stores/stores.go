@@ -18,6 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
@@ -108,6 +109,7 @@ type Stores struct {
 	Tasks        *task.Store
 	Imports      *importer.Store
 	Parity       *parity.Store
+	Archives     *archive.Store
 	// InstanceID tells the instance from others. It is public.
 	InstanceID string
 	// DrawKey distinguishes visitors in draws.
@@ -312,6 +314,11 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Parity = &parity.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Client: s.Imports.Client, Limits: s.Limits,
 		InstanceID: s.InstanceID, UserAgent: probe.UserAgent(o.Config.PublicURL), Now: o.Now,
+	}
+	s.Archives = &archive.Store{
+		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders, Domains: s.Domains, Links: s.Links,
+		Imports: s.Imports, Ledger: s.Ledger, Clicks: s.Clicks, Signer: s.Exports.Signer, PublicURL: o.Config.PublicURL,
+		MaxBytes: o.Config.ExportBytes, Now: o.Now,
 	}
 	s.Moderation = &moderation.Store{
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,

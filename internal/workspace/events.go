@@ -2,10 +2,13 @@ package workspace
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db/replica"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -105,4 +108,26 @@ func (m Membership) EventActions() (actions []audit.Action) {
 		actions = append(actions, audit.WebhookActions...)
 	}
 	return actions
+}
+
+// AuditLine is an event of the audit log as a line of an export.
+type AuditLine struct {
+	ID          string          `json:"id"`
+	Action      audit.Action    `json:"type"`
+	ActorID     string          `json:"actorId,omitempty"`
+	TargetID    string          `json:"subjectId"`
+	Details     json.RawMessage `json:"details"`
+	Version     *int            `json:"version,omitempty"`
+	OperationID string          `json:"operationId,omitempty"`
+	Changes     json.RawMessage `json:"changes,omitempty"`
+	CreatedAt   time.Time       `json:"createdAt"`
+}
+
+// Line returns the event as a line of an export.
+func (e *LoggedEvent) Line() AuditLine {
+	return AuditLine{
+		ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details),
+		Version: e.Version, OperationID: optional.Value(e.OperationID),
+		Changes: json.RawMessage(optional.Value(e.Changes)), CreatedAt: e.CreatedAt.UTC(),
+	}
 }
