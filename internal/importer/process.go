@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
@@ -60,10 +61,12 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			return err
 		}
 	}
-	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
-		if err := p.checkArchive(ctx); err != nil {
+	if p.in.Source == importsource.Linkforge && h.Cursor == "" {
+		if err := p.openArchive(ctx); err != nil {
 			return err
 		}
+	}
+	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
 		total := int64(0)
 		for _, err := range p.rows(ctx) {
 			if err != nil {
@@ -108,16 +111,39 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 }
 
-// checkArchive compares the files of an archive with its manifest. It returns InvalidInput.
-func (p *process) checkArchive(ctx context.Context) error {
-	if p.in.Source != importsource.Linkforge {
-		return nil
-	}
+// openArchive compares the files of an archive with its manifest, and creates its folders, of which some may have no links. It
+// returns InvalidInput.
+func (p *process) openArchive(ctx context.Context) error {
 	file, err := p.file(ctx)
 	if err != nil {
 		return err
 	}
-	return importsource.CheckArchive(file)
+	names, err := importsource.CheckArchive(file)
+	if err != nil {
+		return err
+	}
+	var created []*folder.Folder
+	if !p.in.DryRun && p.in.FolderID == nil {
+		have, err := p.Folders.Names(ctx, p.Member)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			f, err := p.Folders.New(p.Member, name, len(have))
+			if err != nil { // the rows in the folder say why it is not created
+				continue
+			}
+			if have[f.NameKey] == "" {
+				created, have[f.NameKey] = append(created, f), f.ID
+			}
+		}
+	}
+	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := p.Folders.Insert(ctx, tx, p.Member, created...); err != nil {
+			return err
+		}
+		return p.Step(ctx, tx, encode(p.progress), 0, p.Total)
+	})
 }
 
 // file returns the file of the import.

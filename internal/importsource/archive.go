@@ -35,6 +35,7 @@ const (
 
 	maxArchive       = 1 << 30 // bytes without compression
 	maxManifest      = 1 << 20
+	foldersSection   = "folders"
 	linksSection     = "links"
 	archiveMalformed = "The file is no complete archive of a workspace. Download it again."
 )
@@ -143,13 +144,13 @@ func RowOf(s *Settings, l *ArchivedLink) (row *Row, err error) {
 	return row, r.lines(sources[Linkforge].json)
 }
 
-// CheckArchive reads an archive of a workspace to its end, and compares its files with its manifest. Rows does not, so that
-// it can begin before the end. It returns InvalidInput, or the error of the reader.
-func CheckArchive(file io.Reader) error {
+// CheckArchive reads an archive of a workspace to its end, compares its files with its manifest, and returns the names of its folders.
+// Rows does not, so that it can begin before the end. It returns InvalidInput, or the error of the reader.
+func CheckArchive(file io.Reader) (folders []string, err error) {
 	var last *Manifest
 	var found []ManifestSection
 	var sum hash.Hash
-	err := walkArchive(file, func(name, section string, content io.Reader) error {
+	err = walkArchive(file, func(name, section string, content io.Reader) error {
 		if name == ManifestFile {
 			last = &Manifest{}
 			text, err := io.ReadAll(io.LimitReader(content, maxManifest+1))
@@ -161,7 +162,13 @@ func CheckArchive(file io.Reader) error {
 		if n := len(found); n == 0 || found[n-1].Name != section {
 			found, sum = append(found, ManifestSection{Name: section}), sha256.New()
 		}
-		if _, err := io.Copy(sum, content); err != nil {
+		content = io.TeeReader(content, sum)
+		if section == foldersSection {
+			if folders, err = readFolders(content, folders); err != nil {
+				return err
+			}
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
 			return err
 		}
 		at := &found[len(found)-1]
@@ -170,11 +177,11 @@ func CheckArchive(file io.Reader) error {
 	})
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case last == nil:
-		return errs.New(errs.InvalidInput, archiveMalformed)
+		return nil, errs.New(errs.InvalidInput, archiveMalformed)
 	case last.Format != ArchiveFormat || last.SchemaVersion < 1 || last.SchemaVersion > ArchiveVersion:
-		return errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. "+
+		return nil, errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. "+
 			"Upgrade it first.", quoted(last.Format), last.SchemaVersion, ArchiveFormat, ArchiveVersion)
 	}
 	isEmpty := func(s ManifestSection) bool { return len(s.Files) == 0 }
@@ -182,9 +189,25 @@ func CheckArchive(file io.Reader) error {
 		return a.Name == b.Name && a.SHA256 == b.SHA256 && slices.Equal(a.Files, b.Files)
 	}
 	if !slices.EqualFunc(found, slices.DeleteFunc(last.Sections, isEmpty), equal) {
-		return errs.New(errs.InvalidInput, "The files of the archive are not those of its manifest. Download it again.")
+		return nil, errs.New(errs.InvalidInput, "The files of the archive are not those of its manifest. Download it again.")
 	}
-	return nil
+	return folders, nil
+}
+
+// readFolders adds the names of folders in a file.
+func readFolders(content io.Reader, names []string) ([]string, error) {
+	for lines := json.NewDecoder(content); ; {
+		var f struct{ Name string }
+		err := lines.Decode(&f)
+		switch {
+		case errors.Is(err, io.EOF):
+			return names, nil
+		case err != nil:
+			return nil, errs.New(errs.InvalidInput, "The folders of the archive are no valid JSON.").Because(err)
+		case len(names) < maxRecords:
+			names = append(names, f.Name)
+		}
+	}
 }
 
 // quoted returns a name of an archive for a message.

@@ -44,7 +44,7 @@ func archive(t *testing.T, files map[string]string) []byte {
 func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	t.Parallel()
 	fixture := must.Value(os.ReadFile("testdata/linkforge/archive.tar.gz"))(t)
-	if err := importsource.CheckArchive(bytes.NewReader(fixture)); err != nil {
+	if _, err := importsource.CheckArchive(bytes.NewReader(fixture)); err != nil {
 		t.Errorf("the fixture: %v", err)
 	}
 	const link = `{"id":"a","url":"https://example.com/"}` + "\n"
@@ -54,7 +54,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 			`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
 	}
 	files := map[string]string{"links/00001.jsonl": link, "manifest.json": manifest(1)}
-	if err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
+	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
 		t.Errorf("the archive: %v", err)
 	}
 	for name, change := range map[string]map[string]string{
@@ -71,19 +71,19 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 		"malformed":       {"links/00001.jsonl": link, "manifest.json": "{"},
 		"another format":  {"manifest.json": `{"format":"a\u0000b","schemaVersion":1}`},
 	} {
-		if err := importsource.CheckArchive(bytes.NewReader(archive(t, change))); !errs.Is(err, errs.InvalidInput) {
+		if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, change))); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, size := range []int{0, 1, 100, len(fixture) / 2, len(fixture) - 1} {
-		if err := importsource.CheckArchive(bytes.NewReader(fixture[:size])); !errs.Is(err, errs.InvalidInput) {
+		if _, err := importsource.CheckArchive(bytes.NewReader(fixture[:size])); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 	broken := errors.New("broken")
 	for _, size := range []int{0, 100, len(fixture) - 1} {
 		file := io.MultiReader(bytes.NewReader(fixture[:size]), iotest.ErrReader(broken))
-		if err := importsource.CheckArchive(file); !errors.Is(err, broken) {
+		if _, err := importsource.CheckArchive(file); !errors.Is(err, broken) {
 			t.Errorf("reader that fails after %d bytes: %v", size, err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	must.Value(io.Copy(w, io.LimitReader(&repeat{text: make([]byte, 64<<10)}, 1<<30+1<<20)))(t)
 	must.NoError(t, w.Close())
 	must.NoError(t, zipped.Close())
-	if err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
+	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
 		t.Errorf("more than 1 GiB: %v", err)
 	}
 }

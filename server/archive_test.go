@@ -1,0 +1,374 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// exported is an export as tests read it.
+type exported struct {
+	ID, Status  string
+	Done, Total int64
+	Failure     *struct{ Code, Message string }
+	Report      struct {
+		URL       *string
+		Bytes     int64
+		SHA256    string
+		Sections  []struct{ Kind, SHA256 string }
+		RemovedAt *time.Time
+	}
+}
+
+const exportedFields = `id status done total failure { code message } report { ... on WorkspaceArchive { url bytes sha256
+	sections { kind sha256 } removedAt } }`
+
+// export exports a workspace, and returns the task when it has ended.
+func (c client) export(t *testing.T, workspaceID string, sections ...string) (it exported) {
+	t.Helper()
+	var got struct {
+		ExportWorkspace struct {
+			Task   *struct{ ID string }
+			Errors []problem
+		}
+	}
+	in := map[string]any{"workspaceId": workspaceID}
+	if sections != nil {
+		in["sections"] = sections
+	}
+	c.must(t, &got, `mutation ($in: ExportWorkspaceInput!) { exportWorkspace(input: $in) { task { id } errors { message code } } }`,
+		map[string]any{"in": in})
+	if got.ExportWorkspace.Task == nil {
+		t.Fatalf("%+v", got)
+	}
+	return c.exportOf(t, got.ExportWorkspace.Task.ID)
+}
+
+// exportOf waits for the end of an export.
+func (c client) exportOf(t *testing.T, taskID string) (it exported) {
+	t.Helper()
+	polltest.Until(t, "the export has ended", func() bool {
+		var got struct{ Node exported }
+		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+exportedFields+` } } }`, map[string]any{"id": taskID})
+		it = got.Node
+		return slices.Contains([]string{"SUCCEEDED", "FAILED", "CANCELED"}, it.Status)
+	})
+	if it.Status != "SUCCEEDED" {
+		t.Fatalf("the export is %s: %+v", it.Status, it.Failure)
+	}
+	return it
+}
+
+// archive downloads an archive.
+func (s *server) archive(t *testing.T, it exported) []byte {
+	t.Helper()
+	r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, s.here(*it.Report.URL), nil))(t)
+	response := must.Value(http.DefaultClient.Do(r))(t)
+	defer response.Body.Close()
+	content := must.Value(io.ReadAll(response.Body))(t)
+	if sum := sha256.Sum256(content); response.StatusCode != http.StatusOK || hex.EncodeToString(sum[:]) != it.Report.SHA256 ||
+		int64(len(content)) != it.Report.Bytes {
+		t.Fatalf("the download answers %d with %d bytes and the hash %x, want %d and %s", response.StatusCode, len(content), sum,
+			it.Report.Bytes, it.Report.SHA256)
+	}
+	return content
+}
+
+// filesOf returns the files of an archive.
+func filesOf(t *testing.T, archive []byte) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for entries := tar.NewReader(must.Value(gzip.NewReader(bytes.NewReader(archive)))(t)); ; {
+		header, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		must.NoError(t, err)
+		files[header.Name] = string(must.Value(io.ReadAll(entries))(t))
+	}
+}
+
+// recordsOf returns the records of a section.
+func recordsOf(t *testing.T, files map[string]string, section string) (records []map[string]any) {
+	t.Helper()
+	for i := 1; ; i++ {
+		file, ok := files[fmt.Sprintf("%s/%05d.jsonl", section, i)]
+		if !ok {
+			return records
+		}
+		for line := range strings.Lines(file) {
+			var r map[string]any
+			must.NoError(t, json.Unmarshal([]byte(line), &r))
+			records = append(records, r)
+		}
+	}
+}
+
+// normalLinks returns the links and folders of an archive without what importing it elsewhere changes: ids, times, click numbers and
+// origins in archives. Strategies are custom, and limits those that remain.
+func normalLinks(t *testing.T, files map[string]string) (links []map[string]any) {
+	t.Helper()
+	for _, f := range recordsOf(t, files, "folders") {
+		links = append(links, map[string]any{"folder": f["name"]})
+	}
+	for _, l := range recordsOf(t, files, "links") {
+		if limit, ok := l["maxClicks"].(float64); ok {
+			l["maxClicks"] = limit - l["clickCount"].(float64)
+		}
+		l["deletedAt"] = l["deletedAt"] != nil
+		for _, name := range []string{"id", "shortUrl", "strategy", "createdAt", "updatedAt", "clickCount", "lastClickedAt"} {
+			delete(l, name)
+		}
+		origins := []any{}
+		for _, o := range l["origins"].([]any) {
+			if o := o.(map[string]any); o["source"] != "LINKFORGE" {
+				delete(o, "importedAt")
+				origins = append(origins, o)
+			}
+		}
+		l["origins"] = origins
+		links = append(links, withoutIDs(l).(map[string]any))
+	}
+	return links
+}
+
+func withoutIDs(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		delete(value, "id")
+		for name := range value {
+			value[name] = withoutIDs(value[name])
+		}
+	case []any:
+		for i := range value {
+			value[i] = withoutIDs(value[i])
+		}
+	}
+	return value
+}
+
+// fill creates links of all kinds, with folders.
+func (c tenant) fill(t *testing.T, s *server) {
+	t.Helper()
+	var folder struct {
+		A, Empty struct{ Folder struct{ ID string } }
+	}
+	c.must(t, &folder, `mutation ($w: ID!) { a: createFolder(input: {workspaceId: $w, name: "März"}) { folder { id } }
+		empty: createFolder(input: {workspaceId: $w, name: "empty"}) { folder { id } } }`, map[string]any{"w": c.workspaceID})
+	to := func(path string, more map[string]any) map[string]any {
+		link := map[string]any{"url": "https://example.com/" + path}
+		for name, value := range more {
+			link[name] = value
+		}
+		return link
+	}
+	custom := func(code string, more map[string]any) map[string]any {
+		link := to(code, map[string]any{"strategy": "CUSTOM", "customCode": code})
+		for name, value := range more {
+			link[name] = value
+		}
+		return link
+	}
+	links := []any{
+		to("plain?a=1#b", nil), to("counter", map[string]any{"strategy": "COUNTER"}), to("random", map[string]any{"strategy": "RANDOM"}),
+		custom("texts", map[string]any{
+			"title": "Ein „Titel“ <b>", "note": "one\ntwo", "tags": []any{"b", "Á", "a,b|c"}, "folderId": folder.A.Folder.ID,
+			"externalId": "crm/1", "metadata": []any{map[string]any{"key": "team", "value": "growth"}, map[string]any{"key": "empty", "value": ""}},
+		}),
+		custom("times", map[string]any{"startsAt": "2030-01-01T00:00:00.123456Z", "expiresAt": "2031-01-01T00:00:00Z"}),
+		custom("limit", map[string]any{"maxClicks": 5}), custom("used", map[string]any{"maxClicks": 1}),
+		custom("moved", map[string]any{"redirectStatus": 308, "archived": true, "statsPublic": true}),
+		custom("gone", nil),
+		custom("routed", map[string]any{"routing": map[string]any{
+			"rules": []any{map[string]any{
+				"name": "germans", "when": []any{map[string]any{"country": []any{"DE", "AT"}}}, "stickiness": "VISITOR",
+				"unless":  []any{map[string]any{"device": []any{"desktop"}}},
+				"targets": []any{map[string]any{"url": "https://example.de/", "share": 3, "name": "a"}, map[string]any{"share": 1, "maxClicks": 9}},
+			}},
+			"query": map[string]any{"mode": "ADD"}, "forwardPath": true, "utm": map[string]any{"source": "news", "campaign": "ü"},
+			"pendingUrl": "https://example.com/soon", "endedUrl": "https://example.com/over", "bots": "BLOCK",
+			"card":      map[string]any{"title": "Card", "description": "Text", "imageUrl": "https://example.com/i.png", "imageAlt": "alt"},
+			"gate":      map[string]any{"notice": "Read <this>", "confirm": true},
+			"qrSources": []any{"poster"},
+			"tests":     []any{map[string]any{"name": "german", "visit": map[string]any{"country": "DE"}, "status": 302}},
+		}}),
+	}
+	var created struct {
+		CreateLinks struct {
+			Results []struct {
+				Link   *struct{ ID, Code string }
+				Errors []problem
+			}
+			Errors []problem
+		}
+	}
+	c.must(t, &created, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id code } errors { message code field } }
+		errors { message code field } } }`, map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "links": links}})
+	for i, r := range created.CreateLinks.Results {
+		if r.Link == nil {
+			t.Fatalf("%v: %+v", links[i], r.Errors)
+		}
+		if r.Link.Code == "gone" {
+			c.must(t, &struct{}{}, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": r.Link.ID})
+		}
+	}
+	if created.CreateLinks.Errors != nil && len(created.CreateLinks.Errors) > 0 {
+		t.Fatalf("%+v", created.CreateLinks.Errors)
+	}
+	for _, path := range []string{"limit", "limit", "used"} {
+		s.expect(t, http.StatusFound, http.MethodGet, "/"+c.slug+"/"+path)
+	}
+	taskID, uploadURL := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "label": "old", "dryRun": false})
+	s.upload(t, uploadURL, []byte("id,code,url,clicks\n7,from-old,https://example.com/from-old,9\n"))
+	if got := outcomes(c.ended(t, taskID)); got != "SUCCEEDED 1 of 1: CREATED 1" {
+		t.Fatal(got)
+	}
+}
+
+// importArchive imports an archive, after a dry run, and returns what became of its rows.
+func (c tenant) importArchive(t *testing.T, s *server, archive []byte) string {
+	t.Helper()
+	taskID, uploadURL := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "LINKFORGE"})
+	if status := s.upload(t, uploadURL, archive); status != http.StatusCreated {
+		t.Fatalf("the upload answers %d", status)
+	}
+	dry := c.ended(t, taskID)
+	it := c.applied(t, taskID)
+	if outcomes(dry) != outcomes(it) {
+		t.Errorf("the dry run: %s, the import: %s", outcomes(dry), outcomes(it))
+	}
+	return outcomes(it) + fmt.Sprint(it.Report.Losses)
+}
+
+// TestArchive_RestoresWorkspaces exports a workspace, and imports the archive into itself, which changes nothing, and into an empty
+// one, whose archive is then the same but for what belongs to the place.
+func TestArchive_RestoresWorkspaces(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		ada, grace := s.tenant(t, "ada"), s.tenant(t, "grace")
+		ada.fill(t, s)
+		polltest.Until(t, "the clicks are counted", func() bool {
+			var got struct {
+				Workspace struct {
+					Links struct{ Nodes []struct{ ClickCount int64 } }
+				}
+			}
+			ada.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { nodes { clickCount } } } }`,
+				map[string]any{"w": ada.workspaceID})
+			n := int64(0)
+			for _, l := range got.Workspace.Links.Nodes {
+				n += l.ClickCount
+			}
+			return n == 3
+		})
+		first := ada.export(t, ada.workspaceID)
+		if first.Done == 0 || first.Done != first.Total || first.Report.RemovedAt == nil {
+			t.Errorf("%+v", first)
+		}
+		archive := s.archive(t, first)
+		files := filesOf(t, archive)
+		if n := len(recordsOf(t, files, "links")); n != 11 {
+			t.Fatalf("the archive has %d links: %v", n, files["links/00001.jsonl"])
+		}
+		if got := fmt.Sprint(recordsOf(t, files, "members")); got != "[map[email:ada@example.com role:OWNER]]" {
+			t.Errorf("members: %s", got)
+		}
+		if n := len(recordsOf(t, files, "versions")); n != 12 { // and one of the deleted link
+			t.Errorf("%d versions", n)
+		}
+		all := ada.export(t, ada.workspaceID, "CLICKS", "AUDIT", "LINKS")
+		if got := filesOf(t, s.archive(t, all)); strings.Count(got["clicks/"+time.Now().UTC().Format("2006-01")+".jsonl"], "\n") != 3 ||
+			!strings.Contains(got["audit/00001.jsonl"], `"WORKSPACE_CREATED"`) || len(got) != 4 {
+			t.Errorf("all sections: %v", got)
+		}
+		if got := all.Report.Sections[0]; !slices.Contains(first.Report.Sections, got) {
+			t.Errorf("the hash of an unchanged section differs: %v, %v", first.Report.Sections, got)
+		}
+
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
+			t.Errorf("into its own workspace: %s", got)
+		}
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks APPROXIMATED}]" {
+			t.Errorf("into an empty workspace: %s", got)
+		}
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
+			t.Errorf("again: %s", got)
+		}
+		second := filesOf(t, s.archive(t, grace.export(t, grace.workspaceID)))
+		isUsed := func(l map[string]any) bool { return l["code"] == "used" } // which is created deleted, without a limit
+		want := slices.DeleteFunc(normalLinks(t, files), isUsed)
+		got := slices.DeleteFunc(normalLinks(t, second), isUsed)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the archive of the copy (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestArchive_IsDownloadedInRanges over several tokens, until the session ends.
+func TestArchive_IsDownloadedInRanges(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		c := s.tenant(t, "ada")
+		c.fill(t, s)
+		it := c.export(t, c.workspaceID)
+		var urls []string
+		for range 3 {
+			urls = append(urls, s.here(*c.exportOf(t, it.ID).Report.URL))
+		}
+		get := func(url string, header ...string) *http.Response {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			t.Cleanup(cancel)
+			r := must.Value(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
+			for i := 0; i < len(header); i += 2 {
+				r.Header.Set(header[i], header[i+1])
+			}
+			response := must.Value(http.DefaultClient.Do(r))(t)
+			t.Cleanup(func() { response.Body.Close() })
+			return response
+		}
+		sum, size := sha256.New(), (it.Report.Bytes+999)/1000
+		for i := int64(0); i*size < it.Report.Bytes; i++ {
+			part := get(urls[i%3], "Range", fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1), "If-Range", `"`+it.Report.SHA256+`"`)
+			if part.StatusCode != http.StatusPartialContent {
+				t.Fatalf("range %d: %d", i, part.StatusCode)
+			}
+			_ = must.Value(io.Copy(sum, part.Body))(t)
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)); got != it.Report.SHA256 {
+			t.Errorf("the ranges have the hash %s, want %s", got, it.Report.SHA256)
+		}
+		whole := get(urls[0], "Range", "bytes=0-9", "If-Range", `"other"`)
+		if whole.StatusCode != http.StatusOK || whole.Header.Get("ETag") != `"`+it.Report.SHA256+`"` || whole.Header.Get("Accept-Ranges") != "bytes" {
+			t.Errorf("another archive's range: %d %v", whole.StatusCode, whole.Header)
+		}
+		if none := get(urls[0], "Range", fmt.Sprintf("bytes=%d-", it.Report.Bytes)); none.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+			t.Errorf("a range behind the end: %d", none.StatusCode)
+		}
+		if unknown := get(urls[0] + "A"); unknown.StatusCode != http.StatusNotFound {
+			t.Errorf("another signature: %d", unknown.StatusCode)
+		}
+		c.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
+		if ended := get(urls[0]); ended.StatusCode != http.StatusGone {
+			t.Errorf("after the log-out: %d", ended.StatusCode)
+		}
+	})
+}
