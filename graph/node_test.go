@@ -144,6 +144,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	})
 	w.importing(t, &w.ada, d.ID, l)
 	w.comparing(t, &w.ada, l)
+	w.exporting(t, &w.ada)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
 		Host:  "hooks.example.com",
@@ -211,6 +212,17 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 		})
 	}
 	b.insert(t, &rows)
+}
+
+// exporting inserts an export of a workspace.
+func (b *bundle) exporting(t *testing.T, by *person) {
+	t.Helper()
+	now := db.Instant(time.Now())
+	b.insert(t, &task.Task{
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded, Done: 1, Total: new(int64(1)),
+		Input: `{"Sections": ["LINKS"]}`, Cursor: `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+	})
 }
 
 // eventOf returns the id of the first event about an object.

@@ -100,13 +100,14 @@ var ways = map[string]string{
 	"ImportReport": ofReport("IMPORT", `%s`), "ImportHost": ofReport("IMPORT", `hosts { %s }`),
 	"ImportRow":    ofReport("IMPORT", `rows(first: 1) { nodes { %s } }`),
 	"ParityReport": ofReport("PARITY_CHECK", `%s`), "ParityDifference": ofReport("PARITY_CHECK", `differences(first: 1) { nodes { %s } }`),
-	"Stats":      `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
-	"StatsSlice": `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
+	"WorkspaceArchive": ofReport("WORKSPACE_EXPORT", `%s`),
+	"Stats":            `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
+	"StatsSlice":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
 }
 
 // ofReport leads to a part of the report of a task of a kind.
 func ofReport(kind, part string) string {
-	of := map[string]string{"IMPORT": "ImportReport", "PARITY_CHECK": "ParityReport"}[kind]
+	of := map[string]string{"IMPORT": "ImportReport", "PARITY_CHECK": "ParityReport", "WORKSPACE_EXPORT": "WorkspaceArchive"}[kind]
 	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1, filter: {kinds: [` + kind + `]}) { nodes { report { ... on ` +
 		of + ` { ` + part + ` } } } } } }`
 }
@@ -163,6 +164,7 @@ var (
 		"Tag": "LINKS_READ", "LinkOrigin": "LINKS_READ", "Task": "LINKS_READ", "ImportReport": "LINKS_READ", "ImportCount": "LINKS_READ",
 		"ImportLossCount": "LINKS_READ", "ImportHost": "LINKS_READ", "ImportRow": "LINKS_READ", "ImportLoss": "LINKS_READ",
 		"ParityReport": "LINKS_READ", "ParityCount": "LINKS_READ", "ParityDifference": "LINKS_READ",
+		"WorkspaceArchive": "LINKS_READ", "ArchiveSection": "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
 		"Stats":      "STATS_READ",
 		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "User": "MEMBERS_READ",

@@ -96,9 +96,11 @@ var fixedLimits = map[string]string{
 	"internal/workspace.invitationsPerRecipient": "invitations | recipient",
 	"server.exports":                             "exports | user or API key",
 	"server.uploadRate":                          "uploads | user or API key",
+	"server.archiveRanges":                       "parts of archives | user or API key",
 	"server.maxUploads":                          "uploads at once | node; a user or API key has 2",
 	"internal/importer.apiRate":                  "requests to the API of a source | host",
 	"internal/parity.hostRate":                   "requests of parity checks | host",
+	"internal/task.maxArchives":                  "archives that are kept | workspace",
 	"internal/task.maxUnfinished":                "tasks that have not ended | workspace",
 	"server.pngImages":                           "QR codes as PNG | address network",
 	"server.statsPages":                          "pages about links (`/CODE+`) | address network",
@@ -203,9 +205,9 @@ func settingDefaults(t *testing.T) map[string]string {
 // plainValue returns a value of the table as it is written in the code: sizes in bytes, without commas.
 func plainValue(text string) string {
 	text = strings.ReplaceAll(text, ",", "")
-	if m := regexp.MustCompile(`^(\d+) ([KM])iB$`).FindStringSubmatch(text); m != nil {
+	if m := regexp.MustCompile(`^(\d+) ([KMG])iB$`).FindStringSubmatch(text); m != nil {
 		n, _ := strconv.Atoi(m[1])
-		return strconv.Itoa(n << map[string]int{"K": 10, "M": 20}[m[2]])
+		return strconv.Itoa(n << map[string]int{"K": 10, "M": 20, "G": 30}[m[2]])
 	}
 	return regexp.MustCompile(`^(\d+) s$`).ReplaceAllString(text, "${1}s")
 }

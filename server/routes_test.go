@@ -90,6 +90,7 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /{code}+":                  {root + "+", "No stats available", http.StatusNotFound},
 		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
 		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
+		"GET /export/workspace/{token}": {"/export/workspace/x", "NOT_FOUND", http.StatusNotFound},
 		"PUT /import/{token}":           {"/import/x", "NOT_FOUND", http.StatusNotFound},
 		"OPTIONS /import/{token}":       {"/import/x", "", http.StatusNoContent},
 		"GET /.well-known/linkforge":    {"/.well-known/linkforge", "", http.StatusOK},

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -351,6 +352,9 @@ func (c *caller) recordAnswered(got call) {
 // volatileHeaders are headers that differ between responses.
 var volatileHeaders = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
 
+// signedPath are signed URLs of archives, which differ between responses.
+var signedPath = regexp.MustCompile(`(/export/workspace/)[\w.-]+`)
+
 // shown is a response, with placeholders for sent values.
 func shown(a answer, sent map[string]string) string {
 	var text strings.Builder
@@ -360,7 +364,7 @@ func shown(a answer, sent map[string]string) string {
 			fmt.Fprintln(&text, name, a.header[name])
 		}
 	}
-	text.WriteString(a.body)
+	text.WriteString(signedPath.ReplaceAllString(a.body, "$1"))
 	return replaceAll(text.String(), sent)
 }
 

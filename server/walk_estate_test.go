@@ -282,10 +282,12 @@ func (e *estate) createLinks() {
 	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
 }
 
-// importLinks imports a link, after a dry run.
+// importLinks imports a link, after an export and a dry run.
 func (e *estate) importLinks() {
 	e.t.Helper()
 	c := e.members["OWNER"].client
+	archive := e.mutate(e.members["OWNER"], "exportWorkspace", map[string]any{"workspaceId": e.workspaceID()}, "task { id }")
+	c.exportOf(e.t, textAt(archive, "task", "id"))
 	taskID, uploadURL := c.createImport(e.t, map[string]any{
 		"workspaceId": e.workspaceID(), "source": "CSV", "label": e.text("label"),
 		"hosts": []any{map[string]any{"host": e.text("old") + ".example", "domainId": e.ids[domainIDs][0]}},
@@ -302,7 +304,7 @@ func (e *estate) importLinks() {
 	}
 	got := e.mutate(e.members["OWNER"], "checkParity", map[string]any{"workspaceId": e.workspaceID()}, "task { id }")
 	c.ended(e.t, textAt(got, "task", "id"))
-	e.ids[taskIDs] = []string{taskID, it.ID, textAt(got, "task", "id")}
+	e.ids[taskIDs] = []string{taskID, it.ID, textAt(got, "task", "id"), textAt(archive, "task", "id")}
 }
 
 // createRules creates a link with a rule.

@@ -35,7 +35,7 @@ var fenceScopes = []string{"LINKS_READ", "LINKS_WRITE", "STATS_READ", "DOMAINS_R
 
 func walkFence(t *testing.T, b backend) {
 	nextMonth(t)
-	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
+	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_COST=20000")
 	w := &walker{
 		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second), isFenced: true,
 		needed: map[string]bool{}, sentNames: map[string]string{},

@@ -66,7 +66,7 @@ type plan struct{ owner, anonymous, others effort }
 // walk runs the test; prepare is called after the tenants are created, before the first call.
 func walk(t *testing.T, b backend, callers plan, prepare func()) {
 	nextMonth(t)
-	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off") // which would change links meanwhile
+	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_COST=20000") // which would change links meanwhile
 	w := &walker{
 		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second),
 		needed: map[string]bool{}, sentNames: map[string]string{},
