@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -312,6 +313,24 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
 			t.Errorf("again: %s", got)
 		}
+		root := func(code string) int { return must.Value(s.get("/" + code))(t).status }
+		var moved string
+		for _, l := range recordsOf(t, files, "links") {
+			if l["strategy"] == "COUNTER" {
+				moved = l["code"].(string)
+			}
+		}
+		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out, "grace: 0 more codes") {
+			t.Errorf("while the other workspace has the codes: %s", out)
+		}
+		d := must.Value(b.open())(t)
+		defer d.Close()
+		must.Value(d.NewUpdate().Table("links").Set("root_code = NULL").Where("workspace_id = ?", ada.workspaceID).
+			Exec(db.AsSystem(t.Context())))(t)
+		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out, "grace: 3 more codes") {
+			t.Errorf("root codes: %s", out)
+		}
+		polltest.Until(t, "the code works at the root", func() bool { return root(moved) == http.StatusFound })
 		second := filesOf(t, s.archive(t, grace.export(t, grace.workspaceID)))
 		isUsed := func(l map[string]any) bool { return l["code"] == "used" } // which is created deleted, without a limit
 		want := slices.DeleteFunc(normalLinks(t, files), isUsed)

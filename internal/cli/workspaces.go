@@ -7,17 +7,23 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// workspacesCommand is `linkforge workspaces list|limits|delete|restore`, for use beside running
+// workspacesCommand is `linkforge workspaces list|limits|delete|restore|restore-root-codes`, for use beside running
 // servers. Its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
 	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, with deleted ones until their purge."`
 	Limits  workspacesLimits  `cmd:"" help:"Set or reset the monthly quotas of a workspace."`
 	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links respond 410, and it is purged after 30 days."`
 	Restore workspacesRestore `cmd:"" help:"Restore a deleted workspace."`
+	// RestoreRootCodes is for an instance that has moved.
+	RestoreRootCodes workspacesRootCodes `cmd:"" help:"Have codes of an imported archive work at the root again, if they did at the same public URL."`
 }
 
 type (
@@ -38,6 +44,10 @@ type (
 		Slug string `arg:"" help:"The workspace's slug, or its id."`
 	}
 	workspacesRestore struct {
+		listing
+		Slug string `arg:"" help:"The workspace's slug, or its id."`
+	}
+	workspacesRootCodes struct {
 		listing
 		Slug string `arg:"" help:"The workspace's slug, or its id."`
 	}
@@ -157,5 +167,20 @@ func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) erro
 			return err
 		}
 		return showOne(io, w.listing, rowOfWorkspace(changed), "restored %s (%s)", changed.Slug, quoted(changed.Name))
+	})
+}
+
+// Run claims root codes.
+func (w workspacesRootCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+		n := int64(0)
+		changed, err := s.Workspaces.AdminChange(ctx, w.Slug, func(ctx context.Context, tx bun.Tx, of *workspace.Workspace) (_ audit.Details, err error) {
+			n, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
+			return audit.Details{"rootCodes": n}, err
+		})
+		if err != nil {
+			return err
+		}
+		return showOne(io, w.listing, rowOfWorkspace(changed), "%s: %d more codes work at the root", changed.Slug, n)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -71,6 +73,15 @@ func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*l
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// RestoreRootCodes has codes work at the root of the instance if they did before their links were exported from an instance with the
+// same public URL. Imports leave them alone, because archives could name any word. It returns their number.
+func (s *Store) RestoreRootCodes(ctx context.Context, tx bun.Tx, workspaceID string) (int64, error) {
+	imported := s.DB.NewSelect().TableExpr("link_origins AS origin").ColumnExpr("origin.link_id").
+		Join("JOIN links AS linked ON linked.id = origin.link_id").Where("origin.workspace_id = ?", workspaceID).
+		Where("origin.source = ?", importsource.Linkforge).Where("origin.source_url = ? || '/' || linked.code", s.PublicURL)
+	return link.ClaimRootCodes(ctx, tx, workspaceID, imported)
 }
 
 func utc(at *time.Time) *time.Time {

@@ -36,6 +36,18 @@ func (l *Link) ClaimCodeKey() {
 	}
 }
 
+// ClaimRootCodes has codes of a workspace work at the root too, unless other links have them there, and returns how many now do. A
+// query selects the ids of the links.
+func ClaimRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *bun.SelectQuery) (int64, error) {
+	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?", workspaceID).
+		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").Where("id IN (?)", links).
+		Where("NOT EXISTS (SELECT 1 FROM links AS other WHERE other.root_code = ?TableAlias.code)").Exec(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("claiming codes at the root: %w", err)
+	}
+	return n, nil
+}
+
 // FoldCodes gives all custom links of a workspace their code keys, and locks them first, as restoring one does. A deleted link
 // gets none if the key belongs to another one. It returns Conflict, which names two codes, if two links that are not deleted
 // have the same key.

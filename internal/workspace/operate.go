@@ -137,6 +137,39 @@ func errNoSlug() error {
 	return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
 }
 
+// lockBySlug locks the workspace with the ID or with a slug that it has or had. It returns NotFound.
+func (s *Store) lockBySlug(ctx context.Context, tx bun.Tx, slug string, into *Workspace) error {
+	q := tx.NewSelect().Model(into).Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL")
+	err := s.DB.ForChange(whereSlug(q, slug)).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoSlug()
+	}
+	return err
+}
+
+// AdminChange has work change what belongs to a workspace, in a transaction of the system's scope that has locked it, and writes an
+// event with the details that work returns. It returns NotFound, and the errors of work.
+func (s *Store) AdminChange(
+	ctx context.Context, slug string, work func(ctx context.Context, tx bun.Tx, w *Workspace) (audit.Details, error),
+) (*Workspace, error) {
+	var w Workspace
+	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		w = Workspace{}
+		if err := s.lockBySlug(ctx, tx, slug, &w); err != nil {
+			return err
+		}
+		details, err := work(ctx, tx, &w)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.New(w.ID, "", audit.WorkspaceUpdated, w.ID, details, s.Now()))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changing a workspace: %w", err)
+	}
+	return &w, nil
+}
+
 // operate changes the workspace with the ID or with a slug that it has or had. change receives the
 // locked workspace and adds to the update.
 func (s *Store) operate(
@@ -146,12 +179,7 @@ func (s *Store) operate(
 	var w Workspace
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		w = Workspace{}
-		q := tx.NewSelect().Model(&w).Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL")
-		err := s.DB.ForChange(whereSlug(q, slug)).Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoSlug()
-		}
-		if err != nil {
+		if err := s.lockBySlug(ctx, tx, slug, &w); err != nil {
 			return err
 		}
 		before := w
