@@ -249,7 +249,7 @@ var scopes = map[string][]string{
 		"webhook.bodyOf", "webhook.byID",
 		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
 		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.targetOf", "webhook.unclaim",
-		"workspace.AdminAddresses", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "workspace.AdminChange", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 

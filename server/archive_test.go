@@ -307,6 +307,11 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
 			t.Errorf("into its own workspace: %s", got)
 		}
+		changed := recordsOf(t, files, "links")[0]["id"]
+		ada.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "changed"}) { errors { code } } }`, map[string]any{"id": changed})
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks APPROXIMATED}]" {
+			t.Errorf("after a change: %s", got)
+		}
 		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks APPROXIMATED}]" {
 			t.Errorf("into an empty workspace: %s", got)
 		}

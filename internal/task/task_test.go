@@ -317,9 +317,8 @@ func TestReceive_StoresOneFile(t *testing.T) {
 		if err := receive(bytes.NewReader(file)); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a second upload: %v", err)
 		}
-		ctx := db.AsSystem(t.Context())
-		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(ctx, created.ID))(t)))(t); !bytes.Equal(got, file) {
-			t.Errorf("%d bytes were stored of %d", len(got), len(file))
+		if err := iotest.TestReader(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t), file); err != nil {
+			t.Error(err)
 		}
 	})
 }
