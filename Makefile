@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-keys walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ bench-create: ## measure creations of links beside an earlier version and beside
 
 bench-cold: ## measure first visits, and visits after a start, beside a constant handler and an earlier version: ARGS, such as -from HEAD~1
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./cold $(ARGS)
+
+bench-imports: ## measure imports and exports, and redirects during an import beside none: ARGS, such as -on sqlite
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./imports $(ARGS)
 
 bench-keys: ## measure lists that API keys with and without folders request, beside an earlier version: ARGS, such as -from HEAD~1
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./keys $(ARGS)
