@@ -3,12 +3,16 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
@@ -84,14 +88,7 @@ func TestFault_ImportSurvivesKills(t *testing.T) {
 		rows, kills := suitetest.Size(6000, 100_000), suitetest.Size(2, 8)
 		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
 		who := nodes[0].tenant(t, "mover")
-		lines := []string{"code,url,title"}
-		for i := range rows {
-			lines = append(lines, fmt.Sprintf("code-%d,https://example.com/%d,Title %d", i, i, i))
-		}
-		taskID, url := who.createImport(t, map[string]any{"workspaceId": who.workspaceID, "source": "CSV", "dryRun": false})
-		if status := nodes[0].upload(t, url, []byte(strings.Join(lines, "\n"))); status != 201 {
-			t.Fatalf("the upload answers %d", status)
-		}
+		taskID := who.importRows(t, rows)
 		for range kills {
 			time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond) //nolint:gosec // a test
 			for _, s := range nodes {
@@ -106,15 +103,75 @@ func TestFault_ImportSurvivesKills(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		it := who.ended(t, taskID)
-		n := int64(rows)
-		if got := outcomes(it); got != fmt.Sprintf("SUCCEEDED %d of %d: CREATED %[1]d", n, n) {
-			t.Errorf("the import: %s", got)
+		wantImported(t, b, who.ended(t, taskID), int64(rows))
+	})
+}
+
+// importRows begins an import of new links.
+func (w tenant) importRows(t *testing.T, rows int) (taskID string) {
+	t.Helper()
+	lines := []string{"code,url,title"}
+	for i := range rows {
+		lines = append(lines, fmt.Sprintf("code-%d,https://example.com/%d,Title %d", i, i, i))
+	}
+	taskID, url := w.createImport(t, map[string]any{"workspaceId": w.workspaceID, "source": "CSV", "dryRun": false})
+	if status := w.server.upload(t, url, []byte(strings.Join(lines, "\n"))); status != http.StatusCreated {
+		t.Fatalf("the upload answers %d", status)
+	}
+	return taskID
+}
+
+// wantImported checks that an import of new links has done everything once.
+func wantImported(t *testing.T, b backend, it imported, n int64) {
+	t.Helper()
+	if got := outcomes(it); got != fmt.Sprintf("SUCCEEDED %d of %d: CREATED %[1]d", n, n) {
+		t.Errorf("the import: %s", got)
+	}
+	got := b.counts(t, "SELECT count(*) FROM links", "SELECT sum(version) FROM links", "SELECT count(*) FROM link_origins",
+		"SELECT count(*) FROM audit_events WHERE action = 'LINK_CREATED'", "SELECT count(*) FROM import_rows", "SELECT sum(links) FROM link_usage")
+	if want := fmt.Sprint([]int64{n, n, n, n, n, n}); fmt.Sprint(got) != want {
+		t.Errorf("links, versions, origins, events, rows, used: %v, want %s", got, want)
+	}
+}
+
+// TestFault_ImportSurvivesStops stops the node that imports for longer than its lease: another node goes on within 70 s, and what the
+// stopped one does when it continues changes nothing.
+func TestFault_ImportSurvivesStops(t *testing.T) {
+	suitetest.Fault(t)
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		rows, stop := 12_000, suitetest.Size(75*time.Second, 3*time.Minute)
+		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
+		who := nodes[0].tenant(t, "mover")
+		taskID := who.importRows(t, rows)
+		done := func() int64 { return b.counts(t, "SELECT done FROM tasks")[0] }
+		polltest.Until(t, "the import runs", func() bool { return done() > 0 })
+		signal := func(s *server, what os.Signal) { must.NoError(t, s.process.Process.Signal(what)) }
+		advances := func(within time.Duration) bool {
+			for before, began := done(), time.Now(); time.Since(began) < within; time.Sleep(100 * time.Millisecond) {
+				if done() != before {
+					return true
+				}
+			}
+			return false
 		}
-		got := b.counts(t, "SELECT count(*) FROM links", "SELECT sum(version) FROM links", "SELECT count(*) FROM link_origins",
-			"SELECT count(*) FROM audit_events WHERE action = 'LINK_CREATED'", "SELECT count(*) FROM import_rows", "SELECT sum(links) FROM link_usage")
-		if want := fmt.Sprint([]int64{n, n, n, n, n, n}); fmt.Sprint(got) != want {
-			t.Errorf("links, versions, origins, events, rows, used: %v, want %s", got, want)
+		var stopped *server
+		for _, s := range nodes {
+			if signal(s, syscall.SIGSTOP); !advances(4 * time.Second) {
+				stopped = s
+				break
+			}
+			signal(s, syscall.SIGCONT)
 		}
+		if stopped == nil {
+			t.Fatal("no node imports")
+		}
+		began := time.Now()
+		if len(nodes) > 1 && !advances(70*time.Second) {
+			t.Errorf("no other node has gone on after %s", time.Since(began))
+		}
+		time.Sleep(stop - time.Since(began))
+		signal(stopped, syscall.SIGCONT)
+		wantImported(t, b, who.onServer(nodes[0]).ended(t, taskID), int64(rows))
 	})
 }
