@@ -103,6 +103,9 @@ func TestFault_ImportSurvivesKills(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
+		polltest.Within(t, time.Duration(rows)*10*time.Millisecond, "the import has ended", func() bool {
+			return b.counts(t, "SELECT count(*) FROM tasks WHERE finished_at IS NULL")[0] == 0
+		})
 		wantImported(t, b, who.ended(t, taskID), int64(rows))
 	})
 }
