@@ -276,6 +276,8 @@ var fillers = map[string]filler{
 	"LinkFilter.lastClickedBefore":         later(time.Hour),
 	"LinkFilter.hasRouting":                put(true, false),
 	"LinkFilter.hasScheduledChanges":       put(true, false),
+	"LinkFilter.origin":                    put("CSV"),
+	"LinkFilter.domainIds":                 names(domainIDs),
 	"LinkOrder.field":                      put("CREATED_AT", "CLICKS", "TITLE", "UPDATED_AT", "LAST_CLICKED_AT"),
 	"LinkOrder.direction":                  put("ASC", "DESC"),
 	"TimeRange.from":                       later(-24 * time.Hour),

@@ -10403,6 +10403,10 @@ input LinkFilter {
   hasRouting: Boolean
   "Whether the links have pending scheduled changes."
   hasScheduledChanges: Boolean
+  "The source that the links were imported from. Default: all links."
+  origin: ImportSource
+  "The ids of domains, up to 20: links with codes of their own of any of them. Default: all links."
+  domainIds: [ID!]
 }
 
 "Matches of tags."
@@ -43562,7 +43566,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"search", "folderIds", "inFolder", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges"}
+	fieldsInOrder := [...]string{"search", "folderIds", "inFolder", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges", "origin", "domainIds"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -43730,6 +43734,20 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.HasScheduledChanges = data
+		case "origin":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("origin"))
+			data, err := ec.unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Origin = data
+		case "domainIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domainIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DomainIDs = data
 		}
 	}
 	return it, nil
@@ -61147,6 +61165,25 @@ func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, v any) (*importsource.Source, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := importsource.Source(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v *importsource.Source) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/page"
@@ -52,6 +53,10 @@ type Filter struct {
 	LastClickedBefore *time.Time
 	// HasRouting and HasScheduledChanges select the links that have some, or the others; nil selects both.
 	HasRouting, HasScheduledChanges *bool
+	// Origin is a source that the links were imported from; nil permits all.
+	Origin *importsource.Source
+	// DomainIDs are up to maxDomains domains: links with own codes of any of them. Empty permits all.
+	DomainIDs []string
 }
 
 // TagMatch is how many of the filter's tags a link must have.

@@ -15,6 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/must"
@@ -111,6 +113,9 @@ func randomFilter(r *rand.Rand) *Filter {
 		f.Host = new(hosts[1+r.IntN(len(hosts)-1)])
 	}
 	if given() {
+		f.Origin = new([]importsource.Source{importsource.Bitly, importsource.CSV}[r.IntN(2)])
+	}
+	if given() {
 		f.UpdatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
 	}
 	return f
@@ -140,10 +145,15 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"created from":        {CreatedFrom: new(noon)},
 			"created to":          {CreatedTo: new(noon)},
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
-			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20"}},
+			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20", "id33", "id40", "id47", "id51", "id58", "id66", "id71"}},
 			"no link has the id":  {ExternalIDs: []string{"unknown"}},
 			"metadata":            {Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
 			"no link's metadata":  {Metadata: &linkfield.Pair{Key: "v", Value: "k"}},
+			"origin":              {Origin: new(importsource.Bitly)},
+			"origin of no link":   {Origin: new(importsource.Kutt)},
+			"domains":             {DomainIDs: domainsOf(samples)},
+			"a domain":            {DomainIDs: domainsOf(samples)[:1]},
+			"no link's domain":    {DomainIDs: []string{id.New(id.Domain), "x"}},
 			"creator":             {CreatedByID: new(b.mine.AccountID())},
 			"host":                {Host: new("example.com")},
 			"host below":          {Host: new("WWW.example.com")},
@@ -280,6 +290,7 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds"},
 			"a bad key":            {Filter{Metadata: &linkfield.Pair{Key: "a b"}}, "metadata"},
 			"21 tags not to have":  {Filter{WithoutTags: tags(21)}, "withoutTags"},
+			"21 domains":           {Filter{DomainIDs: tags(21)}, "domainIds"},
 			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
 			"a URL as host":        {Filter{Host: new("example.com/a")}, "host"},
 			"a port":               {Filter{Host: new("example.com:8080")}, "host"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -50,6 +51,33 @@ type sample struct {
 	// pairs are the metadata, and ended the check of its endedUrl if it has routing.
 	pairs map[string]string
 	ended link.Check
+	// origin is where it was imported from; empty for nowhere.
+	origin importsource.Source
+}
+
+// originRow is an origin of a link.
+type originRow struct {
+	bun.BaseModel `bun:"table:link_origins"`
+
+	WorkspaceID string `bun:",pk"`
+	Source      importsource.Source
+	Label       string
+	SourceID    string
+	LinkID      string
+	Hash        []byte
+	ImportedAt  time.Time
+}
+
+// domainRow is a domain with codes of its own.
+type domainRow struct {
+	bun.BaseModel `bun:"table:domains"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Host        string
+	Token       string
+	CodeSpace   string
+	CreatedAt   time.Time
 }
 
 // metadataRow is a pair of the metadata of a link.
@@ -146,9 +174,26 @@ func foldersOf(samples []sample) (ids []string) {
 	return ids
 }
 
+// domainsOf returns the domains of samples.
+func domainsOf(samples []sample) (ids []string) {
+	for _, s := range samples {
+		if s.DomainID != nil && !slices.Contains(ids, *s.DomainID) {
+			ids = append(ids, *s.DomainID)
+		}
+	}
+	return ids
+}
+
 // put writes samples past all rules.
 func put(t *testing.T, d *db.DB, samples []sample) {
 	t.Helper()
+	var domains []domainRow
+	for _, domainID := range domainsOf(samples) {
+		of := slices.IndexFunc(samples, func(s sample) bool { return s.DomainID != nil && *s.DomainID == domainID })
+		domains = append(domains, domainRow{
+			ID: domainID, WorkspaceID: samples[of].WorkspaceID, Host: domainID + ".example", CodeSpace: "OWN", CreatedAt: noon,
+		})
+	}
 	var folders []folderRow
 	for _, folderID := range foldersOf(samples) {
 		of := slices.IndexFunc(samples, func(s sample) bool { return s.FolderID != nil && *s.FolderID == folderID })
@@ -157,6 +202,9 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 		})
 	}
 	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		if err := db.InsertRows(ctx, tx, db.Insert{}, domains); err != nil {
+			return err
+		}
 		return db.InsertRows(ctx, tx, db.Insert{}, folders)
 	}))
 	for chunk := range slices.Chunk(samples, 1000) {
@@ -166,6 +214,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 		var pairs []metadataRow
 		var urls []linkURL
 		var grants []grantRow
+		var origins []originRow
 		for _, s := range chunk {
 			links = append(links, recordOf(s.Link))
 			for _, name := range s.tags {
@@ -177,6 +226,10 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 					lastAt = s.lastClick
 				}
 				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks, LastAt: lastAt})
+			}
+			if s.origin != "" {
+				origins = append(origins, originRow{WorkspaceID: s.WorkspaceID, Source: s.origin, SourceID: s.ID, LinkID: s.ID,
+					Hash: []byte("h"), ImportedAt: noon})
 			}
 			for key, value := range s.pairs {
 				pairs = append(pairs, metadataRow{LinkID: s.ID, Key: key, WorkspaceID: s.WorkspaceID, Value: value})
@@ -201,6 +254,9 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				}
 			}
 			if err := db.InsertRows(ctx, tx, db.Insert{}, pairs); err != nil {
+				return err
+			}
+			if err := db.InsertRows(ctx, tx, db.Insert{}, origins); err != nil {
 				return err
 			}
 			if err := db.InsertRows(ctx, tx, db.Insert{}, urls); err != nil {
@@ -244,10 +300,19 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		return &instants[r.IntN(len(instants))]
 	}
 	folders := []string{id.New(id.Folder), id.New(id.Folder), id.New(id.Folder)}
+	domains := []string{id.New(id.Domain), id.New(id.Domain)}
 	for i := range n {
 		s := plain(m, i)
+		if r.IntN(4) == 0 && m.ID() != "" {
+			s.origin = []importsource.Source{importsource.Bitly, importsource.CSV}[r.IntN(2)]
+		}
 		if r.IntN(2) == 0 {
 			s.FolderID = &folders[r.IntN(len(folders))]
+		}
+		if r.IntN(5) == 0 && m.ID() != "" {
+			s.DomainID = &domains[r.IntN(len(domains))]
+			s.OwnAddress = new(*s.DomainID + ".example/" + s.Code)
+			s.Code = *s.DomainID + "/" + s.Code
 		}
 		s.Strategy = []link.Strategy{link.Deterministic, link.Counter, link.Random, link.Custom}[r.IntN(4)]
 		s.CreatedAt = instants[r.IntN(len(instants))]
@@ -314,6 +379,8 @@ func (f *Filter) letsValues(s sample) bool {
 		len(f.Destination) > 0 && !slices.Contains(f.Destination, state),
 		!within(&s.UpdatedAt, f.UpdatedFrom, f.UpdatedTo), !within(s.ExpiresAt, f.ExpiresFrom, f.ExpiresTo),
 		f.LastClickedBefore != nil && s.clicks > 0 && !s.lastClick.Before(*f.LastClickedBefore),
+		f.Origin != nil && s.origin != *f.Origin,
+		len(f.DomainIDs) > 0 && !slices.Contains(f.DomainIDs, optional.Value(s.DomainID)),
 		f.HasRouting != nil && *f.HasRouting != (s.Routing != nil),
 		f.HasScheduledChanges != nil && *f.HasScheduledChanges != (s.NextChangeAt != nil):
 		return false

@@ -18,8 +18,11 @@ import (
 // maxExternalIDs is how many external ids a filter may have.
 const maxExternalIDs = 100
 
-// maxFolders is how many folders a filter may have.
-const maxFolders = 20
+// maxFolders and maxDomains are how many of them a filter may have.
+const (
+	maxFolders = 20
+	maxDomains = 20
+)
 
 // check checks the values of the filter, and gives them the form that the database stores.
 func (q *query) check() (err error) {
@@ -36,6 +39,10 @@ func (q *query) check() (err error) {
 	if len(q.FolderIDs) > maxFolders {
 		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders, len(q.FolderIDs)).
 			At("filter", "folderIds")
+	}
+	if len(q.DomainIDs) > maxDomains {
+		return errs.New(errs.InvalidInput, "A filter has up to %d domains; these are %d.", maxDomains, len(q.DomainIDs)).
+			At("filter", "domainIds")
 	}
 	q.folders = q.member.Fence()
 	if len(q.FolderIDs) > 0 {
@@ -95,6 +102,13 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
 	}
+	if len(q.DomainIDs) > 0 {
+		lookups = append(lookups, links().Where("domain_id IN (?)", bun.In(q.domains())))
+	}
+	if q.Origin != nil {
+		lookups = append(lookups, q.DB.NewSelect().Table("link_origins").Column("link_id").
+			Where("workspace_id = ?", q.member.ID()).Where("source = ?", *q.Origin).Order("label", "source_id"))
+	}
 	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
 		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
 	}
@@ -115,6 +129,12 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.Metadata != nil {
 		sel = sel.Where("EXISTS (SELECT 1 FROM link_metadata AS pair WHERE pair.link_id = link.id AND pair.key = ? "+
 			"AND pair.value = ?)", q.Metadata.Key, q.Metadata.Value)
+	}
+	if len(q.DomainIDs) > 0 {
+		sel = sel.Where("link.domain_id IN (?)", bun.In(q.domains()))
+	}
+	if q.Origin != nil {
+		sel = sel.Where("EXISTS (SELECT 1 FROM link_origins AS origin WHERE origin.link_id = link.id AND origin.source = ?)", *q.Origin)
 	}
 	if q.InFolder != nil {
 		sel = sel.Where("(link.folder_id IS NOT NULL) = ?", *q.InFolder)
@@ -145,6 +165,17 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 		sel = sel.Where("(link.next_change_at IS NOT NULL) = ?", *q.HasScheduledChanges)
 	}
 	return sel
+}
+
+// domains returns the domains of the filter; the id of none in place of a text that is no id.
+func (q *query) domains() (ids []string) {
+	for _, domainID := range q.DomainIDs {
+		if !id.Valid(id.Domain, domainID) {
+			domainID = ""
+		}
+		ids = append(ids, domainID)
+	}
+	return ids
 }
 
 func (q *query) whereExternalIDs(sel *bun.SelectQuery) *bun.SelectQuery {
