@@ -304,18 +304,18 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 			t.Errorf("the hash of an unchanged section differs: %v, %v", first.Report.Sections, got)
 		}
 
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("into its own workspace: %s", got)
 		}
 		changed := recordsOf(t, files, "links")[0]["id"]
 		ada.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "changed"}) { errors { code } } }`, map[string]any{"id": changed})
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks APPROXIMATED}]" {
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("after a change: %s", got)
 		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks APPROXIMATED}]" {
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("into an empty workspace: %s", got)
 		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED}]" {
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("again: %s", got)
 		}
 		root := func(code string) int { return must.Value(s.get("/" + code))(t).status }

@@ -36,7 +36,6 @@ type (
 		From           time.Time                     `json:"from"`
 		To             *time.Time                    `json:"to"`
 		Cause          link.Cause                    `json:"cause"`
-		ActorID        string                        `json:"actorId,omitempty"`
 		OperationID    *string                       `json:"operationId"`
 		OriginalURL    string                        `json:"originalUrl"`
 		Title          *string                       `json:"title"`
@@ -57,17 +56,13 @@ type (
 	}
 )
 
-// newArchivedVersion returns the record of a version for a member, who sees actors if they may list members.
-func newArchivedVersion(m workspace.Membership, v *link.Version) archivedVersion {
-	r := archivedVersion{
+// newArchivedVersion returns the record of a version, without its actor, whom not all readers of archives may see.
+func newArchivedVersion(v *link.Version) archivedVersion {
+	return archivedVersion{
 		LinkID: v.Link.ID, Number: v.Number, From: v.From, To: v.To, Cause: v.Cause, OperationID: v.OperationID, OriginalURL: v.URL,
 		Title: v.Title, Note: v.Note, Tags: append([]string{}, v.Tags...), FolderID: v.FolderID, ExternalID: v.ExternalID,
 		Metadata: v.Metadata, Archived: v.Archived, StatsPublic: v.StatsPublic, StartsAt: v.StartsAt, ExpiresAt: v.ExpiresAt,
 		MaxClicks: v.MaxClicks, RedirectStatus: v.RedirectStatus, Routing: importsource.NewArchivedRouting(v.Routing),
 		Deleted: v.Deleted, Disabled: v.Disabled,
 	}
-	if m.May(workspace.ReadMembers) {
-		r.ActorID = v.ActorID
-	}
-	return r
 }

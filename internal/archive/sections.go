@@ -157,6 +157,10 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 			return nil, fmt.Errorf("decoding the position of a version: %w", err)
 		}
 	}
+	versions, err := e.newestVersions(ctx, at, size) // before the others, so that one that a change supersedes meanwhile is found
+	if err != nil {
+		return nil, err
+	}
 	var rows []*link.VersionRow
 	err = e.DB.NewSelect().Model(&rows).Where("workspace_id = ?", e.WorkspaceID).Apply(e.Member.InsideByID("link_id")).
 		Where("(link_id, number) > (?, ?)", at.LinkID, at.Number).
@@ -165,7 +169,6 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 	if err != nil {
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}
-	var versions []*link.Version
 	for _, row := range rows {
 		v, err := row.Version(&link.Link{ID: row.LinkID})
 		if err != nil {
@@ -173,19 +176,15 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 		}
 		versions = append(versions, v)
 	}
-	newest, err := e.newestVersions(ctx, at, size)
-	if err != nil {
-		return nil, err
-	}
 	place := func(v *link.Version) versionPosition { return versionPosition{v.Link.ID, v.Number} }
-	versions = append(versions, newest...)
-	slices.SortFunc(versions, func(a, b *link.Version) int { return place(a).compare(place(b)) })
+	slices.SortStableFunc(versions, func(a, b *link.Version) int { return place(a).compare(place(b)) })
+	versions = slices.CompactFunc(versions, func(a, b *link.Version) bool { return place(a) == place(b) })
 	for _, v := range versions[:min(len(versions), size)] {
 		position, err := json.Marshal(place(v))
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, record{is: newArchivedVersion(e.Member, v), position: string(position)})
+		records = append(records, record{is: newArchivedVersion(v), position: string(position)})
 	}
 	return records, nil
 }

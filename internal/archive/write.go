@@ -32,8 +32,6 @@ const (
 	maxFile    = 4 << 20
 	// readAtOnce is how many records a statement reads.
 	readAtOnce = 200
-	// chunkSize is the size of the chunks in which the archive is stored.
-	chunkSize = 1 << 20
 	// maxPause bounds the pause after a step.
 	maxPause = time.Second
 )
@@ -139,7 +137,7 @@ func (e *export) step(ctx context.Context) error {
 	}
 	err = e.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		number := e.progress.Chunks
-		for chunk := range slices.Chunk(packed, chunkSize) {
+		for chunk := range slices.Chunk(packed, task.ChunkSize) {
 			if err := e.Append(ctx, tx, number, chunk); err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -15,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Archived returns the records that an archive has of links, in their order, without the numbers of their clicks. It returns
-// Forbidden.
+// Archived returns the records that an archive has of links, in their order, without the numbers of their clicks. Short URLs are those
+// at the instance itself, or at the domain that has the code. It returns Forbidden.
 func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*link.Link) ([]*importsource.ArchivedLink, error) {
 	if len(links) == 0 {
 		return nil, nil
@@ -46,7 +45,7 @@ func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*l
 	records := make([]*importsource.ArchivedLink, 0, len(links))
 	for _, l := range links {
 		r := &importsource.ArchivedLink{
-			ID: l.ID, ShortURL: s.Links.ShortURL(l), Code: l.ShownCode(), URL: l.OriginalURL, Strategy: string(l.Strategy), Title: l.Title,
+			ID: l.ID, ShortURL: s.Links.ShortURLBelow(m.Slug(), l), Code: l.ShownCode(), URL: l.OriginalURL, Strategy: string(l.Strategy), Title: l.Title,
 			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)], StartsAt: utc(l.StartsAt),
 			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus, Archived: l.Archived(),
 			StatsPublic: l.StatsPublic, ExternalID: l.ExternalID, Metadata: map[string]string{},
@@ -94,8 +93,7 @@ func utc(at *time.Time) *time.Time {
 // own is a link of this workspace that an archive has a record of.
 type own struct {
 	*link.Link
-	// isAsArchived means that only the numbers of its clicks, its short URL and its origins may differ from the record.
-	isAsArchived bool
+	record *importsource.ArchivedLink
 }
 
 // loadOwn reads which rows of an archive are links of this workspace, by their ids.
@@ -103,17 +101,21 @@ func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
 	if b.in.Source != importsource.Linkforge {
 		return nil, nil
 	}
-	rows, ids := map[string]*source{}, []string{}
+	var ids []string
 	for _, from := range b.from {
-		rows[from.SourceID], ids = from, append(ids, from.SourceID)
+		ids = append(ids, from.SourceID)
 	}
-	found, err := b.Links.Many(ctx, b.Member, link.ValidIDs(ids)...)
-	if err != nil {
-		return nil, err
+	if ids = link.ValidIDs(ids); len(ids) == 0 {
+		return nil, nil
 	}
 	var links []*link.Link
-	for _, l := range found {
-		links = append(links, l)
+	err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).Where("id IN (?)", bun.In(ids)).
+		Where("purged_at IS NULL").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the links of an archive: %w", err)
+	}
+	for _, l := range links {
+		l.In = b.Member
 	}
 	records, err := b.Archived(ctx, b.Member, links)
 	if err != nil {
@@ -121,13 +123,7 @@ func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
 	}
 	all := map[string]*own{}
 	for i, l := range links {
-		archived := rows[l.ID]
-		records[i].ShortURL, records[i].ClickCount = archived.SourceURL, optional.Value(archived.Origin.Clicks)
-		row, err := importsource.RowOf(b.in.source(b.CreatedAt), records[i])
-		if err != nil {
-			return nil, fmt.Errorf("reading the record of a link: %w", err)
-		}
-		all[l.ID] = &own{l, bytes.Equal(b.newSource(row).hash, archived.hash)}
+		all[l.ID] = &own{l, records[i]}
 	}
 	return all, nil
 }

@@ -17,7 +17,7 @@ type facts struct {
 	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
 	origin   *Origin
 	imported *link.Link
-	// isHidden means that the link of an earlier import does not exist for the caller, and changedBy is a row of the same import
+	// isHidden means that own, or the link of an earlier import, does not exist for the caller, and changedBy is a row of the same import
 	// that has created or changed it.
 	isHidden  bool
 	changedBy *Row
@@ -74,7 +74,9 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: leaves, outcome: Skipped, err: row.Err}
 	case row.Err != nil:
 		return decision{act: leaves, outcome: Failed, err: row.Err}
-	case f.own != nil && f.own.isAsArchived:
+	case f.own != nil && f.isHidden:
+		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict, "The link itself is in this workspace, and you cannot see it.")}
+	case f.own != nil && row.Record != nil && row.Record.IsSame(f.own.record):
 		return decision{act: leaves, outcome: Unchanged}
 	case f.own != nil:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,

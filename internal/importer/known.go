@@ -143,6 +143,10 @@ func (it *item) lookupCode() string {
 // factsOf returns the facts about an item.
 func (k *known) factsOf(it *item) *facts {
 	f := &facts{own: it.own, earlier: k.earlier[it.from.SourceID], origin: k.origins[it.from.SourceID]}
+	if f.own != nil {
+		f.isHidden = !k.Member.IsInside(f.own.FolderID)
+		return f
+	}
 	if f.origin != nil {
 		f.imported, f.changedBy = k.links[f.origin.LinkID], k.changedBy[f.origin.LinkID]
 		f.isHidden = f.imported != nil && !k.Member.IsInside(f.imported.FolderID)

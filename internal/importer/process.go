@@ -27,6 +27,7 @@ import (
 const (
 	// maxStepRows and maxStepTime bound a step.
 	maxStepRows = 500
+	maxStepText = 4 << 20 // bytes of the descriptions of links
 	maxStepTime = time.Second
 	// maxRows bounds an import.
 	maxRows = 1_000_000
@@ -162,7 +163,7 @@ func (p *process) rows(ctx context.Context) iter.Seq2[*importsource.Row, error] 
 
 // read returns the next rows, at most n, and no more passwords than one call may set.
 func (p *process) read(next func() (*importsource.Row, error, bool), n int) (rows []*source, err error) {
-	for passwords := 0; len(rows) < n && passwords < link.MaxPasswords; {
+	for passwords, text := 0, 0; len(rows) < n && passwords < link.MaxPasswords && text < maxStepText; {
 		row, err, ok := next()
 		if err != nil || !ok {
 			return rows, err
@@ -171,6 +172,7 @@ func (p *process) read(next func() (*importsource.Row, error, bool), n int) (row
 			passwords++
 		}
 		rows = append(rows, p.newSource(row))
+		text += rows[len(rows)-1].size
 	}
 	return rows, nil
 }

@@ -70,15 +70,18 @@ func newRow(t *task.Task, number int64, from *source) *Row {
 // source is a row of the source.
 type source struct {
 	importsource.Row
-	// hash is that of the link that the row describes, without what its source counts.
+	// hash is that of the link that the row describes, without what its source counts, and size the length of its description.
 	hash []byte
+	size int
 }
 
 func (s *Store) newSource(row *importsource.Row) *source {
 	described := *row
 	described.Line, described.Losses, described.Ignored, described.Origin, described.Past = 0, nil, nil, importsource.Origin{}, nil
-	hash := sha256.Sum256([]byte(encode(&described) + s.Links.Fingerprint(row.Routing)))
-	return &source{*row, hash[:]}
+	described.Record = nil
+	text := encode(&described)
+	hash := sha256.Sum256([]byte(text + s.Links.Fingerprint(row.Routing)))
+	return &source{*row, hash[:], len(text)}
 }
 
 func encode(value any) string {

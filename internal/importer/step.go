@@ -125,7 +125,7 @@ func (b *step) decide(ctx context.Context) error {
 		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
 			it.row.Outcome = Renamed
 		}
-		if it.own != nil {
+		if it.own != nil && !f.isHidden {
 			it.row.LinkID, it.row.Code = &it.own.ID, new(it.own.ShownCode())
 		}
 		known.add(it)

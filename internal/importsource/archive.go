@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/linkfield"
@@ -34,6 +35,7 @@ const (
 	ManifestFile = "manifest.json"
 
 	maxArchive       = 1 << 30 // bytes without compression
+	maxFiles         = 10_000
 	maxManifest      = 1 << 20
 	foldersSection   = "folders"
 	linksSection     = "links"
@@ -42,7 +44,7 @@ const (
 
 // archiveFiles are the names of the files in an archive, by section.
 var archiveFiles = regexp.MustCompile(
-	`^(?:(folders|domains|members|links|versions|audit)/\d{5}|(clicks)/\d{4}-\d{2}(?:-\d{5})?)\.jsonl$`)
+	`^(?:(folders|domains|members|links|versions|audit)/\d{5,}|(clicks)/\d{4}-\d{2}(?:-\d{5,})?)\.jsonl$`)
 
 // Manifest is what an archive states about itself.
 type Manifest struct {
@@ -130,18 +132,18 @@ func NewArchivedRouting(r *routing.Routing) *ArchivedRouting {
 	return a
 }
 
-// RowOf returns the row that an archive with the record of a link has.
-func RowOf(s *Settings, l *ArchivedLink) (row *Row, err error) {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the record of a link: %w", err)
+// IsSame reports whether two records describe the same state of a link. Its short URL, the numbers of its clicks, its origins and the
+// time of its last change are no part of that.
+func (l *ArchivedLink) IsSame(other *ArchivedLink) bool {
+	described := func(l ArchivedLink) string {
+		l.ShortURL, l.ClickCount, l.LastClickedAt, l.Origins, l.UpdatedAt = "", 0, nil, nil, time.Time{}
+		text, err := json.Marshal(l)
+		if err != nil { // as for a time that JSON cannot have
+			return err.Error()
+		}
+		return string(text)
 	}
-	r := &reader{settings: s, file: newScanner(bytes.NewReader(text)), yield: func(one *Row) bool {
-		row = one
-		return true
-	}}
-	r.take = r.item
-	return row, r.lines(sources[Linkforge].json)
+	return described(*l) == described(*other)
 }
 
 // CheckArchive reads an archive of a workspace to its end, compares its files with its manifest, and returns the names of its folders.
@@ -196,15 +198,19 @@ func CheckArchive(file io.Reader) (folders []string, err error) {
 
 // readFolders adds the names of folders in a file.
 func readFolders(content io.Reader, names []string) ([]string, error) {
-	for lines := json.NewDecoder(content); ; {
-		var f struct{ Name string }
-		err := lines.Decode(&f)
-		switch {
-		case errors.Is(err, io.EOF):
+	for lines := newScanner(content); ; {
+		line, isLong, err := lines.line(MaxItem)
+		if errors.Is(err, io.EOF) {
 			return names, nil
-		case err != nil:
-			return nil, errs.New(errs.InvalidInput, "The folders of the archive are no valid JSON.").Because(err)
-		case len(names) < maxRecords:
+		}
+		if err != nil {
+			return nil, err
+		}
+		var f struct{ Name string }
+		if isLong || json.Unmarshal(line, &f) != nil {
+			return nil, errs.New(errs.InvalidInput, "The folders of the archive are no valid JSON.")
+		}
+		if len(names) < maxRecords && utf8.RuneCountInString(f.Name) <= maxFolder {
 			names = append(names, f.Name)
 		}
 	}
@@ -232,7 +238,8 @@ func walkArchive(file io.Reader, each func(name, section string, content io.Read
 }
 
 func eachFile(archive *tar.Reader, each func(name, section string, content io.Reader) error) error {
-	for {
+	size := int64(0) // of a sparse file, also what the archive does not have
+	for files := 0; ; files++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -243,6 +250,9 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 		parts := archiveFiles.FindStringSubmatch(header.Name)
 		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != ManifestFile {
 			return errs.New(errs.InvalidInput, "The archive has the unknown file %s.", quoted(header.Name))
+		}
+		if size += header.Size; size > maxArchive || files == maxFiles {
+			return errs.New(errs.InvalidInput, "The archive must have at most 1 GiB without compression, in %d files.", maxFiles)
 		}
 		section := ""
 		if parts != nil {
@@ -295,8 +305,11 @@ func (r *reader) archive(f *format) error {
 var archived = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(func(m *mapper, v value) {
-			if text, ok := m.text(v); ok {
-				m.row.SourceURL = text
+			text, _ := v.is.(string)
+			if _, _, ok := cutShortURL(text); ok {
+				m.row.SourceURL = withScheme(text)
+			} else {
+				m.lose(v, Invalid)
 			}
 		}, "shortUrl"),
 		to(setCode, "code"), to(setHost, "domain"),
@@ -381,7 +394,9 @@ func setArchivedRules(m *mapper, v value) {
 		}
 		rule.ID = ""
 		for _, target := range rule.Targets {
-			target.ID = ""
+			if target.ID = ""; target.MaxClicks != nil { // of which some may be used up
+				m.lose(value{v.name + ".targets.maxClicks", *target.MaxClicks}, Approximated)
+			}
 		}
 		m.addRule(v, rule)
 	}
@@ -406,15 +421,41 @@ func setArchivedGate(m *mapper, v value) {
 
 // setPast maps where the link had been imported from before.
 func setPast(m *mapper, v value) {
-	list, _ := v.is.([]any)
+	list, ok := v.is.([]any)
+	if !ok {
+		m.lose(v, Invalid)
+	}
 	for _, one := range list {
-		past, ok := decode[Past](one)
-		texts := past.Label + past.SourceID + optional.Value(past.SourceURL)
-		if !ok || !slices.Contains(everySource, past.Source) || len(texts) > maxSourceID+urlnorm.MaxBytes ||
-			strings.ContainsFunc(texts, unicode.IsControl) || len(m.row.Past) == maxReports {
+		is, _ := one.(map[string]any)
+		text := func(name string) string {
+			text, _ := is[name].(string)
+			return text
+		}
+		p := Past{Source: Source(text("source")), Label: text("label"), SourceID: text("sourceId"), SourceURL: optional.Of(text("sourceUrl"))}
+		p.CreatedAt, p.LastClickedAt = m.instantOr(v, is["createdAt"]), m.instantOr(v, is["lastClickedAt"])
+		if n, ok := integer(is["clicks"]); ok && n >= 0 {
+			p.Clicks = &n
+		}
+		importedAt := m.instantOr(v, is["importedAt"])
+		_, _, isURL := cutShortURL(text("sourceUrl"))
+		if !slices.Contains(everySource, p.Source) || importedAt == nil || utf8.RuneCountInString(p.Label) > maxName || p.SourceID == "" ||
+			len(p.SourceID) > maxSourceID || len(text("sourceUrl")) > urlnorm.MaxBytes || p.SourceURL != nil && !isURL ||
+			strings.ContainsFunc(p.Label+p.SourceID+text("sourceUrl"), unicode.IsControl) || len(m.row.Past) == maxPast {
 			m.lose(v, Invalid)
 			continue
 		}
-		m.row.Past = append(m.row.Past, past)
+		p.ImportedAt = *importedAt
+		m.row.Past = append(m.row.Past, p)
 	}
+}
+
+// maxPast is how many earlier origins of a link an archive has.
+const maxPast = 20
+
+// instantOr returns an instant within a value; nil for null.
+func (m *mapper) instantOr(v value, is any) *time.Time {
+	if is == nil {
+		return nil
+	}
+	return m.instant(value{v.name, is})
 }

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -145,5 +146,89 @@ func TestRows_ReadArchives(t *testing.T) {
 		ImportedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
 	if diff := cmp.Diff(past, rows[2].Past); diff != "" {
 		t.Errorf("earlier origins (-want +got):\n%s", diff)
+	}
+}
+
+// TestCheckArchive_BoundsSparseFiles whose text the archive does not have: a few bytes would be read forever.
+func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
+	t.Parallel()
+	const size, name = "1000000000000000000", "links/00001.jsonl"
+	records := ""
+	for _, r := range [][2]string{
+		{"GNU.sparse.numblocks", "1"}, {"GNU.sparse.map", size + ",0"}, {"GNU.sparse.size", size}, {"GNU.sparse.name", name},
+	} {
+		rest := " " + r[0] + "=" + r[1] + "\n"
+		records += strconv.Itoa(len(rest)+2) + rest
+	}
+	header := func(name string, flag byte, size int) string {
+		block := fmt.Sprintf("%-100s%07o\x00%07o\x00%07o\x00%011o\x00%011o\x00%8s%c%100sustar\x0000", name, 0o644, 0, 0, size, 0, "", flag, "")
+		block = strings.ReplaceAll(block[:100], " ", "\x00") + block[100:157] + strings.Repeat("\x00", 100) + block[257:]
+		block += strings.Repeat("\x00", 512-len(block))
+		sum := 0
+		for _, c := range []byte(block) {
+			sum += int(c)
+		}
+		return block[:148] + fmt.Sprintf("%06o\x00 ", sum) + block[156:]
+	}
+	text := bytes.Buffer{}
+	zipped := gzip.NewWriter(&text)
+	must.Value(io.WriteString(zipped, header("records", 'x', len(records))+records+strings.Repeat("\x00", 512-len(records))+header(name, '0', 0)+
+		strings.Repeat("\x00", 1024)))(t)
+	must.NoError(t, zipped.Close())
+	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
+		t.Errorf("a sparse file: %v", err)
+	}
+}
+
+// TestCheckArchive_BoundsFolders: a long name takes no memory, and many files end early.
+func TestCheckArchive_BoundsFolders(t *testing.T) {
+	t.Parallel()
+	long := `{"name":"` + strings.Repeat("a", 2<<20) + `"}`
+	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, map[string]string{"folders/00001.jsonl": long}))); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("a folder of 2 MiB: %v", err)
+	}
+	files := map[string]string{}
+	for i := range 10_001 {
+		files[fmt.Sprintf("links/%05d.jsonl", i)] = ""
+	}
+	_, err := importsource.CheckArchive(bytes.NewReader(archive(t, files)))
+	if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "10000 files") {
+		t.Errorf("10,001 files: %v", err)
+	}
+}
+
+// TestRows_SurviveHostileArchives: each value is a loss, fails its row or has no effect.
+func TestRows_SurviveHostileArchives(t *testing.T) {
+	t.Parallel()
+	const target = `"targets":[{"url":"https://a.example/"}]`
+	for part, wanted := range map[string]string{
+		`"routing":{"rules":[{"when":[null],` + target + `}]}`:                           "routing.rules INVALID",
+		`"routing":{"rules":[{"unless":[null],` + target + `}]}`:                         "routing.rules INVALID",
+		`"routing":{"rules":[null]}`:                                                     "routing.rules INVALID",
+		`"routing":{"tests":[null]}`:                                                     "routing.tests INVALID",
+		`"routing":{"rules":[{"targets":[{"url":"https://a.example/","maxClicks":3}]}]}`: "routing.rules.targets.maxClicks APPROXIMATED",
+		`"routing":[]`:                     "routing INVALID",
+		`"shortUrl":"https://x/\u0000"`:    "shortUrl INVALID",
+		`"shortUrl":"javascript:alert(1)"`: "shortUrl INVALID",
+		`"shortUrl":"https://x.example/` + strings.Repeat("a", 9000) + `"`: "shortUrl INVALID",
+		`"origins":{"a":1}`: "origins INVALID",
+		`"origins":[null]`:  "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"` + strings.Repeat("x", 1001) + `","importedAt":"2026-01-01T00:00:00Z"}]`:            "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","label":"` + strings.Repeat("x", 101) + `","importedAt":"2026-01-01T00:00:00Z"}]`: "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"","importedAt":"2026-01-01T00:00:00Z"}]`:                                             "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x"}]`:                                                                                "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"9999-12-31T23:59:59-12:00"}]`:                                       "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"0001-01-01T00:00:00+12:00"}]`:                                       "origins INVALID",
+		`"metadata":[7]`:       "metadata INVALID",
+		`"metadata":{"a":[1]}`: "a INVALID",
+		`"code":7`:             "",
+		`"id":{}`:              "",
+		`"maxClicks":[]`:       "maxClicks INVALID",
+	} {
+		s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
+		rows := read(t, s, archive(t, map[string]string{"links/00001.jsonl": `{"id":"a","url":"https://example.com/","code":"abc",` + part + `}`}))
+		if len(rows) != 1 || wanted != "" && !slices.Contains(reasons(rows[0]), wanted) || wanted == "" && rows[0].Err == nil {
+			t.Errorf("%.80s: %+v", part, rows[0])
+		}
 	}
 }

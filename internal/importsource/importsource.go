@@ -87,7 +87,9 @@ type Row struct {
 
 	Origin Origin
 	// Past is where a link of an archive had been imported from before.
-	Past   []Past
+	Past []Past
+	// Record is that of a link in an archive; nil for other sources.
+	Record *ArchivedLink
 	Losses []Loss
 	// Ignored are the fields with a value that are ignored by design, and unknown columns.
 	Ignored []string

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // The lengths to which texts are cut, in characters, and the number of tags. Package linkfield refuses longer ones.
@@ -265,7 +266,12 @@ func (m *mapper) identify(row *Row) {
 		row.SourceID, row.SourceURL, row.Code, row.Skipped = m.lineID(), "", "", false
 		row.Err = errs.New(errs.InvalidInput, "The id and the code of a link must be text of at most %d bytes.", maxSourceID)
 	}
+	if len(row.SourceURL) > urlnorm.MaxBytes || strings.ContainsFunc(row.SourceURL, unicode.IsControl) {
+		row.SourceURL = ""
+		m.lose(value{name: "shortUrl"}, Invalid)
+	}
 	if row.Err == nil && !row.Skipped {
+		row.Record = m.record
 		return
 	}
 	kept := Row{Line: row.Line, SourceID: row.SourceID, SourceURL: row.SourceURL, Host: row.Host, Code: row.Code,

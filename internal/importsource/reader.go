@@ -54,6 +54,8 @@ type reader struct {
 	// take takes the JSON of an item: item maps it to rows.
 	take func(f *format, text []byte, isLong bool) error
 	line int64
+	// record is the item as an archive has it; nil for other sources.
+	record *ArchivedLink
 	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of codes.
 	folders   map[string]string
 	foldsCase map[string]bool
@@ -259,6 +261,12 @@ func (r *reader) item(f *format, text []byte, isLong bool) error {
 	decoder.UseNumber()
 	if err := decoder.Decode(&properties); err != nil || properties == nil {
 		return r.fail("The item must be a JSON object.")
+	}
+	if r.settings.Source == Linkforge {
+		r.record = &ArchivedLink{}
+		if json.Unmarshal(text, r.record) != nil {
+			r.record = nil // the mapper says what is wrong
+		}
 	}
 	return r.rows(f, newObject(properties, f.isFolded))
 }

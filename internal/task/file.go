@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// chunkSize is the size of the chunks of a file.
-const chunkSize = 1 << 20
+// ChunkSize is the largest size of the chunks of a file.
+const ChunkSize = 1 << 20
 
 // chunk is a part of the file of a task.
 type chunk struct {
@@ -53,7 +53,7 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 		return fmt.Errorf("deleting an interrupted upload: %w", err)
 	}
 	chunks, received := 0, int64(0)
-	for buffer := make([]byte, min(size, chunkSize)); received < size; chunks++ {
+	for buffer := make([]byte, min(size, ChunkSize)); received < size; chunks++ {
 		n, err := io.ReadFull(file, buffer[:min(size-received, int64(len(buffer)))])
 		if err != nil {
 			return errs.New(errs.BadRequest, "The file has fewer bytes than Content-Length says. Send it again.").Because(err)

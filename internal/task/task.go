@@ -62,7 +62,7 @@ const (
 	// UploadLife is how long a task waits for its file.
 	UploadLife = time.Hour
 	// FileLife and ArchiveLife are how long the files of imports and exports are kept after the task has ended, at most maxFiles
-	// and maxArchives of a workspace, and retention how long ended tasks are.
+	// and maxArchives of an actor in a workspace, and retention how long ended tasks are.
 	FileLife    = 7 * 24 * time.Hour
 	ArchiveLife = 3 * 24 * time.Hour
 	retention   = 30 * 24 * time.Hour
@@ -239,16 +239,20 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 }
 
 // Cancel cancels a task: at once if no node runs it, or else after its current step. A task that has ended stays as it is.
-// It returns NotFound or Forbidden.
+// Others than its actor need the permission to write links. It returns NotFound or Forbidden.
 func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID string) (*Task, error) {
-	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	t, err := s.Rows(m).Get(ctx, m, taskID)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Rows(m).Get(ctx, m, taskID); err != nil {
+	permission := workspace.WriteLinks
+	if t.ActorID == m.ActorID() {
+		permission = workspace.ReadLinks
+	}
+	if ctx, err = m.Enter(ctx, permission); err != nil {
 		return nil, err
 	}
-	t := &Task{In: m}
+	t = &Task{In: m}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(t).Where("id = ?", taskID).Where("workspace_id = ?", m.ID())
 		if err := s.DB.ForChange(q).Scan(ctx); err != nil {
@@ -291,7 +295,7 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 			kept = maxArchives
 		}
 		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).Where("kind = ?", t.Kind).
-			Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(kept)
+			Where("actor_id = ?", t.ActorID).Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(kept)
 	}
 	if _, err := tx.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting the file of a task: %w", err)

@@ -12,6 +12,10 @@ import (
 )
 
 func (c *checker) condition(k *routing.Condition) {
+	if k == nil { // as an archive can have it
+		c.refuse("A condition must not be null.")
+		return
+	}
 	set := 0
 	for _, isSet := range []bool{
 		k.Country != nil, k.Device != nil, k.OS != nil, k.Browser != nil, k.Language != nil, k.Referrer != nil,

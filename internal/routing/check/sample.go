@@ -7,6 +7,10 @@ import (
 )
 
 func (c *checker) test(t *routing.Test) {
+	if t == nil { // as an archive can have it
+		c.refuse("A test must not be null.")
+		return
+	}
 	c.text("name", t.Name, maxName)
 	switch {
 	case t.Visit == nil:
