@@ -1,0 +1,322 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Existing is a link as the API returns it. Selection are its fields in a query.
+type Existing struct {
+	ID             string               `json:"id"`
+	Code           string               `json:"code"`
+	Strategy       string               `json:"strategy"`
+	Status         string               `json:"status"`
+	OriginalURL    string               `json:"originalUrl"`
+	CanonicalURL   string               `json:"canonicalUrl"`
+	Title          *string              `json:"title"`
+	Note           *string              `json:"note"`
+	Tags           []string             `json:"tags"`
+	Folder         *struct{ ID string } `json:"folder"`
+	Domain         *struct{ ID string } `json:"domain"`
+	ExternalID     *string              `json:"externalId"`
+	StartsAt       *time.Time           `json:"startsAt"`
+	ExpiresAt      *time.Time           `json:"expiresAt"`
+	DeletedAt      *time.Time           `json:"deletedAt"`
+	MaxClicks      *int64               `json:"maxClicks"`
+	RedirectStatus int                  `json:"redirectStatus"`
+	Archived       bool                 `json:"archived"`
+	StatsPublic    bool                 `json:"statsPublic"`
+	Metadata       []*linkfield.Pair    `json:"metadata"`
+	Routing        *Routing             `json:"routing"`
+}
+
+// Selection selects the fields of an Existing.
+const Selection = `{ id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt
+	maxClicks redirectStatus archived statsPublic metadata { key value } routing {
+		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
+		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
+		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
+		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } }`
+
+// Fragments are those that Selection spreads.
+const Fragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
+	weekly { timezone days from to } network visit bot }`
+
+// Settings are what the comparison depends on besides links.
+type Settings struct {
+	// DefaultRedirectStatus is the status of links without one.
+	DefaultRedirectStatus int
+	// CaseSensitiveCodes is whether case matters in the codes of the workspace, CaseSensitiveDomains in those of domains, by their ids.
+	CaseSensitiveCodes   bool
+	CaseSensitiveDomains map[string]bool
+}
+
+// Action is what becomes of a link.
+type Action string
+
+// The actions.
+const (
+	Create Action = "CREATE"
+	Update Action = "UPDATE"
+	// Replace deletes the link, whose code or strategy cannot change, and creates another one.
+	Replace Action = "REPLACE"
+	Delete  Action = "DELETE"
+)
+
+// Change is a planned change of a link.
+type Change struct {
+	Action     Action `json:"action"`
+	ExternalID string `json:"externalId"`
+	// ID is that of the existing link; empty for a new one.
+	ID          string       `json:"id,omitempty"`
+	Differences []Difference `json:"differences,omitempty"`
+	// LastChange is the newest version of the existing link, if the caller has read it.
+	LastChange *LastChange `json:"lastChange,omitempty"`
+
+	// IsRenamed is whether the link has another external id, which only an update by id can change. IsDeleted is whether it is deleted.
+	IsRenamed bool `json:"-"`
+	IsDeleted bool `json:"-"`
+	// Input are all fields for upsertLinks and, by id, updateLinks; nil for a deletion.
+	Input map[string]any `json:"-"`
+}
+
+// Difference is a field with its present and its wanted value, as JSON.
+type Difference struct {
+	Field string          `json:"field"`
+	From  json.RawMessage `json:"from"`
+	To    json.RawMessage `json:"to"`
+}
+
+// LastChange is when a link was last changed, and by whom.
+type LastChange struct {
+	At time.Time `json:"at"`
+	By string    `json:"by"`
+}
+
+// Plan is the difference between a file and the links that exist.
+type Plan struct {
+	Changes   []*Change `json:"changes"`
+	Unchanged int       `json:"unchanged"`
+	// Unlisted is how many further links of the owner are not in the file.
+	Unlisted int `json:"unlisted"`
+}
+
+// Count returns the number of changes of a kind.
+func (p *Plan) Count(a Action) (n int) {
+	for _, c := range p.Changes {
+		if c.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+// NewPlan compares the links of a file with those that exist: those with the owner in their metadata, with an external id of the file, or
+// with a custom code of the file, in any state. With prune, links of the owner that are not in the file are deleted. It returns an
+// error for links that no change could make what the file demands.
+func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, error) {
+	p := &planner{File: f, Settings: s, byID: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{}, used: map[string]bool{}}
+	for _, e := range existing {
+		p.byID[optional.Value(e.ExternalID)] = e
+		p.byCode[s.identity(e.link())] = e
+	}
+	delete(p.byID, "")
+	for _, externalID := range f.ExternalIDs() {
+		p.listed[externalID] = true
+	}
+	plan, failed, seen := &Plan{Changes: []*Change{}}, []error{}, map[string]string{}
+	for _, l := range f.Links {
+		identity := s.identity(l)
+		if other := seen[identity]; identity != "" && other != "" {
+			failed = append(failed, fmt.Errorf("%s and %s have the same code", other, l.Key))
+		}
+		seen[identity] = l.Key
+		c, err := p.change(l)
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", l.Key, err))
+		case c == nil:
+			plan.Unchanged++
+		default:
+			plan.Changes = append(plan.Changes, c)
+		}
+	}
+	for _, e := range existing {
+		isLeft := e.ExternalID == nil && e.pair(replacedKey) != ""
+		isOurs := strings.HasPrefix(optional.Value(e.ExternalID), f.Owner+"/") && !p.listed[optional.Value(e.ExternalID)]
+		switch {
+		case p.used[e.ID] || e.DeletedAt != nil || !isLeft && !isOurs:
+		case isLeft || prune:
+			plan.Changes = append(plan.Changes, &Change{Action: Delete, ExternalID: cmp.Or(optional.Value(e.ExternalID), f.Owner+"/"+e.pair(replacedKey)), ID: e.ID})
+		default:
+			plan.Unlisted++
+		}
+	}
+	slices.SortStableFunc(plan.Changes, func(a, b *Change) int { return cmp.Compare(a.ExternalID, b.ExternalID) })
+	return plan, errors.Join(failed...)
+}
+
+// planner has the existing links by external id and by code, the external ids of the file, and the links that are used by the ids.
+type planner struct {
+	*File
+	Settings
+	byID, byCode map[string]*Existing
+	listed, used map[string]bool
+}
+
+// change returns the change of one link; nil for none.
+func (p *planner) change(l *Link) (*Change, error) {
+	externalID := l.externalID(p.Owner)
+	e, err := p.find(l, externalID)
+	if err != nil {
+		return nil, err
+	}
+	wanted := *l
+	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
+	c := &Change{Action: Create, ExternalID: externalID, Input: wanted.input()}
+	c.Input["externalId"] = externalID
+	blank := (&Existing{}).link()
+	if e == nil {
+		if l.hasPassword() {
+			return nil, errNoPassword
+		}
+		c.create(&wanted)
+		c.Differences = differences(blank, &wanted)
+		return c, nil
+	}
+	p.used[e.ID] = true
+	before := e.link()
+	c.ID, c.IsDeleted = e.ID, e.DeletedAt != nil
+	if isReplaced := l.Strategy != before.Strategy || !optional.Equal(l.DomainID, before.DomainID) || p.identity(l) != p.identity(before); isReplaced {
+		if l.hasPassword() || before.hasPassword() {
+			return nil, errors.New("the link has a password, which a replacement would not have: delete it first")
+		}
+		c.Action = Replace
+		c.create(&wanted)
+		c.Differences = append(codeDifferences(before, &wanted), differences(before, &wanted)...)
+		return c, nil
+	}
+	if l.hasPassword() && !before.hasPassword() {
+		return nil, errNoPassword
+	}
+	c.Action, c.IsRenamed = Update, e.ExternalID != nil && *e.ExternalID != externalID
+	c.Differences = differences(before, &wanted)
+	if c.IsDeleted {
+		c.Differences = append(c.Differences, Difference{"deleted", json.RawMessage("true"), json.RawMessage("false")})
+	}
+	if !optional.Equal(e.ExternalID, &externalID) {
+		c.Differences = append(c.Differences, Difference{"externalId", encode(e.ExternalID), encode(externalID)})
+	}
+	if len(c.Differences) == 0 {
+		return nil, nil
+	}
+	return c, nil
+}
+
+var errNoPassword = errors.New("routing.gate.hasPassword demands a password, which a file cannot hold: give the link one with upsertLink first")
+
+// create adds the fields that only a new link takes.
+func (c *Change) create(l *Link) {
+	c.Input["strategy"], c.Input["customCode"], c.Input["domainId"] = l.Strategy, l.CustomCode, l.DomainID
+}
+
+// find returns the link that has the external id or, if there is none, the code, without being wanted under another external id.
+func (p *planner) find(l *Link, externalID string) (*Existing, error) {
+	if e := p.byID[externalID]; e != nil {
+		return e, nil
+	}
+	e := p.byCode[p.identity(l)]
+	switch {
+	case e == nil || p.identity(l) == "" || p.used[e.ID] || p.listed[optional.Value(e.ExternalID)]:
+		return nil, nil
+	case e.ExternalID != nil && !strings.HasPrefix(*e.ExternalID, p.Owner+"/"):
+		return nil, fmt.Errorf("the link with this code has the external id %q", *e.ExternalID)
+	}
+	return e, nil
+}
+
+// identity is equal in links that cannot both exist: of a custom code or the URL of a deterministic one; empty for others.
+func (s Settings) identity(l *Link) string {
+	switch {
+	case l.Strategy == deterministic:
+		canonical, _ := urlnorm.Canonical(l.URL)
+		return canonical.String()
+	case l.Strategy != custom:
+		return ""
+	case l.DomainID != nil:
+		key, _ := shortcode.OwnKey(*l.CustomCode, s.CaseSensitiveDomains[*l.DomainID])
+		return *l.DomainID + "/" + key
+	case s.CaseSensitiveCodes:
+		return "/" + *l.CustomCode
+	default:
+		return "/" + shortcode.Key(*l.CustomCode)
+	}
+}
+
+// link returns the link as a file describes it, with the owner in its metadata.
+func (e *Existing) link() *Link {
+	l := &Link{
+		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags, StartsAt: e.StartsAt, ExpiresAt: e.ExpiresAt,
+		MaxClicks: e.MaxClicks, RedirectStatus: optional.Of(e.RedirectStatus), Archived: e.Archived, StatsPublic: e.StatsPublic,
+		Metadata: e.Metadata, Routing: e.Routing,
+	}
+	if e.Strategy == custom {
+		l.CustomCode = &e.Code
+	}
+	if e.Folder != nil {
+		l.FolderID = &e.Folder.ID
+	}
+	if e.Domain != nil {
+		l.DomainID = &e.Domain.ID
+	}
+	if err := l.normalizeRouting(); err != nil { // the rules for routings have become stricter
+		l.Routing = optional.Or(&e.Routing, &Routing{})
+	}
+	return l
+}
+
+// pair returns a value of the metadata.
+func (e *Existing) pair(key string) string {
+	for _, p := range e.Metadata {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+func differences(before, after *Link) (all []Difference) {
+	from, to := before.fields(), after.fields()
+	for i := range from {
+		if !bytes.Equal(from[i].value, to[i].value) {
+			all = append(all, Difference{from[i].name, from[i].value, to[i].value})
+		}
+	}
+	return all
+}
+
+// codeDifferences are those of the fields that cannot change.
+func codeDifferences(before, after *Link) (all []Difference) {
+	for _, f := range []struct {
+		name     string
+		from, to any
+	}{
+		{"strategy", before.Strategy, after.Strategy}, {"customCode", before.CustomCode, after.CustomCode}, {"domainId", before.DomainID, after.DomainID},
+	} {
+		if from, to := encode(f.from), encode(f.to); !bytes.Equal(from, to) {
+			all = append(all, Difference{f.name, from, to})
+		}
+	}
+	return all
+}
