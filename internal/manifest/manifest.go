@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // maxLinks is the number of links of a file.
@@ -31,6 +33,20 @@ func (f *File) ExternalIDs() (ids []string) {
 		ids = append(ids, l.externalID(f.Owner))
 	}
 	return ids
+}
+
+// MissingCodes returns the links with custom codes whose external ids are not among those of existing links.
+func (f *File) MissingCodes(existing []*Existing) (missing []*Link) {
+	known := map[string]bool{}
+	for _, e := range existing {
+		known[optional.Value(e.ExternalID)] = true
+	}
+	for _, l := range f.Links {
+		if l.CustomCode != nil && !known[l.externalID(f.Owner)] {
+			missing = append(missing, l)
+		}
+	}
+	return missing
 }
 
 // UsesDomains reports whether a link has a code of a domain.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,11 +85,29 @@ type Change struct {
 	// LastChange is the newest version of the existing link, if the caller has read it.
 	LastChange *LastChange `json:"lastChange,omitempty"`
 
-	// IsRenamed is whether the link has another external id, which only an update by id can change. IsDeleted is whether it is deleted.
-	IsRenamed bool `json:"-"`
-	IsDeleted bool `json:"-"`
-	// Input are all fields for upsertLinks and, by id, updateLinks; nil for a deletion.
+	// Input are all fields for upsertLinks; nil for a deletion.
 	Input map[string]any `json:"-"`
+	// isRenamed is whether the existing link has another external id, which an upsert would not find; keepsURL is whether its URL
+	// is that of its code.
+	isRenamed, keepsURL bool
+	owner               string
+}
+
+// Move returns the fields for updateLinks, which must precede the upsert, because the external id is that of another link; nil if there are
+// none. A link that is replaced gives its external id away, and remains marked until it is deleted.
+func (c *Change) Move() map[string]any {
+	switch {
+	case c.Action == Replace:
+		marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
+		return map[string]any{"id": c.ID, "externalId": nil, "metadata": marks}
+	case !c.isRenamed:
+		return nil
+	}
+	in := maps.Clone(c.Input)
+	if in["id"] = c.ID; c.keepsURL {
+		delete(in, "url")
+	}
+	return in
 }
 
 // Difference is a field with its present and its wanted value, as JSON.
@@ -184,7 +203,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 	}
 	wanted := *l
 	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
-	c := &Change{Action: Create, ExternalID: externalID, Input: wanted.input()}
+	c := &Change{Action: Create, ExternalID: externalID, Input: wanted.input(), keepsURL: l.Strategy == deterministic, owner: p.Owner}
 	c.Input["externalId"] = externalID
 	blank := (&Existing{}).link()
 	if e == nil {
@@ -197,7 +216,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 	}
 	p.used[e.ID] = true
 	before := e.link()
-	c.ID, c.IsDeleted = e.ID, e.DeletedAt != nil
+	c.ID = e.ID
 	if isReplaced := l.Strategy != before.Strategy || !optional.Equal(l.DomainID, before.DomainID) || p.identity(l) != p.identity(before); isReplaced {
 		if l.hasPassword() || before.hasPassword() {
 			return nil, errors.New("the link has a password, which a replacement would not have: delete it first")
@@ -210,9 +229,9 @@ func (p *planner) change(l *Link) (*Change, error) {
 	if l.hasPassword() && !before.hasPassword() {
 		return nil, errNoPassword
 	}
-	c.Action, c.IsRenamed = Update, e.ExternalID != nil && *e.ExternalID != externalID
+	c.Action, c.isRenamed = Update, e.ExternalID != nil && *e.ExternalID != externalID
 	c.Differences = differences(before, &wanted)
-	if c.IsDeleted {
+	if e.DeletedAt != nil {
 		c.Differences = append(c.Differences, Difference{"deleted", json.RawMessage("true"), json.RawMessage("false")})
 	}
 	if !optional.Equal(e.ExternalID, &externalID) {

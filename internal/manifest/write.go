@@ -20,7 +20,9 @@ func Write(owner string, existing []*Existing, s Settings) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version: 1\nowner: %s\nlinks:", Printable(encode(owner)))
 	links := slices.Clone(existing)
-	slices.SortFunc(links, func(a, b *Existing) int { return cmp.Compare(optional.Value(a.ExternalID), optional.Value(b.ExternalID)) })
+	slices.SortFunc(links, func(a, b *Existing) int {
+		return cmp.Compare(optional.Value(a.ExternalID), optional.Value(b.ExternalID))
+	})
 	n := 0
 	for _, e := range links {
 		key, ok := strings.CutPrefix(optional.Value(e.ExternalID), owner+"/")
