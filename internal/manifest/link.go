@@ -133,6 +133,9 @@ func (l *Link) normalizeCode() error {
 		if err := shortcode.ValidateCustom(*code); err != nil {
 			return errs.New(errs.InvalidInput, "%s", err).At("customCode")
 		}
+		if shortcode.Reserved(*code) {
+			return errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").At("customCode")
+		}
 	}
 	return nil
 }

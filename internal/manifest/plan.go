@@ -211,7 +211,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 			return nil, errNoPassword
 		}
 		c.create(&wanted)
-		c.Differences = differences(blank, &wanted)
+		c.Differences = append(codeDifferences(blank, &wanted), differences(blank, &wanted)...)
 		return c, nil
 	}
 	p.used[e.ID] = true

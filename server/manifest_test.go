@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/must"
+)
+
+// coded is a workspace whose links are those of a manifest.
+type coded struct {
+	tenant
+	key  client
+	file string
+	// at is the address of the server for commands.
+	at string
+}
+
+func (s *server) coded(t *testing.T) *coded {
+	t.Helper()
+	c := &coded{tenant: s.tenant(t, "ada"), file: filepath.Join(t.TempDir(), "links.yaml"), at: "http://" + s.address}
+	c.key, _ = c.tenant.key(t, "LINKS_WRITE", "DOMAINS_READ", "MEMBERS_READ")
+	return c
+}
+
+// write writes the manifest.
+func (c *coded) write(t *testing.T, links ...string) {
+	t.Helper()
+	text := "version: 1\nowner: site\ndefaults: {tags: [site]}\nlinks:\n"
+	for _, l := range links {
+		text += "  - " + l + "\n"
+	}
+	if len(links) == 0 {
+		text = strings.TrimSuffix(text, "\n") + " []\n"
+	}
+	must.NoError(t, os.WriteFile(c.file, []byte(text), 0o600))
+}
+
+// run runs a command of links on the manifest.
+func (c *coded) run(t *testing.T, verb string, flags ...string) (out string, status int) {
+	t.Helper()
+	args := append([]string{"links", verb, "--server", c.at, "--key", c.key.token, "--workspace", "ada"}, flags...)
+	if verb != "pull" {
+		args = append(args, "-f", c.file)
+	}
+	stdout, stderr, status := command(t, nil, "", args...)
+	return stdout + stderr, status
+}
+
+// expectRun runs a command that must end with a status and print texts.
+func (c *coded) expectRun(t *testing.T, status int, verb string, flags []string, texts ...string) string {
+	t.Helper()
+	out, got := c.run(t, verb, flags...)
+	if got != status {
+		t.Errorf("%s %q: exit status %d, want %d:\n%s", verb, flags, got, status, out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(out, text) {
+			t.Errorf("%s %q does not print %q:\n%s", verb, flags, text, out)
+		}
+	}
+	return out
+}
+
+// update changes the link with a key by the API.
+func (c *coded) update(t *testing.T, key string, fields map[string]any) {
+	t.Helper()
+	var found struct{ Link *struct{ ID string } }
+	c.must(t, &found, `query ($w: ID!, $id: String!) { link(by: {external: {workspaceId: $w, externalId: $id}}) { id } }`,
+		map[string]any{"w": c.workspaceID, "id": "site/" + key})
+	if found.Link == nil {
+		t.Fatalf("there is no link site/%s", key)
+	}
+	fields["id"] = found.Link.ID
+	var got struct{ UpdateLink struct{ Errors []userError } }
+	c.must(t, &got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`, map[string]any{"in": fields})
+	if len(got.UpdateLink.Errors) > 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+var revertCall = regexp.MustCompile(`mutation \{ revertOperation.*`)
+
+// undo runs the calls that an apply has printed.
+func (c *coded) undo(t *testing.T, out string) {
+	t.Helper()
+	for _, call := range revertCall.FindAllString(out, -1) {
+		for remaining := 1; remaining > 0; {
+			var got struct {
+				RevertOperation struct {
+					Remaining int
+					Errors    []userError
+				}
+			}
+			c.must(t, &got, call, nil)
+			remaining = got.RevertOperation.Remaining
+		}
+	}
+}
+
+const (
+	docsLink = `{key: docs, url: "https://example.com/docs", customCode: handbook, title: Documentation, note: A note, redirectStatus: 301}`
+	blogLink = `{key: blog, url: "HTTPS://Example.com:443/blog ", strategy: DETERMINISTIC, routing: {query: {mode: ADD}}}`
+)
+
+// TestLinksAsCode_AppliesRestoresAndPrunes follows one manifest through its life.
+func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		c := start(t, b).coded(t)
+		c.write(t, docsLink, blogLink)
+		c.expectRun(t, 2, "plan", nil, `+ "site/docs"`, `title: "Documentation"`, "2 to create, 0 to update")
+		c.expectRun(t, 1, "apply", nil, "--yes is needed")
+		c.expectRun(t, 2, "plan", nil, "2 to create")
+		c.expectRun(t, 0, "apply", []string{"--yes"}, "upsertLinks: 2 links, operation opn_", "revertOperation")
+		c.expectRun(t, 0, "plan", nil, "2 unchanged")
+		c.expectRun(t, 0, "apply", nil, "2 unchanged")
+		c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
+
+		c.update(t, "docs", map[string]any{"title": "By hand\u202e\x1b[31m", "tags": []string{}, "metadata": nil})
+		out := c.expectRun(t, 2, "plan", nil, `~ "site/docs", last changed 20`, `by "Person of ada"`, `"Documentation"`, `tags: null -> ["site"]`,
+			`metadata: null -> [{"key":"owner","value":"site"}]`, "1 to update")
+		if strings.ContainsAny(out, "\u202e\x1b") {
+			t.Errorf("the plan controls the terminal: %q", out)
+		}
+		out = c.expectRun(t, 0, "apply", []string{"--yes"})
+		c.expectRun(t, 0, "plan", nil)
+		c.undo(t, out)
+		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`, `"by": "ada`)
+		c.expectRun(t, 0, "apply", []string{"--yes"})
+
+		c.write(t, `{key: docs, url: "https://example.com/docs", customCode: handbook}`, blogLink)
+		c.expectRun(t, 2, "plan", nil, `title: "Documentation" -> null`, `note: "A note" -> null`, "redirectStatus: 301 -> 302")
+		c.expectRun(t, 0, "apply", []string{"--yes"})
+		c.expectRun(t, 0, "plan", nil)
+
+		c.write(t, blogLink)
+		c.expectRun(t, 0, "plan", nil, "1 links of the owner are not in the manifest")
+		c.expectRun(t, 2, "plan", []string{"--prune"}, `- "site/docs"`, "1 to delete")
+		out = c.expectRun(t, 0, "apply", []string{"--prune", "--yes"}, "deleteLinks: 1 links")
+		c.expectRun(t, 0, "plan", []string{"--prune"}, "1 unchanged")
+		c.expect(t, http.StatusNotFound, http.MethodGet, "/ada/handbook")
+		c.undo(t, out)
+		c.expect(t, http.StatusFound, http.MethodGet, "/ada/handbook")
+	})
+}
+
+// TestLinksAsCode_ReplacesRenamesAndAdopts what an upsert alone cannot.
+func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		c := start(t, b).coded(t)
+		must.Value(c.create("https://example.com/old", "strategy", "CUSTOM", "customCode", "adopted"))(t)
+		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", customCode: Adopted}`)
+		c.expectRun(t, 2, "plan", nil, "2 to create, 1 to update", `externalId: null -> "site/adopted"`, `"https://example.com/old" -> "https://example.com/new"`)
+		c.expectRun(t, 0, "apply", []string{"--yes"})
+		c.expectRun(t, 0, "plan", nil, "3 unchanged")
+
+		c.write(t, strings.Replace(docsLink, "key: docs", "key: manual", 1), blogLink)
+		c.expectRun(t, 2, "plan", nil, `externalId: "site/docs" -> "site/manual"`, "1 to update")
+		out := c.expectRun(t, 0, "apply", []string{"--yes"}, "updateLinks: 1 links")
+		c.expectRun(t, 0, "plan", nil, "2 unchanged")
+		c.undo(t, out)
+		c.write(t, docsLink, blogLink)
+		c.expectRun(t, 0, "plan", nil, "2 unchanged", "1 links of the owner are not")
+
+		// Two links exchange their codes, and one has another URL.
+		c.write(t, strings.Replace(docsLink, "customCode: handbook", "customCode: adopted", 1), `{key: blog, url: "https://example.com/blog2", strategy: DETERMINISTIC}`,
+			`{key: adopted, url: "https://example.com/new", customCode: handbook}`)
+		c.expectRun(t, 2, "plan", nil, `-/+ "site/docs"`, `customCode: "handbook" -> "adopted"`, "3 to replace")
+		c.expectRun(t, 1, "apply", []string{"--yes"}, "nothing was changed: --replace")
+		c.expectRun(t, 2, "plan", nil, "3 to replace")
+		out = c.expectRun(t, 0, "apply", []string{"--yes", "--replace"})
+		c.expectRun(t, 0, "plan", []string{"--prune"}, "3 unchanged")
+		c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/adopted")
+		c.expect(t, http.StatusFound, http.MethodGet, "/ada/handbook")
+		c.undo(t, out)
+		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", customCode: adopted}`)
+		c.expectRun(t, 0, "apply", []string{"--yes", "--replace"})
+		c.expectRun(t, 0, "plan", []string{"--prune"}, "3 unchanged")
+
+		var taken struct{ UpsertLink struct{ Errors []userError } }
+		c.must(t, &taken, `mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/", customCode: "crm"}})
+			{ errors { code } } }`, map[string]any{"w": c.workspaceID})
+		c.write(t, `{key: crm, url: "https://example.com/", customCode: crm}`)
+		c.expectRun(t, 1, "plan", nil, `crm: the link with this code has the external id "crm/1"`)
+		c.write(t, docsLink, `{key: second, url: "https://example.com/", customCode: Handbook}`)
+		c.expectRun(t, 1, "plan", nil, "docs and second have the same code")
+		c.write(t, docsLink, `{key: bad, url: "https://localhost:1/", foo: 1}`)
+		c.expectRun(t, 1, "plan", nil, `6:52: unknown field "foo"`)
+	})
+}
+
+// everyField are links that use every field that a manifest has.
+var everyField = []string{
+	`{key: "x: é #", url: "https://example.com/é?a=b#c", title: "301", note: "two\nlines", tags: [b, a, b, "é"], startsAt: 2026-01-02T03:04:05.123456789+02:00,
+     expiresAt: 2126-01-02T03:04:05Z, maxClicks: 7, redirectStatus: 308, archived: true, statsPublic: true, metadata: [{key: b, value: "1"}, {key: a, value: ""}]}`,
+	`{key: routed, url: "https://example.com/r", strategy: COUNTER, routing: {forwardPath: true, query: {mode: REPLACE, only: [x, "é"]}, bots: CONFIRM, qrSources: [poster, door],
+     utm: {source: s, medium: m, campaign: c, term: t, content: n}, pendingUrl: "https://example.com/{code}", endedUrl: "https://example.com/?h={host}",
+     card: {title: T, description: D, imageUrl: "HTTPS://example.com/i.png", imageAlt: A}, gate: {notice: "Read\nthis", confirm: true},
+     rules: [{name: all, enabled: false, stickiness: COOKIE, when: [{country: [DE, ""]}, {device: [mobile]}, {os: [Android]}, {browser: [Firefox]}, {language: [de, pt-BR]},
+     {referrer: [www.Example.com, .example.org]}, {query: {name: "a", value: ""}}, {query: {name: b}}, {during: {from: 2026-01-01T00:00:00.5+01:00}}, {network: ["192.0.2.1/24", "2001:DB8::1"]},
+     {visit: FIRST_TODAY}], unless: [{bot: true}, {weekly: {timezone: Europe/Berlin, days: [MONDAY], from: "22:00", to: "06:00"}}],
+     targets: [{name: one, url: "HTTPS://example.com/1", share: 3, maxClicks: 9}, {share: 0}, {}]}, {targets: [{url: "https://example.com/2"}]}],
+     tests: [{name: t, visit: {at: 2026-05-01T00:00:00Z, country: DE, userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", acceptLanguage: de, referrer: "https://example.com/", query: "x=1", path: "/a", address: "192.0.2.1",
+     visit: RETURNING_TODAY, private: true, gatePassed: true}, status: 302}, {visit: {gatePassed: false}, status: 200}]}}`,
+	`{key: off, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: REDIRECT, forwardPath: false, rules: [], gate: {confirm: false}}}`,
+	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags: null}`,
+}
+
+// TestLinksAsCode_PullIsThePlan: a manifest that was pulled equals the links, whatever they have, and is the same again.
+func TestLinksAsCode_PullIsThePlan(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		c := start(t, b).coded(t)
+		var domain struct {
+			AddDomain struct{ Domain struct{ ID string } }
+		}
+		c.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example", codeSpace: OWN, caseSensitive: false}) { domain { id } } }`,
+			map[string]any{"w": c.workspaceID})
+		var made struct {
+			CreateFolder struct{ Folder struct{ ID string } }
+		}
+		c.must(t, &made, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "F"}) { folder { id } } }`, map[string]any{"w": c.workspaceID})
+		links := append(slices.Clone(everyField), fmt.Sprintf(`{key: own, url: "https://example.com/own", customCode: Straße/É, domainId: %s, folderId: %s}`,
+			domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
+		c.write(t, links...)
+		c.expectRun(t, 0, "apply", []string{"--yes"}, "5 to create")
+		c.expectRun(t, 0, "plan", nil, "5 unchanged")
+		c.update(t, "off", map[string]any{"routing": map[string]any{"gate": map[string]any{"password": "a password"}}, "title": "\u0085\u00ad- x: \"y\" #"})
+		pulled, _ := c.run(t, "pull", "--owner", "site")
+		must.NoError(t, os.WriteFile(c.file, []byte(pulled), 0o600))
+		c.expectRun(t, 0, "plan", []string{"--prune"}, "5 unchanged")
+		if !strings.Contains(pulled, `gate: {"hasPassword":true`) {
+			t.Errorf("the file hides that a link has a password:\n%s", pulled)
+		}
+		c.run(t, "pull", "--owner", "site", "-o", c.file)
+		if again := must.Value(os.ReadFile(c.file))(t); string(again) != pulled {
+			t.Errorf("a second pull differs:\n%s\n%s", again, pulled)
+		}
+		must.NoError(t, os.WriteFile(c.file, []byte(strings.ReplaceAll(pulled, "owner: \"site\"", "owner: \"other\"")), 0o600))
+		c.expectRun(t, 1, "plan", nil, "hasPassword demands a password")
+		c.write(t, `{key: off, url: "https://example.com/off"}`)
+		c.expectRun(t, 0, "apply", []string{"--yes"})
+		c.expectRun(t, 0, "plan", nil)
+		pulled, _ = c.run(t, "pull", "--owner", "site")
+		if !strings.Contains(pulled, `{"hasPassword":true`) {
+			t.Errorf("apply has removed the password:\n%s", pulled)
+		}
+		if none, status := c.run(t, "pull", "--owner", "nobody"); status != 0 || none != "version: 1\nowner: \"nobody\"\nlinks: []\n" {
+			t.Errorf("of nobody: %d, %s", status, none)
+		}
+	})
+}
+
+// interrupted is a proxy before a server that ends the connection after a number of mutations.
+func (c *coded) interrupted(t *testing.T, left int) *httptest.Server {
+	t.Helper()
+	target := must.Value(url.Parse("http://" + c.address))(t)
+	var mutations atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := must.Value(readBody(r))(t)
+		if strings.Contains(body, `"query":"mutation`) && mutations.Add(1) > int64(left) {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// readBody returns the body of a request, which can still be read.
+func readBody(r *http.Request) (string, error) {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return string(body), err
+}
+
+// TestLinksAsCode_SurvivesInterruptions between any two calls: the next run leads to the manifest.
+func TestLinksAsCode_SurvivesInterruptions(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		c := start(t, b).coded(t)
+		direct := c.at
+		for calls := range 4 {
+			c.at = direct
+			c.write(t, docsLink, blogLink, `{key: gone, url: "https://example.com/gone"}`, `{key: a, url: "https://example.com/a", customCode: a}`)
+			c.expectRun(t, 0, "apply", []string{"--yes", "--replace", "--prune"})
+			c.write(t, docsLink, `{key: blog, url: "https://example.com/blog", title: x}`, `{key: b, url: "https://example.com/a", customCode: a}`)
+			c.at = c.interrupted(t, calls).URL
+			out, status := c.run(t, "apply", "--yes", "--replace", "--prune")
+			if want := map[bool]int{true: 0, false: 1}[calls == 3]; status != want || calls > 0 && !strings.Contains(out, "revertOperation") {
+				t.Errorf("after %d calls: exit status %d, want %d: %s", calls, status, want, out)
+			}
+			c.at = direct
+			c.expectRun(t, 0, "apply", []string{"--yes", "--replace", "--prune"})
+			c.expectRun(t, 0, "plan", []string{"--prune"}, "3 unchanged")
+			var got struct {
+				Workspace struct{ Links struct{ TotalCount int } }
+			}
+			c.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links { totalCount } } }`, map[string]any{"w": c.workspaceID})
+			if got.Workspace.Links.TotalCount != 3 {
+				t.Errorf("after %d calls there are %d links", calls, got.Workspace.Links.TotalCount)
+			}
+		}
+	})
+}
