@@ -129,16 +129,16 @@ func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
 		c.expectRun(t, 0, "apply", nil, "2 unchanged")
 		c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
 
-		c.update(t, "docs", map[string]any{"title": "By hand\u202e\x1b[31m", "tags": []string{}, "metadata": nil})
+		c.update(t, "docs", map[string]any{"title": "By hand", "tags": []string{}, "metadata": []any{map[string]any{"key": "x", "value": "\x1b[31m\u202e\u009b"}}})
 		out := c.expectRun(t, 2, "plan", nil, `~ "site/docs", last changed 20`, `by "Person of ada"`, `"Documentation"`, `tags: null -> ["site"]`,
-			`metadata: null -> [{"key":"owner","value":"site"}]`, "1 to update")
-		if strings.ContainsAny(out, "\u202e\x1b") {
+			`metadata: [{"key":"x","value":"\u001b[31m\u202e\u009b"}] -> [{"key":"owner","value":"site"}]`, "1 to update")
+		if strings.ContainsAny(out, "\u202e\x1b\u009b") {
 			t.Errorf("the plan controls the terminal: %q", out)
 		}
 		out = c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil)
 		c.undo(t, out)
-		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`, `"by": "ada`)
+		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`, `"by": "Person of ada"`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 
 		c.write(t, `{key: docs, url: "https://example.com/docs", customCode: handbook}`, blogLink)
@@ -199,7 +199,7 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c.write(t, docsLink, `{key: second, url: "https://example.com/", customCode: Handbook}`)
 		c.expectRun(t, 1, "plan", nil, "docs and second have the same code")
 		c.write(t, docsLink, `{key: bad, url: "https://localhost:1/", foo: 1}`)
-		c.expectRun(t, 1, "plan", nil, `6:52: unknown field "foo"`)
+		c.expectRun(t, 1, "plan", nil, `6:45: unknown field "foo"`)
 	})
 }
 

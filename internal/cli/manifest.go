@@ -423,7 +423,7 @@ type applying struct {
 // apply makes the changes, in an order that leads there from wherever it is interrupted. Links that are replaced lose their external ids
 // first, so that the new ones get them, and are deleted last, unless a new one has taken over their code.
 func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
-	var moves, upserts []map[string]any
+	var releases, renames, upserts []map[string]any
 	var deletions []string
 	for _, c := range plan.Changes {
 		if c.Action != manifest.Delete {
@@ -432,11 +432,14 @@ func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
 		if c.Action == manifest.Delete || c.Action == manifest.Replace {
 			deletions = append(deletions, c.ID)
 		}
-		if move := c.Move(); move != nil {
-			moves = append(moves, move)
+		if c.Action == manifest.Replace {
+			releases = append(releases, c.Release())
+		}
+		if rename := c.Rename(); rename != nil {
+			renames = append(renames, rename)
 		}
 	}
-	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", moves); err != nil {
+	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", append(releases, renames...)); err != nil {
 		return err
 	}
 	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "NewLinkInput", upserts)

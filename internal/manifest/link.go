@@ -236,7 +236,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// fields returns the fields that an update can change, by their names in the API. The password of a gate is not among them.
+// fields returns the fields by their names in the API. The password of a gate is not among them.
 func (l *Link) fields() []field {
 	r, gate := l.Routing, l.Routing.Gate
 	if gate != nil {
@@ -248,7 +248,7 @@ func (l *Link) fields() []field {
 		name  string
 		value any
 	}{
-		{"url", l.URL}, {"title", l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
+		{"url", l.URL}, {"strategy", l.Strategy}, {"customCode", l.CustomCode}, {"domainId", l.DomainID}, {"title", l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
 		{"expiresAt", l.ExpiresAt}, {"maxClicks", l.MaxClicks}, {"redirectStatus", l.RedirectStatus}, {"archived", l.Archived},
 		{"statsPublic", l.StatsPublic}, {"metadata", l.Metadata}, {"routing.rules", r.Rules}, {"routing.query", r.Query},
 		{"routing.forwardPath", r.ForwardPath}, {"routing.utm", r.UTM}, {"routing.pendingUrl", r.PendingURL},

@@ -87,26 +87,29 @@ type Change struct {
 
 	// Input are all fields for upsertLinks; nil for a deletion.
 	Input map[string]any `json:"-"`
-	// isRenamed is whether the existing link has another external id, which an upsert would not find; keepsURL is whether its URL
-	// is that of its code.
-	isRenamed, keepsURL bool
-	owner               string
+	// takenID is the id of an existing link of the owner that gets the external id, which an upsert would not find; empty for none.
+	// keepsURL is whether its URL is that of its code.
+	owner, takenID string
+	keepsURL       bool
 }
 
-// Move returns the fields for updateLinks, which must precede the upsert, because the external id is that of another link; nil if there are
-// none. A link that is replaced gives its external id away, and remains marked until it is deleted.
-func (c *Change) Move() map[string]any {
-	switch {
-	case c.Action == Replace:
-		marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
-		return map[string]any{"id": c.ID, "externalId": nil, "metadata": marks}
-	case !c.isRenamed:
+// Release returns the fields for updateLinks by which a link that is replaced gives its external id away. It remains marked until it is
+// deleted.
+func (c *Change) Release() map[string]any {
+	marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
+	return map[string]any{"id": c.ID, "externalId": nil, "metadata": marks}
+}
+
+// Rename returns the fields for updateLinks by which a link of the owner gets the external id, before the upsert; nil if none does.
+func (c *Change) Rename() map[string]any {
+	if c.takenID == "" {
 		return nil
 	}
 	in := maps.Clone(c.Input)
-	if in["id"] = c.ID; c.keepsURL {
-		delete(in, "url")
-	}
+	in["id"] = c.takenID
+	maps.DeleteFunc(in, func(name string, _ any) bool {
+		return name == "strategy" || name == "customCode" || name == "domainId" || name == "url" && c.keepsURL
+	})
 	return in
 }
 
@@ -197,40 +200,40 @@ type planner struct {
 // change returns the change of one link; nil for none.
 func (p *planner) change(l *Link) (*Change, error) {
 	externalID := l.externalID(p.Owner)
-	e, err := p.find(l, externalID)
-	if err != nil {
-		return nil, err
-	}
 	wanted := *l
 	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
-	c := &Change{Action: Create, ExternalID: externalID, Input: wanted.input(), keepsURL: l.Strategy == deterministic, owner: p.Owner}
+	c := &Change{Action: Update, ExternalID: externalID, Input: wanted.input(), owner: p.Owner, keepsURL: l.Strategy == deterministic}
 	c.Input["externalId"] = externalID
-	blank := (&Existing{}).link()
-	if e == nil {
-		if l.hasPassword() {
-			return nil, errNoPassword
-		}
-		c.create(&wanted)
-		c.Differences = append(codeDifferences(blank, &wanted), differences(blank, &wanted)...)
-		return c, nil
+	replaced := p.byID[externalID]
+	e := replaced
+	if e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) && p.identity(l) == p.identity(e.link()) {
+		replaced = nil
+	} else if err := p.takeOver(l, &e); err != nil {
+		return nil, err
 	}
-	p.used[e.ID] = true
-	before := e.link()
-	c.ID = e.ID
-	if isReplaced := l.Strategy != before.Strategy || !optional.Equal(l.DomainID, before.DomainID) || p.identity(l) != p.identity(before); isReplaced {
-		if l.hasPassword() || before.hasPassword() {
-			return nil, errors.New("the link has a password, which a replacement would not have: delete it first")
+	before := (&Existing{}).link()
+	for _, one := range []*Existing{e, replaced} {
+		if one != nil {
+			p.used[one.ID], c.ID, before = true, one.ID, one.link()
 		}
+	}
+	switch {
+	case l.hasPassword() && (e == nil || !e.link().hasPassword()):
+		return nil, errors.New("routing.gate.hasPassword demands a password, which a file cannot hold: give the link one with upsertLink first")
+	case replaced != nil && before.hasPassword():
+		return nil, errors.New("the link has a password, which a replacement would not have: remove it first")
+	case replaced != nil:
 		c.Action = Replace
-		c.create(&wanted)
-		c.Differences = append(codeDifferences(before, &wanted), differences(before, &wanted)...)
+	case e == nil:
+		c.Action = Create
+	}
+	c.Differences = p.differences(before, &wanted)
+	if e != nil && e.ExternalID != nil && *e.ExternalID != externalID {
+		c.takenID = e.ID
+	}
+	if e == nil || replaced != nil {
 		return c, nil
 	}
-	if l.hasPassword() && !before.hasPassword() {
-		return nil, errNoPassword
-	}
-	c.Action, c.isRenamed = Update, e.ExternalID != nil && *e.ExternalID != externalID
-	c.Differences = differences(before, &wanted)
 	if e.DeletedAt != nil {
 		c.Differences = append(c.Differences, Difference{"deleted", json.RawMessage("true"), json.RawMessage("false")})
 	}
@@ -243,26 +246,18 @@ func (p *planner) change(l *Link) (*Change, error) {
 	return c, nil
 }
 
-var errNoPassword = errors.New("routing.gate.hasPassword demands a password, which a file cannot hold: give the link one with upsertLink first")
-
-// create adds the fields that only a new link takes.
-func (c *Change) create(l *Link) {
-	c.Input["strategy"], c.Input["customCode"], c.Input["domainId"] = l.Strategy, l.CustomCode, l.DomainID
-}
-
-// find returns the link that has the external id or, if there is none, the code, without being wanted under another external id.
-func (p *planner) find(l *Link, externalID string) (*Existing, error) {
-	if e := p.byID[externalID]; e != nil {
-		return e, nil
-	}
-	e := p.byCode[p.identity(l)]
+// takeOver sets the link that has the code of another one, and is not wanted under another external id; nil if there is none.
+func (p *planner) takeOver(l *Link, e **Existing) error {
+	found := p.byCode[p.identity(l)]
+	*e = nil
 	switch {
-	case e == nil || p.identity(l) == "" || p.used[e.ID] || p.listed[optional.Value(e.ExternalID)]:
-		return nil, nil
-	case e.ExternalID != nil && !strings.HasPrefix(*e.ExternalID, p.Owner+"/"):
-		return nil, fmt.Errorf("the link with this code has the external id %q", *e.ExternalID)
+	case found == nil || p.identity(l) == "" || p.used[found.ID] || p.listed[optional.Value(found.ExternalID)]:
+		return nil
+	case found.ExternalID != nil && !strings.HasPrefix(*found.ExternalID, p.Owner+"/"):
+		return fmt.Errorf("the link with this code has the external id %q", *found.ExternalID)
 	}
-	return e, nil
+	*e = found
+	return nil
 }
 
 // identity is equal in links that cannot both exist: of a custom code or the URL of a deterministic one; empty for others.
@@ -315,26 +310,13 @@ func (e *Existing) pair(key string) string {
 	return ""
 }
 
-func differences(before, after *Link) (all []Difference) {
+// differences returns the fields that differ, without the spelling of a code that is the same.
+func (s Settings) differences(before, after *Link) (all []Difference) {
 	from, to := before.fields(), after.fields()
 	for i := range from {
-		if !bytes.Equal(from[i].value, to[i].value) {
+		isSpelling := from[i].name == "customCode" && s.identity(before) == s.identity(after)
+		if !bytes.Equal(from[i].value, to[i].value) && !isSpelling {
 			all = append(all, Difference{from[i].name, from[i].value, to[i].value})
-		}
-	}
-	return all
-}
-
-// codeDifferences are those of the fields that cannot change.
-func codeDifferences(before, after *Link) (all []Difference) {
-	for _, f := range []struct {
-		name     string
-		from, to any
-	}{
-		{"strategy", before.Strategy, after.Strategy}, {"customCode", before.CustomCode, after.CustomCode}, {"domainId", before.DomainID, after.DomainID},
-	} {
-		if from, to := encode(f.from), encode(f.to); !bytes.Equal(from, to) {
-			all = append(all, Difference{f.name, from, to})
 		}
 	}
 	return all

@@ -47,18 +47,17 @@ func (l *Link) write(b *bytes.Buffer, s Settings) {
 	if optional.Value(l.RedirectStatus) == s.DefaultRedirectStatus {
 		l.RedirectStatus = nil
 	}
-	fields := l.fields()
-	if gate := l.Routing.Gate; gate != nil {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == "routing.gate" })
-		fields[i].value = encode(gate)
+	fields := append([]field{{"key", encode(l.Key)}}, l.fields()...)
+	for i, f := range fields {
+		switch {
+		case f.name == "strategy" && (l.Strategy == random || l.Strategy == custom): // they follow from the code
+			fields[i].value = json.RawMessage(null)
+		case f.name == "routing.gate" && l.Routing.Gate != nil:
+			fields[i].value = encode(l.Routing.Gate)
+		}
 	}
-	strategy := l.Strategy
-	if strategy == random || strategy == custom { // they follow from the code
-		strategy = ""
-	}
-	head := []field{{"key", encode(l.Key)}, fields[0], {"strategy", encode(strategy)}, {"customCode", encode(l.CustomCode)}, {"domainId", encode(l.DomainID)}}
 	indent, inRouting := "\n  - ", false
-	for _, f := range slices.Concat(head, fields[1:]) {
+	for _, f := range fields {
 		if string(f.value) == null {
 			continue
 		}
