@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -13,10 +15,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // coded is a workspace whose links are those of a manifest.
@@ -317,4 +323,184 @@ func TestLinksAsCode_SurvivesInterruptions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// state is a link as far as a manifest describes it.
+type state struct {
+	ID, OriginalURL, Code        string
+	DeletedAt, ExternalID, Title *string
+	Tags                         []string
+	Archived                     bool
+	RedirectStatus               int
+	Metadata                     []struct{ Key, Value string }
+	Routing                      map[string]any
+}
+
+// states returns the links that are not deleted, by id. Without details, only their URLs.
+func (c *coded) states(t *testing.T, details bool) map[string]state {
+	t.Helper()
+	all := map[string]state{}
+	for after, hasNext := "", true; hasNext; {
+		var got struct {
+			Workspace struct {
+				Links struct {
+					Nodes    []state
+					PageInfo struct {
+						HasNextPage bool
+						EndCursor   string
+					}
+				}
+			}
+		}
+		variables := map[string]any{"w": c.workspaceID}
+		if after != "" {
+			variables["after"] = after
+		}
+		c.must(t, &got, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 100, after: $after) { nodes { id originalUrl code externalId title tags
+			archived redirectStatus metadata { key value } routing { forwardPath query { mode } rules { name targets { url } } } } pageInfo { hasNextPage endCursor } } } }`, variables)
+		for _, l := range got.Workspace.Links.Nodes {
+			if !details {
+				l = state{ID: l.ID, OriginalURL: l.OriginalURL, Code: l.Code}
+			}
+			all[l.ID] = l
+		}
+		after, hasNext = got.Workspace.Links.PageInfo.EndCursor, got.Workspace.Links.PageInfo.HasNextPage
+	}
+	return all
+}
+
+// randomLinks returns links with distinct keys, codes and URLs.
+func randomLinks(r *rand.Rand) (links []string) {
+	codes, urls := r.Perm(6), r.Perm(6)
+	for _, key := range r.Perm(8)[:r.IntN(7)] {
+		l := fmt.Sprintf("{key: k%d", key)
+		switch n := r.IntN(4); {
+		case n < 2 && len(codes) > 0:
+			l, codes = l+fmt.Sprintf(`, url: "https://example.com/u%d", customCode: c%d`, r.IntN(6), codes[0]), codes[1:]
+		case n == 2 && len(urls) > 0:
+			l, urls = l+fmt.Sprintf(`, url: "https://example.com/d%d", strategy: DETERMINISTIC`, urls[0]), urls[1:]
+		default:
+			l += fmt.Sprintf(`, url: "https://example.com/u%d"`, r.IntN(6))
+		}
+		for _, field := range []string{"title: T", "note: N", "tags: [x, y]", "archived: true", "redirectStatus: 307", "metadata: [{key: a, value: b}]", "maxClicks: 5",
+			"routing: {forwardPath: true}", `routing: {query: {mode: ADD}, rules: [{when: [{bot: true}], targets: [{url: "https://example.com/bot"}]}]}`} {
+			if r.IntN(4) == 0 && (!strings.HasPrefix(field, "routing") || !strings.Contains(l, "routing")) {
+				l += ", " + field
+			}
+		}
+		links = append(links, l+"}")
+	}
+	return links
+}
+
+// edit changes or deletes a link at random. It may fail.
+func (c *coded) edit(r *rand.Rand, ids []string) error {
+	in := map[string]any{"id": ids[r.IntN(len(ids))]}
+	var got any
+	switch r.IntN(9) {
+	case 0:
+		return c.try(&got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, in)
+	case 1:
+		return c.try(&got, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`, in)
+	case 2:
+		in["externalId"] = nil
+	case 3:
+		in["externalId"] = fmt.Sprintf("site/k%d", r.IntN(8))
+	case 4:
+		in["metadata"] = nil
+	case 5:
+		in["url"] = fmt.Sprintf("https://example.com/e%d", r.IntN(6))
+	case 6:
+		in["routing"] = map[string]any{"bots": "BLOCK"}
+	default:
+		in["title"], in["tags"] = fmt.Sprint(r.IntN(100)), []string{"edited"}
+	}
+	return c.try(&got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`, map[string]any{"in": in})
+}
+
+// TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the links: the next run leads to the manifest,
+// two runs at once do, too, and undoing a run restores the links.
+func TestLinksAsCode_ConvergesDespiteEditors(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		c := start(t, b, "LINKFORGE_RATE_LIMITS=off").coded(t)
+		all := []string{"--yes", "--replace", "--prune"}
+		for seed := range suitetest.Size(6, 200) {
+			r := rand.New(rand.NewPCG(uint64(seed), 1))
+			c.write(t, randomLinks(r)...)
+			ids := slices.Sorted(maps.Keys(c.states(t, false)))
+			stop, editors := make(chan struct{}), sync.WaitGroup{}
+			for n := range 2 {
+				r := rand.New(rand.NewPCG(uint64(seed), uint64(n+2)))
+				editors.Go(func() {
+					for len(ids) > 0 {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if err := c.edit(r, ids); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			c.run(t, "apply", all...)
+			close(stop)
+			editors.Wait()
+			if seed%3 == 0 {
+				var runs sync.WaitGroup
+				for range 2 {
+					runs.Go(func() {
+						if out, status := c.run(t, "apply", all...); status != 0 {
+							t.Errorf("seed %d: two runs at once: exit status %d: %s", seed, status, out)
+						}
+					})
+				}
+				runs.Wait()
+				c.expectRun(t, 0, "plan", []string{"--prune"})
+				continue
+			}
+			full, urls := c.states(t, true), c.states(t, false)
+			out := c.expectRun(t, 0, "apply", all)
+			c.expectRun(t, 0, "plan", []string{"--prune"})
+			c.undo(t, out)
+			if diff := cmp.Diff(urls, c.states(t, false)); diff != "" {
+				t.Errorf("seed %d: undoing the run (-want +got): %s\n%s", seed, diff, out)
+			}
+			if diff := cmp.Diff(full, c.states(t, true)); diff != "" && !strings.Contains(out, "updateLinks:") {
+				t.Errorf("seed %d: undoing the run (-want +got): %s\n%s", seed, diff, out)
+			}
+			if t.Failed() {
+				text, _ := os.ReadFile(c.file)
+				t.Fatalf("seed %d:\n%s", seed, text)
+			}
+		}
+	})
+}
+
+// TestLinksAsCode_KeepsLimits: calls and pages of the largest links are as small as the server demands.
+func TestLinksAsCode_KeepsLimits(t *testing.T) {
+	t.Parallel()
+	c := start(t, embedded(t)).coded(t)
+	long := func(n int) string { return strings.Repeat("é", n) }
+	var pairs, rules, links []string
+	for i := range 19 {
+		pairs = append(pairs, fmt.Sprintf("{key: k%d, value: %s}", i, long(500)))
+	}
+	for i := range 50 {
+		rules = append(rules, fmt.Sprintf(`{name: r%d, when: [%s], targets: [%s]}`, i, strings.TrimSuffix(strings.Repeat("{bot: true}, ", 20), ", "),
+			strings.TrimSuffix(strings.Repeat("{}, ", 8), ", ")))
+	}
+	for i := range 120 {
+		links = append(links, fmt.Sprintf(`{key: k%d, url: "https://example.com/%s", note: %s, title: %s, metadata: [%s], routing: {rules: [%s]}}`, i,
+			strings.Repeat("a", 8000), long(2000), long(200), strings.Join(pairs, ", "), strings.Join(rules, ", ")))
+	}
+	c.write(t, links...)
+	out, status := c.run(t, "apply", "--yes")
+	if calls := strings.Count(out, "upsertLinks:"); status != 0 || calls < 2 {
+		t.Errorf("exit status %d, %d calls: %s", status, calls, out[max(0, len(out)-2000):])
+	}
+	c.expectRun(t, 0, "plan", nil, "120 unchanged")
 }
