@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,8 +90,12 @@ func (p *reader) Visit(n ast.Node) ast.Visitor {
 		if during, ok := valueAt(n, "during").(*ast.MappingNode); ok {
 			p.checkTimes(during, "from", "to")
 		}
+	case *ast.IntegerNode:
+		if fmt.Sprint(n.Value) != n.GetToken().Value { // 010 would be the text 8
+			p.add(n.GetToken(), "A number must be a decimal integer; quote a text.")
+		}
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		p.add(n.GetToken(), "A number must be an integer; quote a text.")
+		p.add(n.GetToken(), "A number must be a decimal integer; quote a text.")
 	case *ast.SequenceNode:
 		for _, value := range n.Values {
 			if value.Type() == ast.NullType {

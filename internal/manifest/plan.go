@@ -19,28 +19,31 @@ import (
 
 // Existing is a link as the API returns it. Selection are its fields in a query.
 type Existing struct {
-	ID             string               `json:"id"`
-	Code           string               `json:"code"`
-	Strategy       string               `json:"strategy"`
-	Status         string               `json:"status"`
-	OriginalURL    string               `json:"originalUrl"`
-	CanonicalURL   string               `json:"canonicalUrl"`
-	Title          *string              `json:"title"`
-	Note           *string              `json:"note"`
-	Tags           []string             `json:"tags"`
-	Folder         *struct{ ID string } `json:"folder"`
-	Domain         *struct{ ID string } `json:"domain"`
-	ExternalID     *string              `json:"externalId"`
-	StartsAt       *time.Time           `json:"startsAt"`
-	ExpiresAt      *time.Time           `json:"expiresAt"`
-	DeletedAt      *time.Time           `json:"deletedAt"`
-	MaxClicks      *int64               `json:"maxClicks"`
-	RedirectStatus int                  `json:"redirectStatus"`
-	Archived       bool                 `json:"archived"`
-	StatsPublic    bool                 `json:"statsPublic"`
-	Metadata       []*linkfield.Pair    `json:"metadata"`
-	Routing        *Routing             `json:"routing"`
+	ID             string            `json:"id"`
+	Code           string            `json:"code"`
+	Strategy       string            `json:"strategy"`
+	Status         string            `json:"status"`
+	OriginalURL    string            `json:"originalUrl"`
+	CanonicalURL   string            `json:"canonicalUrl"`
+	Title          *string           `json:"title"`
+	Note           *string           `json:"note"`
+	Tags           []string          `json:"tags"`
+	Folder         *reference        `json:"folder"`
+	Domain         *reference        `json:"domain"`
+	ExternalID     *string           `json:"externalId"`
+	StartsAt       *time.Time        `json:"startsAt"`
+	ExpiresAt      *time.Time        `json:"expiresAt"`
+	DeletedAt      *time.Time        `json:"deletedAt"`
+	MaxClicks      *int64            `json:"maxClicks"`
+	RedirectStatus int               `json:"redirectStatus"`
+	Archived       bool              `json:"archived"`
+	StatsPublic    bool              `json:"statsPublic"`
+	Metadata       []*linkfield.Pair `json:"metadata"`
+	Routing        *Routing          `json:"routing"`
 }
+
+// reference is an object of which the id is read.
+type reference struct{ ID string }
 
 // Selection selects the fields of an Existing.
 const Selection = `{ id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt
@@ -281,7 +284,7 @@ func (s Settings) identity(l *Link) string {
 // link returns the link as a file describes it, with the owner in its metadata.
 func (e *Existing) link() *Link {
 	l := &Link{
-		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags, StartsAt: e.StartsAt, ExpiresAt: e.ExpiresAt,
+		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags, StartsAt: instant(e.StartsAt), ExpiresAt: instant(e.ExpiresAt),
 		MaxClicks: e.MaxClicks, RedirectStatus: optional.Of(e.RedirectStatus), Archived: e.Archived, StatsPublic: e.StatsPublic,
 		Metadata: e.Metadata, Routing: e.Routing,
 	}

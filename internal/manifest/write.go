@@ -43,7 +43,7 @@ func Write(owner string, existing []*Existing, s Settings) []byte {
 
 // write writes a link as an element of a list.
 func (l *Link) write(b *bytes.Buffer, s Settings) {
-	l.Metadata = slices.DeleteFunc(l.Metadata, func(p *linkfield.Pair) bool { return p.Key == ownerKey })
+	l.Metadata = slices.DeleteFunc(slices.Clone(l.Metadata), func(p *linkfield.Pair) bool { return p.Key == ownerKey })
 	if optional.Value(l.RedirectStatus) == s.DefaultRedirectStatus {
 		l.RedirectStatus = nil
 	}
