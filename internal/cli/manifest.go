@@ -268,7 +268,7 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	if err != nil {
 		return err
 	}
-	return inCalls(file.MissingCodes(r.links), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
+	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
 // readOwned reads the links of an owner.
@@ -352,21 +352,36 @@ func (r *linkReader) readDomains(ctx context.Context) error {
 	return err
 }
 
-// readCodes reads the links with the codes of wanted links.
+// readCodes reads the links that have the codes of wanted links.
 func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) error {
 	var declared, fields strings.Builder
-	variables := map[string]any{}
+	variables := map[string]any{"w": r.workspaceID}
 	for i, l := range wanted {
 		name := fmt.Sprintf("l%d", i)
+		if l.CustomCode == nil {
+			variables[name] = l.URL
+			fmt.Fprintf(&declared, " $%s: String!", name)
+			fmt.Fprintf(&fields, "%s: previewCode(workspaceId: $w, url: $%[1]s) { existing { ...L } } ", name)
+			continue
+		}
 		variables[name] = map[string]any{"code": map[string]any{"workspaceId": r.workspaceID, "code": l.CustomCode, "domainId": l.DomainID}}
-		fmt.Fprintf(&declared, "$%s: LinkBy! ", name)
+		fmt.Fprintf(&declared, " $%s: LinkBy!", name)
 		fmt.Fprintf(&fields, "%s: link(by: $%[1]s) { ...L } ", name)
 	}
-	got := map[string]*manifest.Existing{}
-	err := r.patiently(ctx, &got, `query (`+declared.String()+`) { `+fields.String()+`} fragment L on Link `+manifest.Selection+manifest.Fragments, variables)
+	got := map[string]*struct {
+		manifest.Existing
+		OfURL *manifest.Existing `json:"existing"`
+	}{}
+	err := r.patiently(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { id } `+fields.String()+`}
+		fragment L on Link `+manifest.Selection+manifest.Fragments, variables)
+	delete(got, "w")
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if got[name] != nil {
-			r.add(got[name])
+		switch found := got[name]; {
+		case found == nil:
+		case found.OfURL != nil:
+			r.add(found.OfURL)
+		case found.ID != "":
+			r.add(&found.Existing)
 		}
 	}
 	return err
@@ -479,21 +494,31 @@ func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType st
 		if err != nil {
 			return err
 		}
-		failed := []error{firstOf(got.Call.Errors)}
+		failed, others := []error{firstOf(got.Call.Errors)}, map[string]error{}
 		for i, r := range got.Call.Results {
 			if r.Link != nil {
 				ids[r.Link.ID] = true
 			}
-			if err := firstOf(r.Errors); err != nil && r.Errors[0].Code != "CONFLICT" {
+			switch err := firstOf(r.Errors); {
+			case err == nil:
+			case r.Errors[0].Code == "CONFLICT": // also of all other links of a call that fails
+				others[r.Errors[0].Message] = fmt.Errorf("%s: %w", nameOf(part[i]), err)
+			default:
 				failed = append(failed, fmt.Errorf("%s: %w", nameOf(part[i]), err))
 			}
+		}
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			return errors.Join(slices.Collect(maps.Values(others))...)
 		}
 		if got.Call.OperationID != nil {
 			a.operations = append(a.operations, *got.Call.OperationID)
 			name, _, _ := strings.Cut(mutation, "(")
 			fmt.Fprintf(a.out, "%s: %d links, operation %s\n", name, len(part), *got.Call.OperationID)
 		}
-		return errors.Join(failed...)
+		return nil
 	})
 	return ids, err
 }

@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // maxLinks is the number of links of a file.
@@ -35,14 +33,14 @@ func (f *File) ExternalIDs() (ids []string) {
 	return ids
 }
 
-// MissingCodes returns the links with custom codes whose external ids are not among those of existing links.
-func (f *File) MissingCodes(existing []*Existing) (missing []*Link) {
-	known := map[string]bool{}
+// MissingCodes returns the links whose custom code, or URL if it determines the code, no existing link has.
+func (f *File) MissingCodes(existing []*Existing, s Settings) (missing []*Link) {
+	known := map[string]bool{"": true}
 	for _, e := range existing {
-		known[optional.Value(e.ExternalID)] = true
+		known[s.identity(e.link())] = true
 	}
 	for _, l := range f.Links {
-		if l.CustomCode != nil && !known[l.externalID(f.Owner)] {
+		if !known[s.identity(l)] {
 			missing = append(missing, l)
 		}
 	}

@@ -34,6 +34,7 @@ type Existing struct {
 	StartsAt       *time.Time        `json:"startsAt"`
 	ExpiresAt      *time.Time        `json:"expiresAt"`
 	DeletedAt      *time.Time        `json:"deletedAt"`
+	UpdatedAt      time.Time         `json:"updatedAt"`
 	MaxClicks      *int64            `json:"maxClicks"`
 	RedirectStatus int               `json:"redirectStatus"`
 	Archived       bool              `json:"archived"`
@@ -46,7 +47,7 @@ type Existing struct {
 type reference struct{ ID string }
 
 // Selection selects the fields of an Existing.
-const Selection = `{ id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt
+const Selection = `{ id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
 	maxClicks redirectStatus archived statsPublic metadata { key value } routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
@@ -94,13 +95,15 @@ type Change struct {
 	// keepsURL is whether its URL is that of its code.
 	owner, takenID string
 	keepsURL       bool
+	// seen are the versions of the existing links that were compared, by id: the changes by updateLinks are for these only.
+	seen map[string]time.Time
 }
 
 // Release returns the fields for updateLinks by which a link that is replaced gives its external id away. It remains marked until it is
 // deleted.
 func (c *Change) Release() map[string]any {
 	marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
-	return map[string]any{"id": c.ID, "externalId": nil, "metadata": marks}
+	return map[string]any{"id": c.ID, "updatedAt": c.seen[c.ID], "externalId": nil, "metadata": marks}
 }
 
 // Rename returns the fields for updateLinks by which a link of the owner gets the external id, before the upsert; nil if none does.
@@ -109,7 +112,7 @@ func (c *Change) Rename() map[string]any {
 		return nil
 	}
 	in := maps.Clone(c.Input)
-	in["id"] = c.takenID
+	in["id"], in["updatedAt"] = c.takenID, c.seen[c.takenID]
 	maps.DeleteFunc(in, func(name string, _ any) bool {
 		return name == "strategy" || name == "customCode" || name == "domainId" || name == "url" && c.keepsURL
 	})
@@ -205,7 +208,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 	externalID := l.externalID(p.Owner)
 	wanted := *l
 	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
-	c := &Change{Action: Update, ExternalID: externalID, Input: wanted.input(), owner: p.Owner, keepsURL: l.Strategy == deterministic}
+	c := &Change{Action: Update, ExternalID: externalID, Input: wanted.input(), owner: p.Owner, keepsURL: l.Strategy == deterministic, seen: map[string]time.Time{}}
 	c.Input["externalId"] = externalID
 	replaced := p.byID[externalID]
 	e := replaced
@@ -217,7 +220,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 	before := (&Existing{}).link()
 	for _, one := range []*Existing{e, replaced} {
 		if one != nil {
-			p.used[one.ID], c.ID, before = true, one.ID, one.link()
+			p.used[one.ID], c.seen[one.ID], c.ID, before = true, one.UpdatedAt, one.ID, one.link()
 		}
 	}
 	switch {
