@@ -418,8 +418,8 @@ func (c *coded) edit(r *rand.Rand, ids []string) error {
 	return c.try(&got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`, map[string]any{"in": in})
 }
 
-// TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the links: the next run leads to the manifest,
-// two runs at once do, too, and undoing a run restores the links.
+// TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the links, and ends some runs between two calls:
+// the next run leads to the manifest, two runs at once do, too, and undoing a run restores the links.
 func TestLinksAsCode_ConvergesDespiteEditors(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -446,7 +446,12 @@ func TestLinksAsCode_ConvergesDespiteEditors(t *testing.T) {
 					}
 				})
 			}
+			direct := c.at
+			if seed%2 == 1 {
+				c.at = c.interrupted(t, r.IntN(4)).URL
+			}
 			c.run(t, "apply", all...)
+			c.at = direct
 			close(stop)
 			editors.Wait()
 			if seed%3 == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// Existing is a link as the API returns it. Selection are its fields in a query.
+// Existing is a link as the API returns it.
 type Existing struct {
 	ID             string            `json:"id"`
 	Code           string            `json:"code"`
@@ -46,17 +46,20 @@ type Existing struct {
 // reference is an object of which the id is read.
 type reference struct{ ID string }
 
-// Selection selects the fields of an Existing.
-const Selection = `{ id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
-	maxClicks redirectStatus archived statsPublic metadata { key value } routing {
+// Selection selects the fields of an Existing without its routing, and RoutingSelection the routing. They are apart because the server charges
+// every link for the largest routing.
+const (
+	Selection = ` id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
+		maxClicks redirectStatus archived statsPublic metadata { key value } `
+	RoutingSelection = ` routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
 		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
-		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } }`
-
-// Fragments are those that Selection spreads.
-const Fragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
-	weekly { timezone days from to } network visit bot }`
+		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } `
+	// RoutingFragments are those that RoutingSelection spreads.
+	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
+		weekly { timezone days from to } network visit bot }`
+)
 
 // Settings are what the comparison depends on besides links.
 type Settings struct {
