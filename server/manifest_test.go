@@ -519,3 +519,34 @@ func TestLinksAsCode_KeepsLimits(t *testing.T) {
 	}
 	c.expectRun(t, 0, "plan", nil, fmt.Sprint(size, " unchanged"))
 }
+
+// TestLinksAsCode_GuideIsTrue runs the manifest of the guide, with a key of the permissions that it names.
+func TestLinksAsCode_GuideIsTrue(t *testing.T) {
+	t.Parallel()
+	c := start(t, embedded(t)).coded(t)
+	page := readFile(t, filepath.Join("..", "docs", "guide", "links-as-code.md"))
+	blocks := map[string]string{}
+	for _, block := range fencedBlock.FindAllStringSubmatch(page, -1) {
+		blocks[block[1]] = block[2]
+	}
+	must.NoError(t, os.WriteFile(c.file, []byte(blocks["yaml"]), 0o600))
+	owner := c.key
+	c.key, _ = c.tenant.key(t, "LINKS_READ")
+	c.expectRun(t, 1, "plan", nil, "DOMAINS_READ")
+	c.key, _ = c.tenant.key(t, "LINKS_READ", "DOMAINS_READ")
+	if out := c.expectRun(t, 2, "plan", nil); out != blocks["text"] {
+		t.Errorf("the plan is not the printed one:\n%s", out)
+	}
+	c.expectRun(t, 1, "apply", []string{"--yes"}, "LINKS_WRITE")
+	c.key = owner
+	inWorkflow := regexp.MustCompile(`links (plan|apply) -f /links.yaml ([^>\n]*)`).FindAllStringSubmatch(deployed(t, "links-as-code.yml"), -1)
+	for i, run := range inWorkflow {
+		c.expectRun(t, []int{2, 0}[i], run[1], strings.Fields(run[2]))
+	}
+	c.expectRun(t, 0, "plan", nil, "2 unchanged")
+	c.update(t, "blog", map[string]any{"title": "x"})
+	c.key, _ = c.tenant.key(t, "LINKS_READ", "DOMAINS_READ")
+	if out := c.expectRun(t, 2, "plan", nil, `~ "site/blog", last changed 20`); strings.Contains(out, " by ") {
+		t.Errorf("the plan claims to know the author:\n%s", out)
+	}
+}

@@ -155,7 +155,10 @@ func printPlan(out io.Writer, plan *manifest.Plan) {
 	for _, c := range plan.Changes {
 		fmt.Fprintf(out, "%s %s", signs[c.Action], quoted(c.ExternalID))
 		if c.LastChange != nil {
-			fmt.Fprintf(out, ", last changed %s by %s", instant(&c.LastChange.At), quoted(c.LastChange.By))
+			fmt.Fprint(out, ", last changed ", instant(&c.LastChange.At))
+			if c.LastChange.By != "" {
+				fmt.Fprint(out, " by ", quoted(c.LastChange.By))
+			}
 		}
 		fmt.Fprintln(out)
 		for _, d := range c.Differences {

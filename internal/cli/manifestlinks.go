@@ -84,11 +84,6 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	if err := r.readOwned(ctx, file.Owner); err != nil {
 		return err
 	}
-	if file.UsesDomains() {
-		if err := r.readDomains(ctx); err != nil {
-			return err
-		}
-	}
 	found := map[string]bool{}
 	for _, e := range r.links {
 		found[optional.Value(e.ExternalID)] = true
@@ -100,8 +95,12 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
-// readOwned reads the links of an owner. Those without a routing are read without it.
+// readOwned reads the links of an owner. Those without a routing are read without it. Without permission to read domains, links with codes of
+// their own would look like others, so it returns the server's error.
 func (r *linkReader) readOwned(ctx context.Context, owner string) error {
+	if err := r.readDomains(ctx); err != nil {
+		return err
+	}
 	for _, hasRouting := range []bool{false, true} {
 		selection, fragments, size := manifest.Selection, "", linksPerPage
 		if hasRouting {
@@ -270,7 +269,7 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 				continue
 			}
 			v := n.Versions.Nodes[0]
-			by := cmp.Or(optional.Value(v.ActorID), "the server")
+			by := optional.Value(v.ActorID) // none without permission to read members
 			if v.Actor != nil {
 				by = v.Actor.Name
 			}

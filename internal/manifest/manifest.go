@@ -47,16 +47,6 @@ func (f *File) MissingCodes(existing []*Existing, s Settings) (missing []*Link) 
 	return missing
 }
 
-// UsesDomains reports whether a link has a code of a domain.
-func (f *File) UsesDomains() bool {
-	for _, l := range f.Links {
-		if l.DomainID != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Problem is an error of a file, at a line and a column that are counted from 1.
 type Problem struct {
 	Line, Column int

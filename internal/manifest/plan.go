@@ -132,7 +132,8 @@ type Difference struct {
 // LastChange is when a link was last changed, and by whom.
 type LastChange struct {
 	At time.Time `json:"at"`
-	By string    `json:"by"`
+	// By is the name of a user or the id of an API key; empty for the server, and if the caller may not know.
+	By string `json:"by,omitempty"`
 }
 
 // Plan is the difference between a file and the links that exist.
