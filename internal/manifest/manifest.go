@@ -1,10 +1,11 @@
-// Package manifest owns links as code: the file that describes the links of an owner (parse.go), the normal form in which links are
-// compared (link.go), the comparison with links that exist (plan.go), and the file that describes these (write.go). It is pure: the
-// commands of package cli read and change links through the API. Its names of fields are those of the API.
+// Package manifest owns links as code. parse.go reads the file with the links of an owner, and write.go writes it. link.go has the normal
+// form in which links are compared, and plan.go the comparison with the links that exist. The package is pure: package cli reads and
+// changes links through the API. Fields have the names of the API.
 package manifest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -63,7 +64,7 @@ const maxShown = 20
 func (p Problems) Error() string {
 	var lines []string
 	for _, one := range p[:min(len(p), maxShown)] {
-		lines = append(lines, fmt.Sprintf("%d:%d: %s", one.Line, one.Column, one.Text))
+		lines = append(lines, fmt.Sprintf("%d:%d: %s", one.Line, one.Column, Printable(json.RawMessage(one.Text))))
 	}
 	if more := len(p) - maxShown; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))

@@ -32,7 +32,7 @@ func Parse(text []byte) (*File, error) {
 			ast.Walk(p, d.Body)
 		}
 	}
-	if len(p.problems) > 0 { // the values would not be those that readers see
+	if len(p.problems) > 0 { // an alias is not decoded
 		return nil, p.sorted()
 	}
 	root, ok := document.Docs[0].Body.(*ast.MappingNode)

@@ -9,7 +9,7 @@ import (
 
 const valid = "version: 1\nowner: site\nlinks:\n"
 
-// TestParse_NamesThePositionOfErrors in files of which the fourth line is a link.
+// TestParse_NamesThePositionOfErrors checks files whose fourth line is a link.
 func TestParse_NamesThePositionOfErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
@@ -42,6 +42,7 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 		"long key":                   {valid + `- {key: ` + strings.Repeat("k", 255) + `, url: "http://a.example"}`, "4:9: externalId must have"},
 		"same key":                   {valid + "- {key: é, url: \"http://a.example\"}\n- {key: \"e\\u0301\", url: \"http://b.example\"}", "5:9: The key is that of another link."},
 		"unknown field of a link":    {valid + `- {key: a, url: "http://a.example", externalId: b}`, `4:37: unknown field "externalId"`},
+		"control characters":         {valid + `- {key: a, url: "http://a.example", "\x1b[31m\u202e": b}`, "4:37: unknown field \"\\u001b[31m\\u202e\""},
 		"unknown field of a target":  {valid + `- {key: a, url: "http://a.example", routing: {rules: [{targets: [{link: b}]}]}}`, `4:67: unknown field "link"`},
 		"errors of two links":        {valid + "- {key: a, url: b}\n- {key: b, url: \"http://b.example\", tags: 1}", "4:17: The URL must start with http:// or https://.\n5:43: "},
 		"another type":               {valid + `- {key: a, url: "http://a.example", archived: 1}`, "4:47: cannot unmarshal"},

@@ -43,7 +43,7 @@ type Existing struct {
 	Routing        *Routing          `json:"routing"`
 }
 
-// reference is an object of which the id is read.
+// reference is an object that a link refers to.
 type reference struct{ ID string }
 
 // Selection selects the fields of an Existing without its routing, and RoutingSelection the routing. They are apart because the server charges
@@ -56,12 +56,12 @@ const (
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
 		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
 		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } `
-	// RoutingFragments are those that RoutingSelection spreads.
+	// RoutingFragments are the fragments of RoutingSelection.
 	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
 		weekly { timezone days from to } network visit bot }`
 )
 
-// Settings are what the comparison depends on besides links.
+// Settings are the settings of the workspace that the comparison depends on.
 type Settings struct {
 	// DefaultRedirectStatus is the status of links without one.
 	DefaultRedirectStatus int
@@ -102,14 +102,13 @@ type Change struct {
 	seen map[string]time.Time
 }
 
-// Release returns the fields for updateLinks by which a link that is replaced gives its external id away. It remains marked until it is
-// deleted.
+// Release returns the input of updateLinks that removes the external id of a replaced link. The metadata marks the link until it is deleted.
 func (c *Change) Release() map[string]any {
 	marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
 	return map[string]any{"id": c.ID, "updatedAt": c.seen[c.ID], "externalId": nil, "metadata": marks}
 }
 
-// Rename returns the fields for updateLinks by which a link of the owner gets the external id, before the upsert; nil if none does.
+// Rename returns the input of updateLinks that gives the external id to another link of the owner, before the upsert; nil for none.
 func (c *Change) Rename() map[string]any {
 	if c.takenID == "" {
 		return nil
@@ -154,9 +153,9 @@ func (p *Plan) Count(a Action) (n int) {
 	return n
 }
 
-// NewPlan compares the links of a file with those that exist: those with the owner in their metadata, with an external id of the file, or
-// with a custom code of the file, in any state. With prune, links of the owner that are not in the file are deleted. It returns an
-// error for links that no change could make what the file demands.
+// NewPlan compares the links of a file with existing links in any state: those with the owner in their metadata, and those with an external
+// id or a code of the file. With prune, it deletes links of the owner that are not in the file. It returns an error if a link of the file
+// has a password that apply cannot set, or a code that belongs to another link.
 func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, error) {
 	p := &planner{File: f, Settings: s, byID: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{}, used: map[string]bool{}}
 	for _, e := range existing {
@@ -171,13 +170,13 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 	for _, l := range f.Links {
 		identity := s.identity(l)
 		if other := seen[identity]; identity != "" && other != "" {
-			failed = append(failed, fmt.Errorf("%s and %s have the same code", other, l.Key))
+			failed = append(failed, fmt.Errorf("%q and %q have the same code", other, l.Key))
 		}
 		seen[identity] = l.Key
 		c, err := p.change(l)
 		switch {
 		case err != nil:
-			failed = append(failed, fmt.Errorf("%s: %w", l.Key, err))
+			failed = append(failed, fmt.Errorf("%q: %w", l.Key, err))
 		case c == nil:
 			plan.Unchanged++
 		default:

@@ -61,8 +61,8 @@ func TestNewPlan_Compares(t *testing.T) {
 			`UPDATE site/b externalId:null>"site/b"; 0 unchanged`},
 		"renamed": {`{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(coded("x"))}, true, `UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
 		"code of another owner": {`{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = new("crm/1") })}, true,
-			`b: the link with this code has the external id "crm/1"`},
-		"same code twice": {plain[:len(plain)-1] + ", customCode: x}\n- {key: b, url: \"https://example.com/b\", customCode: X}", nil, false, "a and b have the same code"},
+			`"b": the link with this code has the external id "crm/1"`},
+		"same code twice": {plain[:len(plain)-1] + ", customCode: x}\n- {key: b, url: \"https://example.com/b\", customCode: X}", nil, false, `"a" and "b" have the same code`},
 		"exchanged codes": {`{key: a, url: "https://example.com/", customCode: y}` + "\n- " + `{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(coded("x")), link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", new("site/b") })}, true, `REPLACE site/a customCode:"x">"y"; REPLACE site/b customCode:"y">"x"; 0 unchanged`},
 		"unlisted":        {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
 		"pruned":          {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
@@ -73,9 +73,9 @@ func TestNewPlan_Compares(t *testing.T) {
 			e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
 		})}, false, "DELETE site/a; 0 unchanged"},
 		"password kept":           {plain, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
-		"password demanded":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, "a: routing.gate.hasPassword demands a password"},
-		"password of a new link":  {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, "a: routing.gate.hasPassword demands a password"},
-		"password would be lost":  {`{key: a, url: "https://example.com/", customCode: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "a: the link has a password, which a replacement would not have"},
+		"password demanded":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
+		"password of a new link":  {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, `"a": routing.gate.hasPassword demands a password`},
+		"password would be lost":  {`{key: a, url: "https://example.com/", customCode: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, `"a": the link has a password, which a replacement would not have`},
 		"password that is wanted": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func describe(p *Plan) string {
 	return b.String()
 }
 
-// TestChange_SetsEveryField: an upsert resets what the file does not have, and never touches a password.
+// TestChange_SetsEveryField: an upsert resets absent fields, except the password.
 func TestChange_SetsEveryField(t *testing.T) {
 	t.Parallel()
 	f, err := Parse([]byte(valid + `- {key: a, url: "https://example.com/", routing: {gate: {notice: N}}}`))

@@ -73,7 +73,7 @@ func (l *Link) write(b *bytes.Buffer, s Settings) {
 	}
 }
 
-// Printable returns JSON in which each character that could control a terminal, or disguise text, is escaped. It is the same value.
+// Printable escapes the characters of JSON that could control a terminal or disguise text. The value stays the same.
 func Printable(text json.RawMessage) string {
 	var b strings.Builder
 	for _, r := range string(text) {
