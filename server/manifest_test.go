@@ -163,7 +163,7 @@ func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
 	})
 }
 
-// TestLinksAsCode_ReplacesRenamesAndAdopts what an upsert alone cannot.
+// TestLinksAsCode_ReplacesRenamesAndAdopts checks the changes that need more than an upsert.
 func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -226,7 +226,7 @@ var everyField = []string{
 	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags: null}`,
 }
 
-// TestLinksAsCode_PullIsThePlan: a manifest that was pulled equals the links, whatever they have, and is the same again.
+// TestLinksAsCode_PullIsThePlan: a pulled manifest equals its links, which use every field. A second pull writes the same file.
 func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -274,12 +274,19 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 // interrupted is a proxy before a server that ends the connection after a number of mutations.
 func (c *coded) interrupted(t *testing.T, left int) *httptest.Server {
 	t.Helper()
+	return c.behind(t, func(n int) bool { return n < left })
+}
+
+// behind is a proxy before a server that calls a function before each mutation, with its number from 0, and ends the connection if that
+// returns false.
+func (c *coded) behind(t *testing.T, passes func(n int) bool) *httptest.Server {
+	t.Helper()
 	target := must.Value(url.Parse("http://" + c.address))(t)
 	var mutations atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := must.Value(readBody(r))(t)
-		if strings.Contains(body, `"query":"mutation`) && mutations.Add(1) > int64(left) {
+		if strings.Contains(body, `"query":"mutation`) && !passes(int(mutations.Add(1)-1)) {
 			panic(http.ErrAbortHandler)
 		}
 		proxy.ServeHTTP(w, r)
@@ -548,5 +555,38 @@ func TestLinksAsCode_GuideIsTrue(t *testing.T) {
 	c.key, _ = c.tenant.key(t, "LINKS_READ", "DOMAINS_READ")
 	if out := c.expectRun(t, 2, "plan", nil, `~ "site/blog", last changed 20`); strings.Contains(out, " by ") {
 		t.Errorf("the plan claims to know the author:\n%s", out)
+	}
+}
+
+// TestLinksAsCode_StopsAtChangesAfterThePlan: a run neither replaces a link that was changed since, nor continues after a conflict.
+func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
+	t.Parallel()
+	c := start(t, embedded(t)).coded(t)
+	direct := c.at
+	c.write(t, docsLink)
+	c.expectRun(t, 0, "apply", []string{"--yes"})
+	c.write(t, strings.Replace(docsLink, "customCode: handbook", "customCode: other", 1))
+	c.at = c.behind(t, func(int) bool {
+		c.update(t, "docs", map[string]any{"title": "changed meanwhile"})
+		return true
+	}).URL
+	c.expectRun(t, 1, "apply", []string{"--yes", "--replace"}, "changed since you read it")
+	c.at = direct
+	c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
+	c.expectRun(t, 2, "plan", nil, `title: "changed meanwhile" -> "Documentation"`, `customCode: "handbook" -> "other"`)
+
+	c.write(t, blogLink)
+	c.at = c.behind(t, func(n int) bool {
+		if n == 0 {
+			var got any
+			c.must(t, &got, `mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/blog",
+				strategy: DETERMINISTIC}}) { errors { code } } }`, map[string]any{"w": c.workspaceID})
+		}
+		return true
+	}).URL
+	out := c.expectRun(t, 1, "apply", []string{"--yes", "--prune"}, `"site/blog": `)
+	c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
+	if strings.Contains(out, "deleteLinks:") {
+		t.Errorf("the run continued: %s", out)
 	}
 }
