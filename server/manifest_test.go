@@ -160,6 +160,11 @@ func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
 		c.expect(t, http.StatusNotFound, http.MethodGet, "/ada/handbook")
 		c.undo(t, out)
 		c.expect(t, http.StatusFound, http.MethodGet, "/ada/handbook")
+
+		c.write(t, `{key: generated, url: "https://example.com/generated"}`)
+		c.expectRun(t, 0, "apply", []string{"--yes"})
+		c.update(t, "generated", map[string]any{"metadata": nil})
+		c.expectRun(t, 2, "plan", nil, `~ "site/generated"`, "0 to create, 1 to update")
 	})
 }
 
