@@ -26,7 +26,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
-		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/memo", "internal/month", "internal/optional",
+		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/memo", "internal/month", "internal/optional",
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
 		"internal/sealed", "internal/shortcode", "internal/signed", "internal/statspage", "internal/stream", "internal/throttle",
@@ -65,12 +65,16 @@ var within = map[string][]string{
 		"internal/validate",
 	},
 	"internal/linkfield": {"internal/errs", "internal/optional", "internal/validate"},
-	"internal/ownhost":   {"internal/urlnorm"},
-	"internal/patch":     {"internal/optional", "internal/routing"},
-	"internal/poll":      {"internal/errs"},
-	"internal/qr":        {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
-	"internal/rollup":    {"internal/click"},
-	"internal/routing":   {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate"},
+	"internal/manifest": {
+		"internal/errs", "internal/linkfield", "internal/optional", "internal/routing", "internal/routing/check", "internal/shortcode",
+		"internal/urlnorm",
+	},
+	"internal/ownhost": {"internal/urlnorm"},
+	"internal/patch":   {"internal/optional", "internal/routing"},
+	"internal/poll":    {"internal/errs"},
+	"internal/qr":      {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
+	"internal/rollup":  {"internal/click"},
+	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate"},
 	"internal/routing/check": {
 		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
 	},

@@ -35,11 +35,32 @@ const (
 
 // userError is an error of a payload or of a response.
 type userError struct {
-	Message string
-	Field   []string
+	Code, Message string
+	Field         []string
 }
 
-// do runs an operation and reads its data. It returns the first error of the response as its message.
+// requestError is a refused request. Code is empty for a response that is no answer of the API.
+type requestError struct {
+	Message    string
+	Extensions struct {
+		Code       string
+		RetryAfter int // seconds
+	}
+}
+
+// Error implements error.
+func (e *requestError) Error() string { return e.Message }
+
+// errTooLarge is the error of a response that is larger than maxAnswer.
+var errTooLarge = errors.New("the response is too large")
+
+// isTooLarge reports whether a request with less in it may succeed.
+func isTooLarge(err error) bool {
+	e, ok := errors.AsType[*requestError](err)
+	return errors.Is(err, errTooLarge) || ok && (e.Extensions.Code == "REQUEST_TOO_LARGE" || e.Extensions.Code == "COMPLEXITY_LIMIT_EXCEEDED")
+}
+
+// do runs an operation and reads its data. It returns the first error of the response as a *requestError.
 func (c clientFlags) do(ctx context.Context, data any, operation string, variables map[string]any) error {
 	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
 	if err != nil {
@@ -61,13 +82,16 @@ func (c clientFlags) do(ctx context.Context, data any, operation string, variabl
 	defer response.Body.Close()
 	var answer struct {
 		Data   json.RawMessage
-		Errors []userError
+		Errors []*requestError
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer); err != nil {
+	limited := &io.LimitedReader{R: response.Body, N: maxAnswer}
+	switch err := json.NewDecoder(limited).Decode(&answer); {
+	case err != nil && limited.N == 0:
+		return errTooLarge
+	case err != nil:
 		return fmt.Errorf("%s is no Linkforge server: it answers %s", c.Server, response.Status)
-	}
-	if err := firstOf(answer.Errors); err != nil {
-		return err
+	case len(answer.Errors) > 0:
+		return answer.Errors[0]
 	}
 	return json.Unmarshal(answer.Data, data)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable|verify|import`. It works while servers run.
+// linksCommand is `linkforge links find|codes|disable|enable|verify|import|plan|apply|pull`. It works while servers run.
 // Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
@@ -23,6 +23,9 @@ type linksCommand struct {
 	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
 	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events; exit status 1 if they differ."`
 	Import  linksImport  `cmd:"" help:"Import links of another service, as a client of the API."`
+	Plan    linksPlan    `cmd:"" help:"Print how links differ from a manifest, as a client of the API; exit status 2 if they do."`
+	Apply   linksApply   `cmd:"" help:"Make the links of an owner those of a manifest, as a client of the API."`
+	Pull    linksPull    `cmd:"" help:"Write the manifest of links that exist, as a client of the API."`
 }
 
 type (

@@ -165,9 +165,10 @@ func (c clientFlags) watch(ctx context.Context, io IO, taskID string) error {
 
 func isTerminal(io IO) bool {
 	file, ok := io.Err.(*os.File)
-	if !ok {
-		return false
-	}
+	return ok && isCharDevice(file)
+}
+
+func isCharDevice(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

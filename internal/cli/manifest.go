@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/manifest"
+)
+
+// manifestFlags are those of commands that read a manifest.
+type manifestFlags struct {
+	clientFlags
+	File  string `short:"f" required:"" type:"existingfile" placeholder:"FILE" help:"The manifest."`
+	Prune bool   `help:"Delete links of the owner that are not in the manifest."`
+}
+
+type (
+	// linksPlan is `linkforge links plan`, linksApply `links apply`, and linksPull `links pull`, clients of the API.
+	linksPlan struct {
+		manifestFlags
+		JSON bool `name:"json" help:"Print JSON."`
+	}
+	linksApply struct {
+		manifestFlags
+		Yes     bool `help:"Do not ask."`
+		Replace bool `help:"Delete and create again links whose code or strategy is another one."`
+	}
+	linksPull struct {
+		clientFlags
+		Owner  string `required:"" help:"The owner of the links."`
+		Output string `short:"o" type:"path" placeholder:"FILE" help:"Where to write the manifest. Default: standard output."`
+	}
+)
+
+// Run prints the difference between a manifest and the links that exist.
+func (l linksPlan) Run(ctx context.Context, io IO) error {
+	plan, _, err := l.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if l.JSON {
+		text, err := json.MarshalIndent(plan, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(io.Out, manifest.Printable(text))
+	} else {
+		printPlan(io.Out, plan)
+	}
+	if len(plan.Changes) > 0 {
+		return ExitStatus(2)
+	}
+	return nil
+}
+
+// Run makes the links those of a manifest.
+func (l linksApply) Run(ctx context.Context, io IO) error {
+	plan, workspaceID, err := l.plan(ctx)
+	if err != nil {
+		return err
+	}
+	printPlan(io.Out, plan)
+	switch {
+	case len(plan.Changes) == 0:
+		return nil
+	case plan.Count(manifest.Replace) > 0 && !l.Replace:
+		return errors.New("nothing was changed: --replace permits to delete links and create others with other codes")
+	case !l.Yes:
+		if err := confirm(io); err != nil {
+			return err
+		}
+	}
+	run := &applying{clientFlags: l.clientFlags, workspaceID: workspaceID, out: io.Out}
+	err = run.apply(ctx, plan)
+	run.printUndo()
+	return err
+}
+
+// Run writes the manifest of an owner's links.
+func (l linksPull) Run(ctx context.Context, io IO) error {
+	workspaceID, err := l.workspaceID(ctx)
+	if err != nil {
+		return err
+	}
+	r := l.reader(workspaceID)
+	if err := r.readOwned(ctx, l.Owner); err != nil {
+		return err
+	}
+	text := manifest.Write(l.Owner, r.links, r.settings)
+	if l.Output == "" {
+		_, err = io.Out.Write(text)
+		return err
+	}
+	return os.WriteFile(l.Output, text, 0o644) //nolint:gosec // a file for Git
+}
+
+// plan reads the manifest and the links, and compares them.
+func (f manifestFlags) plan(ctx context.Context) (*manifest.Plan, string, error) {
+	text, err := os.ReadFile(f.File)
+	if err != nil {
+		return nil, "", err
+	}
+	file, err := manifest.Parse(text)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s:\n%w", f.File, err)
+	}
+	workspaceID, err := f.workspaceID(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	r := f.reader(workspaceID)
+	if err := r.read(ctx, file); err != nil {
+		return nil, "", err
+	}
+	plan, err := manifest.NewPlan(file, r.links, r.settings, f.Prune)
+	if err != nil {
+		return nil, "", err
+	}
+	return plan, workspaceID, r.readLastChanges(ctx, plan)
+}
+
+var errNobodyAsked = errors.New("nothing was changed: without a terminal, --yes is needed")
+
+// confirm asks on a terminal. It returns an error unless the answer is yes.
+func confirm(io IO) error {
+	file, ok := io.In.(*os.File)
+	if !ok || !isCharDevice(file) {
+		return errNobodyAsked
+	}
+	fmt.Fprint(io.Err, "Apply these changes? [y/N] ")
+	answer, err := bufio.NewReader(file).ReadString('\n')
+	if err != nil { // as of /dev/null
+		return errNobodyAsked
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// signs begin the lines of changes.
+var signs = map[manifest.Action]string{manifest.Create: "+", manifest.Update: "~", manifest.Replace: "-/+", manifest.Delete: "-"}
+
+// maxShownValue is how much of a value a line shows, in characters.
+const maxShownValue = 500
+
+func printPlan(out io.Writer, plan *manifest.Plan) {
+	for _, c := range plan.Changes {
+		fmt.Fprintf(out, "%s %s", signs[c.Action], quoted(c.ExternalID))
+		if c.LastChange != nil {
+			fmt.Fprint(out, ", last changed ", instant(&c.LastChange.At))
+			if c.LastChange.By != "" {
+				fmt.Fprint(out, " by ", quoted(c.LastChange.By))
+			}
+		}
+		fmt.Fprintln(out)
+		for _, d := range c.Differences {
+			if c.Action == manifest.Create {
+				fmt.Fprintf(out, "    %s: %s\n", d.Field, shown(d.To))
+			} else {
+				fmt.Fprintf(out, "    %s: %s -> %s\n", d.Field, shown(d.From), shown(d.To))
+			}
+		}
+	}
+	fmt.Fprintf(out, "%d to create, %d to update, %d to replace, %d to delete, %d unchanged\n", plan.Count(manifest.Create),
+		plan.Count(manifest.Update), plan.Count(manifest.Replace), plan.Count(manifest.Delete), plan.Unchanged)
+	if plan.Unlisted > 0 {
+		fmt.Fprintf(out, "%d links of the owner are not in the manifest: --prune deletes them\n", plan.Unlisted)
+	}
+}
+
+// shown returns a value for one line.
+func shown(value json.RawMessage) string {
+	text := manifest.Printable(value)
+	if utf8.RuneCountInString(text) <= maxShownValue {
+		return text
+	}
+	return string([]rune(text)[:maxShownValue]) + "…"
+}

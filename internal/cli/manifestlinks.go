@@ -1,0 +1,397 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/manifest"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/poll"
+)
+
+// patiently is do, again after the time that the server names if it refuses the request for now.
+func (c clientFlags) patiently(ctx context.Context, data any, operation string, variables map[string]any) error {
+	for attempt := 1; ; attempt++ {
+		err := c.do(ctx, data, operation, variables)
+		refused, ok := errors.AsType[*requestError](err)
+		if !ok || refused.Extensions.RetryAfter == 0 || attempt == maxAttempts {
+			return err
+		}
+		if err := poll.Wait(ctx, time.Duration(refused.Extensions.RetryAfter)*time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	// maxAttempts is how often a request is sent that the server refuses for now.
+	maxAttempts = 20
+	// These are numbers of links of a query. A query that is too large for the server is halved.
+	linksPerPage     = 100
+	routingsPerQuery = 25
+	idsPerQuery      = 100
+	codesPerQuery    = 50
+	versionsPerQuery = 50
+	// maxCall and maxCallBytes bound a call that changes links. The server takes 10 MiB by default.
+	maxCall      = 1000
+	maxCallBytes = 4 << 20
+)
+
+// inCalls calls a function with parts of a list of up to most elements, and with smaller ones if the server refuses a part as too large.
+func inCalls[T any](all []T, most int, call func(part []T) error) error {
+	for len(all) > 0 {
+		part := all[:min(most, len(all))]
+		err := call(part)
+		if isTooLarge(err) && len(part) > 1 {
+			most = (len(part) + 1) / 2
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = all[len(part):]
+	}
+	return nil
+}
+
+// linkReader reads links of a workspace and what their comparison depends on.
+type linkReader struct {
+	clientFlags
+	workspaceID string
+	settings    manifest.Settings
+	// links are the links that were read, and known has their ids.
+	links []*manifest.Existing
+	known map[string]bool
+}
+
+func (c clientFlags) reader(workspaceID string) *linkReader {
+	return &linkReader{clientFlags: c, workspaceID: workspaceID, known: map[string]bool{}}
+}
+
+// allStates selects links in any state.
+var allStates = []string{"ACTIVE", "SCHEDULED", "EXPIRED", "EXHAUSTED", "DELETED", "DISABLED"}
+
+// read reads the links that a manifest is compared with: those of its owner, with its external ids, or with its codes.
+func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
+	if err := r.readOwned(ctx, file.Owner); err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	for _, e := range r.links {
+		found[optional.Value(e.ExternalID)] = true
+	}
+	missing := slices.DeleteFunc(file.ExternalIDs(), func(externalID string) bool { return found[externalID] })
+	if err := inCalls(missing, idsPerQuery, func(part []string) error { return r.readExternalIDs(ctx, part) }); err != nil {
+		return err
+	}
+	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
+}
+
+// readOwned reads the links of an owner. Those without a routing are read without it. Without permission to read domains, links with codes of
+// their own would look like others, so it returns the server's error.
+func (r *linkReader) readOwned(ctx context.Context, owner string) error {
+	if err := r.readDomains(ctx); err != nil {
+		return err
+	}
+	for _, hasRouting := range []bool{false, true} {
+		selection, fragments, size := manifest.Selection, "", linksPerPage
+		if hasRouting {
+			selection, fragments, size = selection+manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
+		}
+		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) { defaultRedirectStatus caseSensitiveCodes
+			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `} pageInfo { hasNextPage endCursor } } } }` + fragments
+		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates, "hasRouting": hasRouting}
+		for after, hasNext := (*string)(nil), true; hasNext; {
+			var got struct {
+				Workspace *struct {
+					DefaultRedirectStatus int
+					CaseSensitiveCodes    bool
+					Links                 struct {
+						Nodes    []*manifest.Existing
+						PageInfo struct {
+							HasNextPage bool
+							EndCursor   *string
+						}
+					}
+				}
+			}
+			err := r.patiently(ctx, &got, query, map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
+			if isTooLarge(err) && size > 1 {
+				size /= 2
+				continue
+			}
+			if err == nil && got.Workspace == nil {
+				err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(r.workspaceID))
+			}
+			if err != nil {
+				return err
+			}
+			w := got.Workspace
+			r.settings.DefaultRedirectStatus, r.settings.CaseSensitiveCodes = w.DefaultRedirectStatus, w.CaseSensitiveCodes
+			r.add(w.Links.Nodes...)
+			after, hasNext = w.Links.PageInfo.EndCursor, w.Links.PageInfo.HasNextPage
+		}
+	}
+	return nil
+}
+
+// add adds links that are not known yet.
+func (r *linkReader) add(links ...*manifest.Existing) {
+	for _, l := range links {
+		if !r.known[l.ID] {
+			r.links, r.known[l.ID] = append(r.links, l), true
+		}
+	}
+}
+
+// readDomains reads whether case matters in the codes of domains. A workspace has at most 100.
+func (r *linkReader) readDomains(ctx context.Context) error {
+	var got struct {
+		Workspace struct {
+			Domains struct {
+				Nodes []struct {
+					ID            string
+					CaseSensitive bool
+				}
+			}
+		}
+	}
+	err := r.patiently(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { domains(first: 100) { nodes { id caseSensitive } } } }`,
+		map[string]any{"w": r.workspaceID})
+	r.settings.CaseSensitiveDomains = map[string]bool{}
+	for _, d := range got.Workspace.Domains.Nodes {
+		r.settings.CaseSensitiveDomains[d.ID] = d.CaseSensitive
+	}
+	return err
+}
+
+// readExternalIDs reads the links with external ids.
+func (r *linkReader) readExternalIDs(ctx context.Context, externalIDs []string) error {
+	var got struct {
+		Workspace struct {
+			Links struct{ Nodes []struct{ ID string } }
+		}
+	}
+	err := r.patiently(ctx, &got, `query ($w: ID!, $ids: [String!]!, $states: [LinkStatus!]!) { workspace(by: {id: $w}) {
+		links(first: 100, filter: {externalIds: $ids, status: $states}) { nodes { id } } } }`,
+		map[string]any{"w": r.workspaceID, "ids": externalIDs, "states": allStates})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, n := range got.Workspace.Links.Nodes {
+		ids = append(ids, n.ID)
+	}
+	return r.readIDs(ctx, ids)
+}
+
+// readCodes reads the links that have the codes of wanted links.
+func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) error {
+	var declared, fields strings.Builder
+	variables := map[string]any{"w": r.workspaceID}
+	for i, l := range wanted {
+		name := fmt.Sprintf("l%d", i)
+		if l.CustomCode == nil {
+			variables[name] = l.URL
+			fmt.Fprintf(&declared, " $%s: String!", name)
+			fmt.Fprintf(&fields, "%s: previewCode(workspaceId: $w, url: $%[1]s) { existing { id } } ", name)
+			continue
+		}
+		variables[name] = map[string]any{"code": map[string]any{"workspaceId": r.workspaceID, "code": l.CustomCode, "domainId": l.DomainID}}
+		fmt.Fprintf(&declared, " $%s: LinkBy!", name)
+		fmt.Fprintf(&fields, "%s: link(by: $%[1]s) { id } ", name)
+	}
+	got := map[string]*struct {
+		ID       string
+		Existing *struct{ ID string }
+	}{}
+	err := r.patiently(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { __typename } `+fields.String()+`}`, variables)
+	var ids []string
+	for _, found := range got {
+		if found != nil && found.Existing != nil {
+			found.ID = found.Existing.ID
+		}
+		if found != nil && found.ID != "" {
+			ids = append(ids, found.ID)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.readIDs(ctx, ids)
+}
+
+// readIDs reads links by their ids.
+func (r *linkReader) readIDs(ctx context.Context, ids []string) error {
+	return inCalls(ids, routingsPerQuery, func(part []string) error {
+		var got struct{ Nodes []*manifest.Existing }
+		err := r.patiently(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {`+manifest.Selection+manifest.RoutingSelection+`} } }`+
+			manifest.RoutingFragments, map[string]any{"ids": part})
+		r.add(slices.DeleteFunc(got.Nodes, func(e *manifest.Existing) bool { return e == nil })...)
+		return err
+	})
+}
+
+// readLastChanges reads who last changed the links that a plan changes, and when.
+func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) error {
+	changes := slices.DeleteFunc(slices.Clone(plan.Changes), func(c *manifest.Change) bool { return c.ID == "" })
+	return inCalls(changes, versionsPerQuery, func(part []*manifest.Change) error {
+		var got struct {
+			Nodes []*struct {
+				Versions struct {
+					Nodes []struct {
+						From    time.Time
+						ActorID *string
+						Actor   *struct{ Name string }
+					}
+				}
+			}
+		}
+		ids := make([]string, 0, len(part))
+		for _, c := range part {
+			ids = append(ids, c.ID)
+		}
+		err := r.patiently(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
+			map[string]any{"ids": ids})
+		if err != nil {
+			return err
+		}
+		for i, n := range got.Nodes {
+			if n == nil || len(n.Versions.Nodes) == 0 {
+				continue
+			}
+			v := n.Versions.Nodes[0]
+			by := optional.Value(v.ActorID) // none without permission to read members
+			if v.Actor != nil {
+				by = v.Actor.Name
+			}
+			part[i].LastChange = &manifest.LastChange{At: v.From, By: by}
+		}
+		return nil
+	})
+}
+
+// applying is a run of `links apply`.
+type applying struct {
+	clientFlags
+	workspaceID string
+	out         io.Writer
+	// operations are the ids of the calls that have changed links, oldest first.
+	operations []string
+}
+
+// apply makes the changes, in an order that leads there from wherever it is interrupted. Links that are replaced lose their external ids
+// first, so that the new ones get them, and are deleted last, unless a new one has taken over their code.
+func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
+	var releases, renames, upserts []map[string]any
+	var deletions []string
+	for _, c := range plan.Changes {
+		if c.Action != manifest.Delete {
+			upserts = append(upserts, c.Input)
+		}
+		if c.Action == manifest.Delete || c.Action == manifest.Replace {
+			deletions = append(deletions, c.ID)
+		}
+		if c.Action == manifest.Replace {
+			releases = append(releases, c.Release())
+		}
+		if rename := c.Rename(); rename != nil {
+			renames = append(renames, rename)
+		}
+	}
+	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", append(releases, renames...)); err != nil {
+		return err
+	}
+	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "NewLinkInput", upserts)
+	if err != nil {
+		return err
+	}
+	deletions = slices.DeleteFunc(deletions, func(linkID string) bool { return upserted[linkID] })
+	_, err = changeLinks(ctx, a, "deleteLinks(input: {workspaceId: $w, ids: $in, onError: ALL_OR_NOTHING})", "ID", deletions)
+	return err
+}
+
+// changeLinks runs a mutation for all elements of its input, in several calls if necessary, and returns the ids of the links. A call with an
+// error changes nothing; those before it stay.
+func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType string, all []T) (map[string]bool, error) {
+	ids := map[string]bool{}
+	err := inCalls(all, maxCall, func(part []T) error {
+		text, err := json.Marshal(part)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxCallBytes && len(part) > 1 {
+			return errTooLarge
+		}
+		var got struct {
+			Call struct {
+				Results []struct {
+					Link   *struct{ ID string }
+					Errors []userError
+				}
+				OperationID *string
+				Errors      []userError
+			}
+		}
+		err = a.patiently(ctx, &got, `mutation ($w: ID!, $in: [`+inputType+`!]!) { call: `+mutation+` {
+			results { link { id } errors { code message field } } operationId errors { code message field } } }`,
+			map[string]any{"w": a.workspaceID, "in": json.RawMessage(text)})
+		if err != nil {
+			return err
+		}
+		failed, others := []error{firstOf(got.Call.Errors)}, map[string]error{}
+		for i, r := range got.Call.Results {
+			if r.Link != nil {
+				ids[r.Link.ID] = true
+			}
+			switch err := firstOf(r.Errors); {
+			case err == nil:
+			case r.Errors[0].Code == "CONFLICT": // also of all other links of a call that fails
+				others[r.Errors[0].Message] = fmt.Errorf("%s: %w", nameOf(part[i]), err)
+			default:
+				failed = append(failed, fmt.Errorf("%s: %w", nameOf(part[i]), err))
+			}
+		}
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			return errors.Join(slices.Collect(maps.Values(others))...)
+		}
+		if got.Call.OperationID != nil {
+			a.operations = append(a.operations, *got.Call.OperationID)
+			name, _, _ := strings.Cut(mutation, "(")
+			fmt.Fprintf(a.out, "%s: %d links, operation %s\n", name, len(part), *got.Call.OperationID)
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// nameOf returns the external id or the id of a link in the input of a mutation.
+func nameOf(input any) string {
+	if fields, ok := input.(map[string]any); ok {
+		return quoted(fmt.Sprint(cmp.Or(fields["externalId"], fields["id"])))
+	}
+	return fmt.Sprint(input)
+}
+
+// printUndo prints how to undo the run. A link that two calls have changed goes back as far as the newest one.
+func (a *applying) printUndo() {
+	if len(a.operations) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "undo the run with these calls, in this order:")
+	for _, operationID := range slices.Backward(a.operations) {
+		fmt.Fprintf(a.out, "  mutation { revertOperation(input: {workspaceId: %q, operationId: %q}) { remaining errors { message } } }\n",
+			a.workspaceID, operationID)
+	}
+}

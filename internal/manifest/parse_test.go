@@ -1,0 +1,128 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const valid = "version: 1\nowner: site\nlinks:\n"
+
+// TestParse_NamesThePositionOfErrors checks files whose fourth line is a link.
+func TestParse_NamesThePositionOfErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, want string }{
+		"empty":                  {"", "1:1: A manifest has the fields"},
+		"a list":                 {"- 1\n", "1:1: A manifest has the fields"},
+		"no YAML":                {"version: [1\n", "1:10: sequence end token"},
+		"two documents":          {"version: 1\n---\nowner: a\n", "2:1: A manifest is one document."},
+		"nothing in it":          {"{}", "1:1: links is missing.\n1:1: owner is missing.\n1:1: version is missing."},
+		"another version":        {"version: 2\nowner: a\nlinks: []\n", "1:10: version must be 1."},
+		"unknown field":          {"version: 1\nowner: a\nlinks: []\nlink: 1\n", `4:1: unknown field "link"`},
+		"slash in the owner":     {"version: 1\nowner: a/b\nlinks: []\n", "2:8: owner must be a text without slashes."},
+		"empty owner":            {"version: 1\nowner: \"\"\nlinks: []\n", "2:8: owner must be a text without slashes."},
+		"links are no list":      {"version: 1\nowner: a\nlinks: {a: 1}\n", "3:8: links is a list."},
+		"defaults are no fields": {"version: 1\nowner: a\ndefaults: 1\nlinks: []\n", "3:11: defaults has fields of links."},
+		"default of a key":       {"version: 1\nowner: a\ndefaults: {key: x}\nlinks: []\n", "3:17: key differs in each link"},
+		"error in a default": {"version: 1\nowner: a\ndefaults: {tags: x}\nlinks:\n- {key: a, url: \"http://a.example\"}\n- {key: b, url: \"http://b.example\"}\n",
+			"3:18: string was used where sequence is expected"},
+		"duplicate field":            {valid + `- {key: a, url: "http://a.example", key: b}`, `4:37: mapping key "key" already defined at [4:4]`},
+		"anchor":                     {valid + `- {key: &a x, url: *a}`, "4:9: A manifest has no anchors.\n4:20: A manifest has no aliases."},
+		"tag":                        {valid + `- {key: !!str a, url: b}`, "4:9: A manifest has no tags."},
+		"custom tag":                 {valid + `- {key: !a b, url: c}`, "4:9: A manifest has no tags."},
+		"merge key":                  {valid + `- {<<: {key: a}}`, "4:4: A key is a plain name."},
+		"null in a list":             {valid + `- {key: a, url: "http://a.example", tags: [a, ~]}`, "4:47: An element of a list must not be null."},
+		"fraction":                   {valid + `- {key: a, url: "http://a.example", maxClicks: 1.5}`, "4:48: A number must be a decimal integer"},
+		"octal":                      {valid + `- {key: a, url: "http://a.example", customCode: 010}`, "4:49: A number must be a decimal integer"},
+		"no link":                    {valid + `- a`, "4:3: A link has fields."},
+		"no key":                     {valid + `- url: "http://a.example"`, "4:6: key is missing."},
+		"no url":                     {valid + `- key: a`, "4:6: url is missing."},
+		"empty key":                  {valid + `- {key: "", url: "http://a.example"}`, "4:9: key is empty."},
+		"long key":                   {valid + `- {key: ` + strings.Repeat("k", 255) + `, url: "http://a.example"}`, "4:9: externalId must have"},
+		"same key":                   {valid + "- {key: é, url: \"http://a.example\"}\n- {key: \"e\\u0301\", url: \"http://b.example\"}", "5:9: The key is that of another link."},
+		"unknown field of a link":    {valid + `- {key: a, url: "http://a.example", externalId: b}`, `4:37: unknown field "externalId"`},
+		"control characters":         {valid + `- {key: a, url: "http://a.example", "\x1b[31m\u202e": b}`, "4:37: unknown field \"\\u001b[31m\\u202e\""},
+		"unknown field of a target":  {valid + `- {key: a, url: "http://a.example", routing: {rules: [{targets: [{link: b}]}]}}`, `4:67: unknown field "link"`},
+		"errors of two links":        {valid + "- {key: a, url: b}\n- {key: b, url: \"http://b.example\", tags: 1}", "4:17: The URL must start with http:// or https://.\n5:43: "},
+		"another type":               {valid + `- {key: a, url: "http://a.example", archived: 1}`, "4:47: cannot unmarshal"},
+		"no time":                    {valid + `- {key: a, url: "http://a.example", startsAt: 2026-01-01}`, "4:47: startsAt must be a time"},
+		"no time in a condition":     {valid + `- {key: a, url: "http://a.example", routing: {rules: [{when: [{during: {to: x}}], targets: [{}]}]}}`, "4:77: to must be a time"},
+		"order of times":             {valid + `- {key: a, url: "http://a.example", startsAt: 2026-01-01T00:00:00Z, expiresAt: 2026-01-01T00:00:00Z}`, "4:47: startsAt must be before"},
+		"status":                     {valid + `- {key: a, url: "http://a.example", redirectStatus: 303}`, "4:53: redirectStatus must be"},
+		"maximum":                    {valid + `- {key: a, url: "http://a.example", maxClicks: 0}`, "4:48: maxClicks must be at least 1."},
+		"owner in the metadata":      {valid + `- {key: a, url: "http://a.example", metadata: [{key: owner, value: x}]}`, "4:47: The pair owner is that of the file."},
+		"strategy":                   {valid + `- {key: a, url: "http://a.example", strategy: FAST}`, "4:47: strategy must be"},
+		"code of another strategy":   {valid + `- {key: a, url: "http://a.example", strategy: RANDOM, customCode: a}`, "4:47: A CUSTOM link must have a customCode"},
+		"code":                       {valid + `- {key: a, url: "http://a.example", customCode: a/b}`, "4:49: A custom code may only contain"},
+		"reserved code":              {valid + `- {key: a, url: "http://a.example", customCode: graphql}`, "4:49: The server keeps this word"},
+		"code of a domain":           {valid + `- {key: a, url: "http://a.example", customCode: a//b, domainId: d}`, "4:49: The code must not begin"},
+		"long title":                 {valid + `- {key: a, url: "http://a.example", title: ` + strings.Repeat("t", 201) + `}`, "4:44: The title must have"},
+		"invalid URL of a target":    {valid + `- {key: a, url: "http://a.example", routing: {rules: [{targets: [{url: b}]}]}}`, "4:72: The URL must start with"},
+		"id of a rule":               {valid + `- {key: a, url: "http://a.example", routing: {rules: [{id: r, targets: [{}]}]}}`, "4:55: A file has no ids"},
+		"id of a target":             {valid + `- {key: a, url: "http://a.example", routing: {rules: [{targets: [{id: t}]}]}}`, "4:55: A file has no ids"},
+		"template":                   {valid + `- {key: a, url: "http://a.example", routing: {utm: {templateId: u}}}`, "4:65: Write the values"},
+		"password":                   {valid + `- {key: a, url: "http://a.example", routing: {gate: {password: secret}}}`, "4:64: A file holds no password"},
+		"too many links":             {valid + strings.Repeat("- {key: a, url: b}\n", 10_001), "10004:3: A manifest has at most 10,000 links."},
+		"more errors than are shown": {valid + strings.Repeat("- 1\n", 25), "\nand 5 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, err := Parse([]byte(c.file))
+			if _, ok := errors.AsType[Problems](err); !ok || !strings.Contains("\n"+err.Error(), "\n"+c.want) && !strings.HasPrefix(c.want, "\n") ||
+				!strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v, want %s, got:\n%v", f, c.want, err)
+			}
+		})
+	}
+}
+
+// TestParse_GivesFieldsTheStoredValues also those of the defaults.
+func TestParse_GivesFieldsTheStoredValues(t *testing.T) {
+	t.Parallel()
+	f, err := Parse([]byte(`version: 1
+owner: site
+defaults: {tags: [site], redirectStatus: 301, note: N}
+links:
+  - key: a
+    url: " https://example.com/a "
+    customCode: 10
+    title: "  e` + "\u0301" + ` "
+    tags: [b, a, b]
+    note: null
+    startsAt: 2026-01-02T03:04:05.1234567+02:00
+    metadata: [{key: z, value: "1"}]
+    routing: {query: {mode: "OFF"}, rules: [{targets: [{}]}], forwardPath: false, gate: {}}
+  - {key: b, url: "https://example.com/b"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, l := range f.Links {
+		for _, field := range l.fields() {
+			if string(field.value) != null {
+				fmt.Fprintf(&got, "%s %s %s\n", l.Key, field.name, field.value)
+			}
+		}
+	}
+	const want = `a url "https://example.com/a"
+a strategy "CUSTOM"
+a customCode "10"
+a title "é"
+a tags ["a","b"]
+a startsAt "2026-01-02T01:04:05.123456Z"
+a redirectStatus 301
+a metadata [{"key":"owner","value":"site"},{"key":"z","value":"1"}]
+a routing.rules [{"enabled":true,"targets":[{"share":1}],"stickiness":"NONE"}]
+b url "https://example.com/b"
+b strategy "RANDOM"
+b note "N"
+b tags ["site"]
+b redirectStatus 301
+b metadata [{"key":"owner","value":"site"}]
+`
+	if got.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+	}
+}

@@ -1,0 +1,160 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// link is an existing link with the key a, which equals {key: a, url: "https://example.com/"}.
+func link(change func(*Existing)) *Existing {
+	e := &Existing{
+		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: new("site/a"), RedirectStatus: 302,
+		Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}}, Routing: &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
+	}
+	if change != nil {
+		change(e)
+	}
+	return e
+}
+
+func coded(code string) func(*Existing) {
+	return func(e *Existing) { e.Strategy, e.Code = custom, code }
+}
+
+// TestNewPlan_Compares links of a file with links that exist.
+func TestNewPlan_Compares(t *testing.T) {
+	t.Parallel()
+	const plain = `{key: a, url: "https://example.com/"}`
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	for name, c := range map[string]struct {
+		links    string
+		existing []*Existing
+		prune    bool
+		want     string
+	}{
+		"nothing":            {"", nil, true, "0 unchanged"},
+		"create":             {plain, nil, false, `CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
+		"unchanged":          {plain, []*Existing{link(nil)}, true, "1 unchanged"},
+		"a value":            {`{key: a, url: "https://example.com/", title: T}`, []*Existing{link(nil)}, false, `UPDATE site/a title:null>"T"; 0 unchanged`},
+		"a value removed":    {plain, []*Existing{link(func(e *Existing) { e.Archived, e.Tags = true, []string{"x"} })}, false, `UPDATE site/a tags:["x"]>null archived:true>null; 0 unchanged`},
+		"default status":     {plain, []*Existing{link(func(e *Existing) { e.RedirectStatus = 301 })}, false, "UPDATE site/a redirectStatus:301>302; 0 unchanged"},
+		"same instant":       {`{key: a, url: "https://example.com/", expiresAt: 2030-01-02T02:04:05.0000001Z}`, []*Existing{link(func(e *Existing) { e.ExpiresAt = &at })}, false, "1 unchanged"},
+		"routing":            {`{key: a, url: "https://example.com/", routing: {bots: BLOCK}}`, []*Existing{link(func(e *Existing) { e.Routing.ForwardPath = true })}, false, `UPDATE site/a routing.forwardPath:true>null routing.bots:null>"BLOCK"; 0 unchanged`},
+		"deleted":            {plain, []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, false, "UPDATE site/a deleted:true>false; 0 unchanged"},
+		"another strategy":   {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(nil)}, false, `REPLACE site/a strategy:"RANDOM">"COUNTER"; 0 unchanged`},
+		"another code":       {`{key: a, url: "https://example.com/", customCode: y}`, []*Existing{link(coded("x"))}, false, `REPLACE site/a customCode:"x">"y"; 0 unchanged`},
+		"spelling of a code": {`{key: a, url: "https://example.com/", customCode: PromO}`, []*Existing{link(coded("promo"))}, false, "1 unchanged"},
+		"code of a domain":   {`{key: a, url: "https://example.com/", customCode: É, domainId: folds}`, []*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"folds"} })}, false, "1 unchanged"},
+		"case in a domain":   {`{key: a, url: "https://example.com/", customCode: É, domainId: exact}`, []*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"exact"} })}, false, `REPLACE site/a customCode:"é">"É"; 0 unchanged`},
+		"another domain":     {`{key: a, url: "https://example.com/", domainId: exact}`, []*Existing{link(nil)}, false, `REPLACE site/a domainId:null>"exact"; 0 unchanged`},
+		"deterministic URL": {`{key: a, url: "https://example.com/b", strategy: DETERMINISTIC}`, []*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+			`REPLACE site/a url:"https://example.com/">"https://example.com/b"; 0 unchanged`},
+		"deterministic spelling": {`{key: a, url: "https://EXAMPLE.com/", strategy: DETERMINISTIC}`, []*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+			`UPDATE site/a url:"https://example.com/">"https://EXAMPLE.com/"; 0 unchanged`},
+		"adopted": {`{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = nil })}, true,
+			`UPDATE site/b externalId:null>"site/b"; 0 unchanged`},
+		"renamed": {`{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(coded("x"))}, true, `UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
+		"code of another owner": {`{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = new("crm/1") })}, true,
+			`"b": the link with this code has the external id "crm/1"`},
+		"same code twice": {plain[:len(plain)-1] + ", customCode: x}\n- {key: b, url: \"https://example.com/b\", customCode: X}", nil, false, `"a" and "b" have the same code`},
+		"exchanged codes": {`{key: a, url: "https://example.com/", customCode: y}` + "\n- " + `{key: b, url: "https://example.com/", customCode: x}`, []*Existing{link(coded("x")), link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", new("site/b") })}, true, `REPLACE site/a customCode:"x">"y"; REPLACE site/b customCode:"y">"x"; 0 unchanged`},
+		"unlisted":        {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
+		"pruned":          {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
+		"pruned already":  {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
+		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = new("sites/a") }), link(func(e *Existing) { e.ExternalID = nil })}, true, "0 unchanged"},
+		"left by a replacement": {"", []*Existing{link(func(e *Existing) {
+			e.ExternalID = nil
+			e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
+		})}, false, "DELETE site/a; 0 unchanged"},
+		"password kept":           {plain, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"password demanded":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
+		"password of a new link":  {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, `"a": routing.gate.hasPassword demands a password`},
+		"password would be lost":  {`{key: a, url: "https://example.com/", customCode: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, `"a": the link has a password, which a replacement would not have`},
+		"password that is wanted": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := valid + "- " + c.links + "\n"
+			if c.links == "" {
+				text = "version: 1\nowner: site\nlinks: []\n"
+			}
+			f, err := Parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := NewPlan(f, c.existing, Settings{DefaultRedirectStatus: 302, CaseSensitiveDomains: map[string]bool{"exact": true}}, c.prune)
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = describe(plan)
+			}
+			if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func describe(p *Plan) string {
+	var b strings.Builder
+	for _, c := range p.Changes {
+		fmt.Fprint(&b, c.Action, " ", c.ExternalID)
+		for _, d := range c.Differences {
+			fmt.Fprintf(&b, " %s:%s>%s", d.Field, d.From, d.To)
+		}
+		b.WriteString("; ")
+	}
+	fmt.Fprint(&b, p.Unchanged, " unchanged")
+	if p.Unlisted > 0 {
+		fmt.Fprint(&b, ", ", p.Unlisted, " unlisted")
+	}
+	return b.String()
+}
+
+// TestChange_SetsEveryField: an upsert resets absent fields, except the password.
+func TestChange_SetsEveryField(t *testing.T) {
+	t.Parallel()
+	f, err := Parse([]byte(valid + `- {key: a, url: "https://example.com/", routing: {gate: {notice: N}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(f, nil, Settings{DefaultRedirectStatus: 302}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(plan.Changes[0].Input)
+	const want = `{"archived":false,"customCode":null,"domainId":null,"expiresAt":null,"externalId":"site/a","folderId":null,"maxClicks":null,` +
+		`"metadata":[{"key":"owner","value":"site"}],"note":null,"redirectStatus":302,"routing":{"bots":null,"card":null,"endedUrl":null,"forwardPath":null,` +
+		`"gate":{"confirm":false,"notice":"N"},"pendingUrl":null,"qrSources":null,"query":null,"rules":null,"tests":null,"utm":null},"startsAt":null,` +
+		`"statsPublic":false,"strategy":"RANDOM","tags":null,"title":null,"url":"https://example.com/"}`
+	if string(text) != want {
+		t.Errorf("got:\n%s\nwant:\n%s", text, want)
+	}
+}
+
+// TestWrite_IsReadAgain also with texts that YAML would take for something else.
+func TestWrite_IsReadAgain(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"true", "301", "~", "a: b", "#x", "- a", "? a", "!x", "&x", "*x", "a\tb", ".nan", "é\u00ad\u202e\u0085\u2028\ufeff\x7f\x1b", "😀\U000e0067", `"\`, "a\nb"} {
+		e := link(func(e *Existing) {
+			e.ExternalID, e.Metadata = new("site/k"), append([]*linkfield.Pair{{Key: "m", Value: text}}, e.Metadata...)
+		})
+		s := Settings{DefaultRedirectStatus: 302}
+		written := Write("site", []*Existing{e}, s)
+		f, err := Parse(written)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", text, err, written)
+		}
+		if plan, err := NewPlan(f, []*Existing{link(func(again *Existing) { *again = *e })}, s, true); err != nil || describe(plan) != "1 unchanged" {
+			t.Errorf("%q: %s, %v\n%s", text, describe(plan), err, written)
+		}
+		if strings.ContainsAny(string(written), "\u202e\u0085\x1b\u2028\ufeff\u00ad") {
+			t.Errorf("the file controls a terminal: %q", written)
+		}
+	}
+}
