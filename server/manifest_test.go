@@ -117,7 +117,7 @@ func (c *coded) undo(t *testing.T, out string) {
 }
 
 const (
-	docsLink = `{key: docs, url: "https://example.com/docs", customCode: handbook, title: Documentation, note: A note, redirectStatus: 301}`
+	docsLink = `{key: docs, url: "https://example.com/docs", code: handbook, title: Documentation, note: A note, redirectStatus: 301}`
 	blogLink = `{key: blog, url: "HTTPS://Example.com:443/blog ", strategy: DETERMINISTIC, routing: {query: {mode: ADD}}}`
 )
 
@@ -147,7 +147,7 @@ func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
 		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`, `"by": "Person of ada"`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 
-		c.write(t, `{key: docs, url: "https://example.com/docs", customCode: handbook}`, blogLink)
+		c.write(t, `{key: docs, url: "https://example.com/docs", code: handbook}`, blogLink)
 		c.expectRun(t, 2, "plan", nil, `title: "Documentation" -> null`, `note: "A note" -> null`, "redirectStatus: 301 -> 302")
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil)
@@ -174,7 +174,7 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		c := start(t, b).coded(t)
 		must.Value(c.create("https://example.com/old", "strategy", "CUSTOM", "customCode", "adopted"))(t)
-		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", customCode: Adopted}`)
+		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", code: Adopted}`)
 		c.expectRun(t, 2, "plan", nil, "2 to create, 1 to update", `externalId: null -> "site/adopted"`, `"https://example.com/old" -> "https://example.com/new"`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil, "3 unchanged")
@@ -188,9 +188,9 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c.expectRun(t, 0, "plan", nil, "2 unchanged", "1 links of the owner are not")
 
 		// Two links exchange their codes, and one has another URL.
-		c.write(t, strings.Replace(docsLink, "customCode: handbook", "customCode: adopted", 1), `{key: blog, url: "https://example.com/blog2", strategy: DETERMINISTIC}`,
-			`{key: adopted, url: "https://example.com/new", customCode: handbook}`)
-		c.expectRun(t, 2, "plan", nil, `-/+ "site/docs"`, `customCode: "handbook" -> "adopted"`, "3 to replace")
+		c.write(t, strings.Replace(docsLink, "code: handbook", "code: adopted", 1), `{key: blog, url: "https://example.com/blog2", strategy: DETERMINISTIC}`,
+			`{key: adopted, url: "https://example.com/new", code: handbook}`)
+		c.expectRun(t, 2, "plan", nil, `-/+ "site/docs"`, `code: "handbook" -> "adopted"`, "3 to replace")
 		c.expectRun(t, 1, "apply", []string{"--yes"}, "nothing was changed: --replace")
 		c.expectRun(t, 2, "plan", nil, "3 to replace")
 		out = c.expectRun(t, 0, "apply", []string{"--yes", "--replace"})
@@ -198,16 +198,16 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/adopted")
 		c.expect(t, http.StatusFound, http.MethodGet, "/ada/handbook")
 		c.undo(t, out)
-		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", customCode: adopted}`)
+		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", code: adopted}`)
 		c.expectRun(t, 0, "apply", []string{"--yes", "--replace"})
 		c.expectRun(t, 0, "plan", []string{"--prune"}, "3 unchanged")
 
 		var taken struct{ UpsertLink struct{ Errors []userError } }
 		c.must(t, &taken, `mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/", customCode: "crm"}})
 			{ errors { code } } }`, map[string]any{"w": c.workspaceID})
-		c.write(t, `{key: crm, url: "https://example.com/", customCode: crm}`)
+		c.write(t, `{key: crm, url: "https://example.com/", code: crm}`)
 		c.expectRun(t, 1, "plan", nil, `"crm": the link with this code has the external id "crm/1"`)
-		c.write(t, docsLink, `{key: second, url: "https://example.com/", customCode: Handbook}`)
+		c.write(t, docsLink, `{key: second, url: "https://example.com/", code: Handbook}`)
 		c.expectRun(t, 1, "plan", nil, `"docs" and "second" have the same code`)
 		c.write(t, docsLink, `{key: bad, url: "https://localhost:1/", foo: 1}`)
 		c.expectRun(t, 1, "plan", nil, `6:45: unknown field "foo"`)
@@ -245,7 +245,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 			CreateFolder struct{ Folder struct{ ID string } }
 		}
 		c.must(t, &made, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "F"}) { folder { id } } }`, map[string]any{"w": c.workspaceID})
-		links := append(slices.Clone(everyField), fmt.Sprintf(`{key: own, url: "https://example.com/own", customCode: Straße/É, domainId: %s, folderId: %s}`,
+		links := append(slices.Clone(everyField), fmt.Sprintf(`{key: own, url: "https://example.com/own", code: Straße/É, domainId: %s, folderId: %s}`,
 			domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
 		c.write(t, links...)
 		c.expectRun(t, 0, "apply", []string{"--yes"}, "5 to create")
@@ -315,9 +315,9 @@ func TestLinksAsCode_SurvivesInterruptions(t *testing.T) {
 		direct := c.at
 		for calls := range 4 {
 			c.at = direct
-			c.write(t, docsLink, blogLink, `{key: gone, url: "https://example.com/gone"}`, `{key: a, url: "https://example.com/a", customCode: a}`)
+			c.write(t, docsLink, blogLink, `{key: gone, url: "https://example.com/gone"}`, `{key: a, url: "https://example.com/a", code: a}`)
 			c.expectRun(t, 0, "apply", []string{"--yes", "--replace", "--prune"})
-			c.write(t, docsLink, `{key: blog, url: "https://example.com/blog", title: x}`, `{key: b, url: "https://example.com/a", customCode: a}`)
+			c.write(t, docsLink, `{key: blog, url: "https://example.com/blog", title: x}`, `{key: b, url: "https://example.com/a", code: a}`)
 			c.at = c.interrupted(t, calls).URL
 			out, status := c.run(t, "apply", "--yes", "--replace", "--prune")
 			if want := map[bool]int{true: 0, false: 1}[calls == 3]; status != want || calls > 0 && !strings.Contains(out, "revertOperation") {
@@ -388,7 +388,7 @@ func randomLinks(r *rand.Rand) (links []string) {
 		l := fmt.Sprintf("{key: k%d", key)
 		switch n := r.IntN(4); {
 		case n < 2 && len(codes) > 0:
-			l, codes = l+fmt.Sprintf(`, url: "https://example.com/u%d", customCode: c%d`, r.IntN(6), codes[0]), codes[1:]
+			l, codes = l+fmt.Sprintf(`, url: "https://example.com/u%d", code: c%d`, r.IntN(6), codes[0]), codes[1:]
 		case n == 2 && len(urls) > 0:
 			l, urls = l+fmt.Sprintf(`, url: "https://example.com/d%d", strategy: DETERMINISTIC`, urls[0]), urls[1:]
 		default:
@@ -570,7 +570,7 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	direct := c.at
 	c.write(t, docsLink)
 	c.expectRun(t, 0, "apply", []string{"--yes"})
-	c.write(t, strings.Replace(docsLink, "customCode: handbook", "customCode: other", 1))
+	c.write(t, strings.Replace(docsLink, "code: handbook", "code: other", 1))
 	c.at = c.behind(t, func(int) bool {
 		c.update(t, "docs", map[string]any{"title": "changed meanwhile"})
 		return true
@@ -578,7 +578,7 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	c.expectRun(t, 1, "apply", []string{"--yes", "--replace"}, "changed since you read it")
 	c.at = direct
 	c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
-	c.expectRun(t, 2, "plan", nil, `title: "changed meanwhile" -> "Documentation"`, `customCode: "handbook" -> "other"`)
+	c.expectRun(t, 2, "plan", nil, `title: "changed meanwhile" -> "Documentation"`, `code: "handbook" -> "other"`)
 
 	c.write(t, blogLink)
 	c.at = c.behind(t, func(n int) bool {

@@ -8006,7 +8006,8 @@ type Mutation {
   exportWorkspace(input: ExportWorkspaceInput!): ExportWorkspacePayload!
   """
   Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
-  task that has ended changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
+  task that has ended changes nothing. Needs LINKS_WRITE, or LINKS_READ for a task of the caller. Error:
+  NOT_FOUND.
   """
   cancelTask(input: CancelTaskInput!): CancelTaskPayload!
 
@@ -11889,7 +11890,7 @@ type WorkspaceArchive {
   "The sections that are complete, in the order of the archive."
   sections: [ArchiveSection!]! @listSize(assumedSize: 7)
   """
-  When the file is removed: three days after the end of the task. It is removed earlier when three later exports have succeeded.
+  When the file is removed: three days after the end of the task, or earlier when three later exports of the caller have succeeded.
   Null until the task has succeeded.
   """
   removedAt: Time

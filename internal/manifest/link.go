@@ -25,12 +25,12 @@ const (
 	counter       = "COUNTER"
 )
 
-// Link has the fields of a link in a manifest: the key, and those of the API's NewLinkInput without externalId.
+// Link has the fields of a link in a manifest: the key, and those of the API's NewLinkInput without externalId. Its customCode is code.
 type Link struct {
 	Key            string            `json:"key"`
 	URL            string            `json:"url"`
 	Strategy       string            `json:"strategy"`
-	CustomCode     *string           `json:"customCode"`
+	CustomCode     *string           `json:"code"`
 	DomainID       *string           `json:"domainId"`
 	Title          *string           `json:"title"`
 	Note           *string           `json:"note"`
@@ -120,21 +120,21 @@ func (l *Link) normalizeCode() error {
 	case !slices.Contains([]string{custom, deterministic, random, counter}, l.Strategy):
 		return errs.New(errs.InvalidInput, "strategy must be CUSTOM, DETERMINISTIC, RANDOM or COUNTER.").At("strategy")
 	case (l.Strategy == custom) != (code != nil):
-		return errs.New(errs.InvalidInput, "A CUSTOM link must have a customCode, and other links none.").At("strategy")
+		return errs.New(errs.InvalidInput, "A CUSTOM link must have a code, and other links none.").At("strategy")
 	case code == nil:
 		return nil
 	case l.DomainID != nil:
 		own, err := shortcode.ValidateOwn(*code)
 		if err != nil {
-			return errs.New(errs.InvalidInput, "%s", err).At("customCode")
+			return errs.New(errs.InvalidInput, "%s", err).At("code")
 		}
 		l.CustomCode = &own
 	default:
 		if err := shortcode.ValidateCustom(*code); err != nil {
-			return errs.New(errs.InvalidInput, "%s", err).At("customCode")
+			return errs.New(errs.InvalidInput, "%s", err).At("code")
 		}
 		if shortcode.Reserved(*code) {
-			return errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").At("customCode")
+			return errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").At("code")
 		}
 	}
 	return nil
@@ -248,7 +248,7 @@ func (l *Link) fields() []field {
 		name  string
 		value any
 	}{
-		{"url", l.URL}, {"strategy", l.Strategy}, {"customCode", l.CustomCode}, {"domainId", l.DomainID}, {"title", l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
+		{"url", l.URL}, {"strategy", l.Strategy}, {"code", l.CustomCode}, {"domainId", l.DomainID}, {"title", l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
 		{"expiresAt", l.ExpiresAt}, {"maxClicks", l.MaxClicks}, {"redirectStatus", l.RedirectStatus}, {"archived", l.Archived},
 		{"statsPublic", l.StatsPublic}, {"metadata", l.Metadata}, {"routing.rules", r.Rules}, {"routing.query", r.Query},
 		{"routing.forwardPath", r.ForwardPath}, {"routing.utm", r.UTM}, {"routing.pendingUrl", r.PendingURL},
@@ -289,6 +289,8 @@ func (l *Link) input() map[string]any {
 			in[f.name] = f.value
 		}
 	}
+	in["customCode"] = in["code"] // the API's name
+	delete(in, "code")
 	in["archived"], in["statsPublic"] = l.Archived, l.StatsPublic // null does not reset them in updateLinks
 	gate := optional.Value(l.Routing.Gate)
 	routed["gate"] = map[string]any{"notice": gate.Notice, "confirm": gate.Confirm}

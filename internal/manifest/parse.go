@@ -160,7 +160,7 @@ func (p *reader) file(root *ast.MappingNode) *File {
 			p.add(nil, name+" is missing.")
 		}
 	}
-	for _, name := range []string{"key", "url", "customCode"} {
+	for _, name := range []string{"key", "url", "code"} {
 		if defaults != nil && has(defaults, name) {
 			p.add(valueAt(defaults, name).GetToken(), name+" differs in each link, so that it has no default.")
 		}

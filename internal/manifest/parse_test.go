@@ -34,7 +34,7 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 		"merge key":                  {valid + `- {<<: {key: a}}`, "4:4: A key is a plain name."},
 		"null in a list":             {valid + `- {key: a, url: "http://a.example", tags: [a, ~]}`, "4:47: An element of a list must not be null."},
 		"fraction":                   {valid + `- {key: a, url: "http://a.example", maxClicks: 1.5}`, "4:48: A number must be a decimal integer"},
-		"octal":                      {valid + `- {key: a, url: "http://a.example", customCode: 010}`, "4:49: A number must be a decimal integer"},
+		"octal":                      {valid + `- {key: a, url: "http://a.example", code: 010}`, "4:43: A number must be a decimal integer"},
 		"no link":                    {valid + `- a`, "4:3: A link has fields."},
 		"no key":                     {valid + `- url: "http://a.example"`, "4:6: key is missing."},
 		"no url":                     {valid + `- key: a`, "4:6: url is missing."},
@@ -53,10 +53,10 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 		"maximum":                    {valid + `- {key: a, url: "http://a.example", maxClicks: 0}`, "4:48: maxClicks must be at least 1."},
 		"owner in the metadata":      {valid + `- {key: a, url: "http://a.example", metadata: [{key: owner, value: x}]}`, "4:47: The pair owner is that of the file."},
 		"strategy":                   {valid + `- {key: a, url: "http://a.example", strategy: FAST}`, "4:47: strategy must be"},
-		"code of another strategy":   {valid + `- {key: a, url: "http://a.example", strategy: RANDOM, customCode: a}`, "4:47: A CUSTOM link must have a customCode"},
-		"code":                       {valid + `- {key: a, url: "http://a.example", customCode: a/b}`, "4:49: A custom code may only contain"},
-		"reserved code":              {valid + `- {key: a, url: "http://a.example", customCode: graphql}`, "4:49: The server keeps this word"},
-		"code of a domain":           {valid + `- {key: a, url: "http://a.example", customCode: a//b, domainId: d}`, "4:49: The code must not begin"},
+		"code of another strategy":   {valid + `- {key: a, url: "http://a.example", strategy: RANDOM, code: a}`, "4:47: A CUSTOM link must have a code"},
+		"code":                       {valid + `- {key: a, url: "http://a.example", code: a/b}`, "4:43: A custom code may only contain"},
+		"reserved code":              {valid + `- {key: a, url: "http://a.example", code: graphql}`, "4:43: The server keeps this word"},
+		"code of a domain":           {valid + `- {key: a, url: "http://a.example", code: a//b, domainId: d}`, "4:43: The code must not begin"},
 		"long title":                 {valid + `- {key: a, url: "http://a.example", title: ` + strings.Repeat("t", 201) + `}`, "4:44: The title must have"},
 		"invalid URL of a target":    {valid + `- {key: a, url: "http://a.example", routing: {rules: [{targets: [{url: b}]}]}}`, "4:72: The URL must start with"},
 		"id of a rule":               {valid + `- {key: a, url: "http://a.example", routing: {rules: [{id: r, targets: [{}]}]}}`, "4:55: A file has no ids"},
@@ -86,7 +86,7 @@ defaults: {tags: [site], redirectStatus: 301, note: N}
 links:
   - key: a
     url: " https://example.com/a "
-    customCode: 10
+    code: 10
     title: "  e` + "\u0301" + ` "
     tags: [b, a, b]
     note: null
@@ -108,7 +108,7 @@ links:
 	}
 	const want = `a url "https://example.com/a"
 a strategy "CUSTOM"
-a customCode "10"
+a code "10"
 a title "é"
 a tags ["a","b"]
 a startsAt "2026-01-02T01:04:05.123456Z"

@@ -323,7 +323,7 @@ func (e *Existing) pair(key string) string {
 func (s Settings) differences(before, after *Link) (all []Difference) {
 	from, to := before.fields(), after.fields()
 	for i := range from {
-		isSpelling := from[i].name == "customCode" && s.identity(before) == s.identity(after)
+		isSpelling := from[i].name == "code" && s.identity(before) == s.identity(after)
 		if !bytes.Equal(from[i].value, to[i].value) && !isSpelling {
 			all = append(all, Difference{from[i].name, from[i].value, to[i].value})
 		}
