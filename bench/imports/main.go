@@ -107,7 +107,9 @@ func (n *node) visitDuringImport() rig.Figures {
 	if t := n.state(taskID); t.FinishedAt != nil {
 		n.Wrongf("the import has ended during the burst: give it more rows")
 	}
-	n.await(taskID)
+	var canceled struct{}
+	rig.Check(n.tenant.Do(&canceled, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { errors { code message } } }`, map[string]any{"id": taskID}))
+	n.Await("the import has ended", func() bool { return n.state(taskID).FinishedAt != nil })
 	n.Rest(n.PIDs(), 10*time.Second)
 	return figures
 }
@@ -125,16 +127,6 @@ func (n *node) state(taskID string) (t task) {
 	rig.Check(n.tenant.Do(&got, `query ($id: ID!) { node(id: $id) { ... on Task { status done finishedAt
 		report { ... on WorkspaceArchive { bytes } } } } }`, map[string]any{"id": taskID}))
 	return got.Node
-}
-
-func (n *node) await(taskID string) (t task) {
-	for t = n.state(taskID); t.FinishedAt == nil; t = n.state(taskID) {
-		n.Pause(100 * time.Millisecond)
-	}
-	if t.Status != "SUCCEEDED" {
-		n.Wrongf("the task is %s", t.Status)
-	}
-	return t
 }
 
 // create creates a task, and returns its id. The result also has the fields.
