@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// dump returns the rows of all tables, by table.
+func (b backend) dump(t *testing.T) map[string][]string {
+	t.Helper()
+	d := must.Value(b.open())(t)
+	defer d.Close()
+	tables := map[string][]string{}
+	for table := range tablesOf(t, d) {
+		tables[table] = read(t, must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Rows(db.AsSystem(t.Context())))(t))
+	}
+	return tables
+}
+
+// taskTables are those that a dry run writes: its task with rows and files, and the event of its end. jobs and hit_usage belong to nodes,
+// uploads are limited by a rate.
+var taskTables = []string{
+	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "jobs", "attempts", "clicks_progress", "sqlite_sequence",
+}
+
+// TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that creates, changes and refuses links.
+func TestImport_DryRunChangesTasksOnly(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
+		c := s.tenant(t, "ada")
+		importFile := func(isDry bool, file string) imported {
+			taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": isDry, "onConflict": "REPLACE"})
+			if status := s.upload(t, url, []byte(file)); status != http.StatusCreated {
+				t.Fatalf("the upload answers %d", status)
+			}
+			return c.ended(t, taskID)
+		}
+		const file = "id,code,url,folder,tags\n1,a,https://example.com/a,old,x\n2,b,https://example.com/b,,\n"
+		if got := outcomes(importFile(false, file)); got != "SUCCEEDED 2 of 2: CREATED 2" {
+			t.Fatal(got)
+		}
+		awaitTexts(t, b)
+		before := b.dump(t)
+		dry := importFile(true, strings.Replace(file, "https://example.com/a", "https://example.com/changed", 1)+
+			"3,c,https://example.com/c,new,y\n4,b,https://example.com/other,,\n5,d,no url,,\n")
+		if got := outcomes(dry); got != "SUCCEEDED 5 of 5: CREATED 1, UPDATED 1, UNCHANGED 1, FAILED 2" {
+			t.Error(got)
+		}
+		awaitTexts(t, b)
+		for table, rows := range b.dump(t) {
+			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) {
+				t.Errorf("%s (-before +after):\n%s", table, diff)
+			}
+		}
+	})
+}
+
+// awaitTexts waits until a job has indexed the texts of all links.
+func awaitTexts(t *testing.T, b backend) {
+	t.Helper()
+	polltest.Until(t, "texts are indexed", func() bool { return b.counts(t, "SELECT count(*) FROM link_text_queue")[0] == 0 })
+}
+
+// TestImport_LeavesNoToken of an API in any table, response or line of the log.
+func TestImport_LeavesNoToken(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const token = "planted-4ab1c9d7"
+		var sent sync.Map
+		kutt := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent.Store(r.Header.Get("X-API-KEY"), true)
+			_ = json.NewEncoder(w).Encode(map[string]any{"total": 1, "limit": 50, "skip": 0, "data": []any{map[string]any{
+				"id": "1", "address": "a", "link": "https://kutt.example/a", "target": "https://example.com/", "password": false,
+			}}})
+		}))
+		defer kutt.Close()
+		s := start(t, b, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_ENCRYPTION_KEY="+strings.Repeat("k", 32), "LINKFORGE_LOG_LEVEL=debug")
+		c := s.tenant(t, "ada")
+		for _, baseURL := range []string{kutt.URL, kutt.URL + "/missing"} {
+			var created struct {
+				CreateImport struct {
+					Task   *struct{ ID string }
+					Errors []problem
+				}
+			}
+			c.must(t, &created, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code } } }`,
+				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT", "api": map[string]any{"baseUrl": baseURL, "token": token}}})
+			if created.CreateImport.Task == nil {
+				t.Fatalf("%+v", created.CreateImport.Errors)
+			}
+			it := c.ended(t, created.CreateImport.Task.ID)
+			if text := string(must.Value(json.Marshal(it))(t)); strings.Contains(text, token) {
+				t.Errorf("the task has the token: %s", text)
+			}
+		}
+		if _, ok := sent.Load(token); !ok {
+			t.Fatal("the API was not requested with the token")
+		}
+		for table, rows := range b.dump(t) {
+			for _, row := range rows {
+				if strings.Contains(row, token) {
+					t.Errorf("a row of %s has the token: %s", table, row)
+				}
+			}
+		}
+		if secrets := b.counts(t, "SELECT count(*) FROM tasks WHERE secret IS NOT NULL")[0]; secrets != 0 {
+			t.Errorf("%d tasks keep a sealed token", secrets)
+		}
+		if log := content(t, s.err); strings.Contains(log, token) {
+			t.Error("the log has the token")
+		}
+	})
+}
+
+// TestParity_KeepsItsRate of one request in a second for each host, over all nodes and workspaces.
+func TestParity_KeepsItsRate(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		var mu sync.Mutex
+		var at []time.Time
+		old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			at = append(at, time.Now())
+			mu.Unlock()
+			http.Redirect(w, r, "https://example.com"+r.URL.Path, http.StatusFound)
+		}))
+		defer old.Close()
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_DESTINATION_CHECKS=off")
+		const links = 3
+		var tasks []func() string
+		for i, slug := range []string{"ada", "grace"} {
+			c := nodes[i%len(nodes)].tenant(t, slug)
+			file := "shorturl,url\n"
+			for n := range links {
+				file += fmt.Sprintf("%s/%s-%d,https://example.com/%[2]s-%[3]d\n", old.URL, slug, n)
+			}
+			taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": false})
+			c.server.upload(t, url, []byte(file))
+			if got := outcomes(c.ended(t, taskID)); got != fmt.Sprintf("SUCCEEDED %d of %[1]d: CREATED %[1]d", links) {
+				t.Fatal(got)
+			}
+			var check struct {
+				CheckParity struct{ Task struct{ ID string } }
+			}
+			c.must(t, &check, `mutation ($w: ID!) { checkParity(input: {workspaceId: $w}) { task { id } errors { code message } } }`,
+				map[string]any{"w": c.workspaceID})
+			tasks = append(tasks, func() string {
+				c.ended(t, check.CheckParity.Task.ID)
+				var got struct{ Node json.RawMessage }
+				c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts { verdict links } } } } } }`,
+					map[string]any{"id": check.CheckParity.Task.ID})
+				return string(got.Node)
+			})
+		}
+		for _, counts := range tasks {
+			if got, want := counts(), fmt.Sprintf(`{"report":{"counts":[{"verdict":"SAME","links":%d}]}}`, links); got != want {
+				t.Errorf("parity: %s, want %s", got, want)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(at); n < 2*links || at[n-1].Sub(at[0]) < time.Duration(n-2)*time.Second {
+			t.Errorf("%d requests in %s", n, at[n-1].Sub(at[0]))
+		}
+	})
+}
