@@ -35,9 +35,8 @@ func (l *Ledger) Totals(
 		return nil, err
 	}
 	var rows []Total
-	err = l.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("subject_id IN (?)", bun.In(linkIDs)).
-		Scan(ctx)
-	if err != nil {
+	q := l.DB.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(linkIDs))
+	if err := l.DB.Recheck(q, "workspace_id", m.ID()).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
 	totals := make(map[string]LinkTotal, len(rows))

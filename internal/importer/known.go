@@ -39,16 +39,16 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 		return k, nil
 	}
 	var rows []*Row
-	err := b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("source_id IN (?)", bun.In(sourceIDs)).
-		Where("outcome NOT IN (?)", bun.In([]Outcome{Skipped, Failed})).Order("number DESC").Scan(ctx)
-	if err != nil {
+	q := b.DB.NewSelect().Model(&rows).Where("source_id IN (?)", bun.In(sourceIDs)).
+		Where("outcome NOT IN (?)", bun.In([]Outcome{Skipped, Failed})).Order("number DESC")
+	if err := b.DB.Recheck(q, "task_id", b.ID).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading earlier rows of an import: %w", err)
 	}
 	for _, row := range rows {
 		k.earlier[row.SourceID] = row
 	}
 	var origins []*Origin
-	err = b.DB.NewSelect().Model(&origins).Where("workspace_id = ?", b.WorkspaceID).Where("source = ?", b.in.Source).
+	err := b.DB.NewSelect().Model(&origins).Where("workspace_id = ?", b.WorkspaceID).Where("source = ?", b.in.Source).
 		Where("label = ?", b.in.Label).Where("source_id IN (?)", bun.In(sourceIDs)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the origins of links: %w", err)
@@ -83,9 +83,9 @@ func (b *step) addChanged(ctx context.Context, k *known, linkIDs []string) error
 		return nil
 	}
 	var rows []*Row
-	err := b.DB.NewSelect().Model(&rows).Where("task_id = ?", b.ID).Where("link_id IN (?)", bun.In(linkIDs)).
-		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated})).Order("number DESC").Scan(ctx)
-	if err != nil {
+	q := b.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).
+		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated})).Order("number DESC")
+	if err := b.DB.Recheck(q, "task_id", b.ID).Scan(ctx); err != nil {
 		return fmt.Errorf("reading the links of an import: %w", err)
 	}
 	for _, row := range rows {
@@ -106,8 +106,12 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 		return nil
 	}
 	var links []*link.Link
-	err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).
-		Where("code IN (?) OR code_key IN (?)", bun.In(codes), bun.In(codes)).Scan(ctx)
+	having := func(column string) *bun.SelectQuery {
+		return b.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("workspace_id = ?", b.WorkspaceID).
+			Where("? IN (?)", bun.Ident(column), bun.In(codes))
+	}
+	// By one condition with OR, SQLite would read all links of the workspace.
+	err := b.DB.NewSelect().Model(&links).Where("id IN (? UNION ALL ?)", having("code"), having("code_key")).Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the links with codes: %w", err)
 	}

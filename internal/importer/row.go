@@ -185,7 +185,8 @@ func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...
 	const order = "imported_at, source, label, source_id"
 	all := s.DB.NewSelect().Model((*Origin)(nil)).ColumnExpr("*").
 		ColumnExpr("row_number() OVER (PARTITION BY link_id ORDER BY "+order+") AS number").
-		Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs))
+		Where("link_id IN (?)", bun.In(linkIDs))
+	all = s.DB.Recheck(all, "workspace_id", m.ID())
 	err = s.DB.NewSelect().Model(&rows).ModelTableExpr("(?) AS origin", all).Where("number <= ?", maxOrigins).OrderExpr(order).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the origins of links: %w", err)

@@ -87,9 +87,8 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 		return nil, err
 	}
 	var rows []tag
-	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).
-		Order("link_id", "tag").Scan(ctx)
-	if err != nil {
+	q := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag")
+	if err := s.DB.Recheck(q, "workspace_id", m.ID()).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading tags: %w", err)
 	}
 	return tagsByLink(rows), nil

@@ -19,10 +19,9 @@ func (s *Store) CountInFolders(ctx context.Context, m workspace.Membership, ids 
 		FolderID string
 		Links    int64
 	}
-	err = s.DB.NewSelect().TableExpr("links AS link").Column("folder_id").ColumnExpr("count(*) AS links").
-		Where("workspace_id = ?", m.ID()).Where("folder_id IN (?)", bun.In(ids)).Apply(m.Inside("folder_id")).Where(notDeleted).Group("folder_id").
-		Scan(ctx, &rows)
-	if err != nil {
+	q := s.DB.NewSelect().TableExpr("links AS link").Column("folder_id").ColumnExpr("count(*) AS links").
+		Where("folder_id IN (?)", bun.In(ids)).Apply(m.Inside("folder_id")).Where(notDeleted).Group("folder_id")
+	if err := s.DB.Recheck(q, "workspace_id", m.ID()).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("counting the links of folders: %w", err)
 	}
 	counts := make(map[string]int64, len(rows))
