@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"slices"
 	"strings"
 	"time"
@@ -121,16 +120,12 @@ func (e *export) step(ctx context.Context) error {
 		return errs.New(errs.QuotaExceeded, "The archive has more than %d bytes. Choose fewer sections, or a shorter range of clicks.",
 			e.MaxBytes)
 	}
-	sum, err := resume(next.Sum)
-	if err != nil {
-		return err
-	}
-	sum.Write(packed)
-	if next.Sum, err = state(sum); err != nil {
+	sum := ""
+	if next.Sum, sum, err = extend(next.Sum, packed); err != nil {
 		return err
 	}
 	if isLast {
-		next.SHA256, e.total = hex.EncodeToString(sum.Sum(nil)), &next.Records
+		next.SHA256, e.total = sum, &next.Records
 	}
 	if e.total != nil && *e.total < next.Records { // more records came meanwhile
 		e.total = &next.Records
@@ -176,17 +171,12 @@ func (e *export) nextFile(ctx context.Context, next *progress) (*file, error) {
 		if err != nil {
 			return nil, fmt.Errorf("exporting %s: %w", is, err)
 		}
-		sum, err := resume(next.Hash)
-		if err != nil {
+		if next.Hash, next.Section.SHA256, err = extend(next.Hash, f.content.Bytes()); err != nil {
 			return nil, err
 		}
-		sum.Write(f.content.Bytes())
 		if isEnd {
-			next.Section.SHA256 = hex.EncodeToString(sum.Sum(nil))
 			next.Sections = append(next.Sections, next.Section)
 			next.Section, next.Hash, next.After = importsource.ManifestSection{}, nil, ""
-		} else if next.Hash, err = state(sum); err != nil {
-			return nil, err
 		}
 		if f.name != "" {
 			return f, nil
@@ -294,23 +284,19 @@ func (f *file) pack(at time.Time, isLast bool) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// resume returns a hash in a state; an empty one is that of no bytes.
-func resume(state []byte) (hash.Hash, error) {
+// extend hashes more bytes after those of the state of a hash, where nil is that of no bytes. It returns the next state, and the hash so
+// far in hexadecimal.
+func extend(state, more []byte) (next []byte, sum string, err error) {
 	h := sha256.New()
-	if state == nil {
-		return h, nil
+	if state != nil {
+		err = h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state)
 	}
-	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
-		return nil, fmt.Errorf("decoding the state of a hash: %w", err)
+	if err == nil {
+		h.Write(more)
+		next, err = h.(encoding.BinaryMarshaler).MarshalBinary()
 	}
-	return h, nil
-}
-
-// state returns the state of a hash.
-func state(h hash.Hash) ([]byte, error) {
-	text, err := h.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {
-		return nil, fmt.Errorf("encoding the state of a hash: %w", err)
+		return nil, "", fmt.Errorf("resuming a hash: %w", err)
 	}
-	return text, nil
+	return next, hex.EncodeToString(h.Sum(nil)), nil
 }

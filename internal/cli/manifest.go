@@ -85,15 +85,19 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 
 // Run writes the manifest of an owner's links.
 func (l linksPull) Run(ctx context.Context, io IO) error {
+	owner, err := manifest.CheckOwner(l.Owner)
+	if err != nil {
+		return fmt.Errorf("--owner: %w", err)
+	}
 	workspaceID, err := l.workspaceID(ctx)
 	if err != nil {
 		return err
 	}
 	r := l.reader(workspaceID)
-	if err := r.readOwned(ctx, l.Owner); err != nil {
+	if err := r.readOwned(ctx, owner); err != nil {
 		return err
 	}
-	text := manifest.Write(l.Owner, r.links, r.settings)
+	text := manifest.Write(owner, r.links, r.settings)
 	if l.Output == "" {
 		_, err = io.Out.Write(text)
 		return err

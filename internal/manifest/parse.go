@@ -94,6 +94,10 @@ func (p *reader) Visit(n ast.Node) ast.Visitor {
 		if fmt.Sprint(n.Value) != n.GetToken().Value { // 010 would be the text 8
 			p.add(n.GetToken(), "A number must be a decimal integer; quote a text.")
 		}
+	case *ast.BoolNode:
+		if text := n.GetToken().Value; text != "true" && text != "false" { // TRUE would be the text true
+			p.add(n.GetToken(), "A truth value must be true or false; quote a text.")
+		}
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		p.add(n.GetToken(), "A number must be a decimal integer; quote a text.")
 	case *ast.SequenceNode:
@@ -141,7 +145,11 @@ func (p *reader) file(root *ast.MappingNode) *File {
 			}
 		case "owner":
 			if p.decode(field.Value, &f.Owner) {
-				p.owner(field.Value, &f.Owner)
+				owner, err := CheckOwner(f.Owner)
+				if err != nil {
+					p.add(field.Value.GetToken(), errs.From(err).Message)
+				}
+				f.Owner = owner
 			}
 		case "defaults":
 			if defaults, ok = field.Value.(*ast.MappingNode); !ok {
@@ -179,17 +187,16 @@ func (p *reader) file(root *ast.MappingNode) *File {
 	return &f
 }
 
-// owner checks an owner. Without slashes, external ids of two owners are never equal.
-func (p *reader) owner(n ast.Node, owner *string) {
-	pair, err := linkfield.CheckPair(&linkfield.Pair{Key: ownerKey, Value: *owner})
-	switch {
-	case err != nil:
-		p.add(n.GetToken(), errs.From(err).Message)
-	case *owner == "" || strings.Contains(*owner, "/"):
-		p.add(n.GetToken(), "owner must be a text without slashes.")
-	default:
-		*owner = pair.Value
+// CheckOwner returns an owner as metadata has it. Without slashes, external ids of two owners are never equal. It returns InvalidInput.
+func CheckOwner(owner string) (string, error) {
+	if owner == "" || strings.Contains(owner, "/") {
+		return "", errs.New(errs.InvalidInput, "owner must be a text without slashes.")
 	}
+	pair, err := linkfield.CheckPair(&linkfield.Pair{Key: ownerKey, Value: owner})
+	if err != nil {
+		return "", err
+	}
+	return pair.Value, nil
 }
 
 // link reads a link. Known are the external ids of those before.

@@ -34,6 +34,7 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 		"merge key":                  {valid + `- {<<: {key: a}}`, "4:4: A key is a plain name."},
 		"null in a list":             {valid + `- {key: a, url: "http://a.example", tags: [a, ~]}`, "4:47: An element of a list must not be null."},
 		"fraction":                   {valid + `- {key: a, url: "http://a.example", maxClicks: 1.5}`, "4:48: A number must be a decimal integer"},
+		"spelling of a truth value":  {valid + `- {key: a, url: "http://a.example", title: TRUE}`, "4:44: A truth value must be true or false"},
 		"octal":                      {valid + `- {key: a, url: "http://a.example", code: 010}`, "4:43: A number must be a decimal integer"},
 		"no link":                    {valid + `- a`, "4:3: A link has fields."},
 		"no key":                     {valid + `- url: "http://a.example"`, "4:6: key is missing."},

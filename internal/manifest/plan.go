@@ -157,8 +157,14 @@ func (p *Plan) Count(a Action) (n int) {
 // id or a code of the file. With prune, it deletes links of the owner that are not in the file. It returns an error if a link of the file
 // has a password that apply cannot set, or a code that belongs to another link.
 func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, error) {
-	p := &planner{File: f, Settings: s, byID: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{}, used: map[string]bool{}}
+	p := &planner{
+		File: f, Settings: s, byID: map[string]*Existing{}, marked: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{},
+		used: map[string]bool{},
+	}
 	for _, e := range existing {
+		if mark := e.pair(replacedKey); mark != "" && e.ExternalID == nil {
+			p.marked[f.Owner+"/"+mark] = e
+		}
 		p.byID[optional.Value(e.ExternalID)] = e
 		p.byCode[s.identity(e.link())] = e
 	}
@@ -188,7 +194,7 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 		isOurs := strings.HasPrefix(optional.Value(e.ExternalID), f.Owner+"/") && !p.listed[optional.Value(e.ExternalID)]
 		switch {
 		case p.used[e.ID] || e.DeletedAt != nil || !isLeft && !isOurs:
-		case isLeft || prune:
+		case prune || isLeft && p.listed[f.Owner+"/"+e.pair(replacedKey)]: // its replacement exists, or will
 			plan.Changes = append(plan.Changes, &Change{Action: Delete, ExternalID: cmp.Or(optional.Value(e.ExternalID), f.Owner+"/"+e.pair(replacedKey)), ID: e.ID})
 		default:
 			plan.Unlisted++
@@ -198,12 +204,13 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 	return plan, errors.Join(failed...)
 }
 
-// planner has the existing links by external id and by code, the external ids of the file, and the links that are used by the ids.
+// planner has the existing links by external id, by the one that they had before their replacement began, and by code, the external ids
+// of the file, and the ids of links that are already assigned to a link of the file.
 type planner struct {
 	*File
 	Settings
-	byID, byCode map[string]*Existing
-	listed, used map[string]bool
+	byID, marked, byCode map[string]*Existing
+	listed, used         map[string]bool
 }
 
 // change returns the change of one link; nil for none.
@@ -214,13 +221,14 @@ func (p *planner) change(l *Link) (*Change, error) {
 	c := &Change{Action: Update, ExternalID: externalID, Input: wanted.input(), owner: p.Owner, keepsURL: l.Strategy == deterministic, seen: map[string]time.Time{}}
 	c.Input["externalId"] = externalID
 	replaced := p.byID[externalID]
-	e := replaced
-	if e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) && p.identity(l) == p.identity(e.link()) {
+	e, before := p.marked[externalID], (&Existing{}).link()
+	if replaced == nil && p.hasCode(e, l) { // its replacement was undone, or did not go on
+		c.takenID = e.ID
+	} else if e = replaced; p.hasCode(e, l) {
 		replaced = nil
 	} else if err := p.takeOver(l, &e); err != nil {
 		return nil, err
 	}
-	before := (&Existing{}).link()
 	for _, one := range []*Existing{e, replaced} {
 		if one != nil {
 			p.used[one.ID], c.seen[one.ID], c.ID, before = true, one.UpdatedAt, one.ID, one.link()
@@ -253,6 +261,11 @@ func (p *planner) change(l *Link) (*Change, error) {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// hasCode reports whether an existing link, which may be nil, has the strategy and the code of a link.
+func (p *planner) hasCode(e *Existing, l *Link) bool {
+	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) && p.identity(l) == p.identity(e.link())
 }
 
 // takeOver sets the link that has the code of another one, and is not wanted under another external id; nil if there is none.

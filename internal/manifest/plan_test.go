@@ -27,6 +27,12 @@ func coded(code string) func(*Existing) {
 	return func(e *Existing) { e.Strategy, e.Code = custom, code }
 }
 
+// marked marks a link as being replaced.
+func marked(e *Existing) {
+	e.ExternalID = nil
+	e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
+}
+
 // TestNewPlan_Compares links of a file with links that exist.
 func TestNewPlan_Compares(t *testing.T) {
 	t.Parallel()
@@ -68,15 +74,16 @@ func TestNewPlan_Compares(t *testing.T) {
 		"pruned":          {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
 		"pruned already":  {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
 		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = new("sites/a") }), link(func(e *Existing) { e.ExternalID = nil })}, true, "0 unchanged"},
-		"left by a replacement": {"", []*Existing{link(func(e *Existing) {
-			e.ExternalID = nil
-			e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
-		})}, false, "DELETE site/a; 0 unchanged"},
-		"password kept":           {plain, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
-		"password demanded":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
-		"password of a new link":  {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, `"a": routing.gate.hasPassword demands a password`},
-		"password would be lost":  {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, `"a": the link has a password, which a replacement would not have`},
-		"password that is wanted": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"left by a replacement": {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(marked), link(func(e *Existing) {
+			e.ID, e.Strategy = "lnk_new", "COUNTER"
+		})}, false, "DELETE site/a; 1 unchanged"},
+		"replacement undone":           {plain, []*Existing{link(marked)}, false, `UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced","value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
+		"mark of a key without a link": {"", []*Existing{link(marked)}, false, "0 unchanged, 1 unlisted"},
+		"password kept":                {plain, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"password demanded":            {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
+		"password of a new link":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, `"a": routing.gate.hasPassword demands a password`},
+		"password would be lost":       {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, `"a": the link has a password, which a replacement would not have`},
+		"password that is wanted":      {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,10 +78,8 @@ func Printable(text json.RawMessage) string {
 	var b strings.Builder
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || unicode.IsGraphic(r) && r != utf8.RuneError || r == ' ':
+		case r == '\n' || unicode.IsGraphic(r) && r != utf8.RuneError || r > 0xffff: // for which JSON and YAML have different escapes
 			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
