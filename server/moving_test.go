@@ -32,8 +32,8 @@ func (b backend) dump(t *testing.T) map[string][]string {
 	return tables
 }
 
-// taskTables are those that a dry run writes: its task with rows and claims, and the event of its end. jobs are those of nodes.
-var taskTables = []string{"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "jobs", "sqlite_sequence"}
+// taskTables are those that a dry run writes: its task with rows and claims, and the event of its end. leases are those of jobs.
+var taskTables = []string{"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "leases", "sqlite_sequence"}
 
 // TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that creates, changes and refuses links.
 func TestImport_DryRunChangesTasksOnly(t *testing.T) {

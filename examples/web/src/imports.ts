@@ -90,7 +90,7 @@ export function setUpImports(client: Client, workspace: () => string, changed: (
 
 // results are the parts of the report of a task.
 function results({ report }: TaskProgressFragment): HTMLElement[] {
-  if (!report) return [];
+  if (!report || report.__typename === 'WorkspaceArchive') return []; // this page exports nothing
   if (report.__typename === 'ParityReport') {
     const differences = report.differences.nodes.map(d => `${d.sourceUrl}: ${words(d.verdict)}, ${d.sourceLocation ?? d.sourceStatus ?? 'no answer'}`);
     return [list('Verdicts', report.verdicts.map(c => `${c.links} ${words(c.verdict)}`)), list('Differences', differences)];
