@@ -106,14 +106,14 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 		return nil
 	}
 	var links []*link.Link
-	having := func(column string) *bun.SelectQuery {
-		return b.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("workspace_id = ?", b.WorkspaceID).
-			Where("? IN (?)", bun.Ident(column), bun.In(codes))
-	}
-	// By one condition with OR, SQLite would read all links of the workspace.
-	err := b.DB.NewSelect().Model(&links).Where("id IN (? UNION ALL ?)", having("code"), having("code_key")).Scan(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the links with codes: %w", err)
+	for _, column := range []string{"code", "code_key"} { // with OR, SQLite would read all links of the workspace
+		var some []*link.Link
+		err := b.DB.NewSelect().Model(&some).Where("workspace_id = ?", b.WorkspaceID).
+			Where("? IN (?)", bun.Ident(column), bun.In(codes)).Scan(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the links with codes: %w", err)
+		}
+		links = append(links, some...)
 	}
 	var linkIDs []string
 	for _, l := range links {
