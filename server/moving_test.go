@@ -32,8 +32,11 @@ func (b backend) dump(t *testing.T) map[string][]string {
 	return tables
 }
 
-// taskTables are those that a dry run writes: its task with rows and claims, and the event of its end. leases are those of jobs.
-var taskTables = []string{"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "leases", "sqlite_sequence"}
+// taskTables are those that a dry run writes: its task with rows and claims, and the event of its end. The others belong to jobs.
+var taskTables = []string{
+	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "sqlite_sequence",
+	"leases", "link_text_queue", "link_text_backfill", "link_texts", "link_numbers",
+}
 
 // TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that creates, changes and refuses links.
 func TestImport_DryRunChangesTasksOnly(t *testing.T) {
