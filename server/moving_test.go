@@ -17,7 +17,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // dump returns the rows of all tables, by table.
@@ -55,26 +54,18 @@ func TestImport_DryRunChangesTasksOnly(t *testing.T) {
 		if got := outcomes(importFile(false, file)); got != "SUCCEEDED 2 of 2: CREATED 2" {
 			t.Fatal(got)
 		}
-		awaitTexts(t, b)
 		before := b.dump(t)
 		dry := importFile(true, strings.Replace(file, "https://example.com/a", "https://example.com/changed", 1)+
 			"3,c,https://example.com/c,new,y\n4,b,https://example.com/other,,\n5,d,no url,,\n")
 		if got := outcomes(dry); got != "SUCCEEDED 5 of 5: CREATED 1, UPDATED 2, UNCHANGED 1, FAILED 1" {
 			t.Error(got)
 		}
-		awaitTexts(t, b)
 		for table, rows := range b.dump(t) {
 			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) {
 				t.Errorf("%s (-before +after):\n%s", table, diff)
 			}
 		}
 	})
-}
-
-// awaitTexts waits until a job has indexed the texts of all links.
-func awaitTexts(t *testing.T, b backend) {
-	t.Helper()
-	polltest.Until(t, "texts are indexed", func() bool { return b.counts(t, "SELECT count(*) FROM link_text_queue")[0] == 0 })
 }
 
 // TestImport_LeavesNoToken of an API in any table, response or line of the log.

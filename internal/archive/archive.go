@@ -175,12 +175,6 @@ const downloadLife = time.Hour
 // downloads are the URLs that permit downloads of an archive.
 var downloads = signed.Purpose{Name: "linkforge.archive", Remedy: "Read the url of the task again."}
 
-// Download is the archive that a signed URL permits to read.
-type Download struct {
-	signed.Grant
-	TaskID string `json:"t"`
-}
-
 // SignDownload returns a URL of the archive; nil if there is none, or if the reader of the report may not read all of its sections.
 // The session is that of the account, and empty for an API key.
 func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
@@ -188,7 +182,7 @@ func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
 	if r.Status != task.Succeeded || !now.Before(*r.RemovedAt()) || !r.mayRead(r.In) {
 		return nil, nil
 	}
-	token, err := s.Signer.Sign(downloads, &Download{
+	token, err := s.Signer.Sign(downloads, &task.FileGrant{
 		Grant: signed.Grant{
 			WorkspaceID: r.WorkspaceID, ActorID: r.In.ActorID(), SessionID: sessionID,
 			Until: now.Add(downloadLife).UTC().Truncate(time.Second),
@@ -199,14 +193,14 @@ func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
 }
 
 // OpenDownload returns what a token of SignDownload permits. It returns NotFound or Expired.
-func (s *Store) OpenDownload(token string) (*Download, error) {
-	d := &Download{}
+func (s *Store) OpenDownload(token string) (*task.FileGrant, error) {
+	d := &task.FileGrant{}
 	return d, s.Signer.Open(downloads, token, d)
 }
 
 // Open returns an archive with its report. It returns NotFound, Expired if it was removed, and Forbidden unless the member may read
 // all of its sections.
-func (s *Store) Open(ctx context.Context, m workspace.Membership, d *Download) (*Report, *task.File, error) {
+func (s *Store) Open(ctx context.Context, m workspace.Membership, d *task.FileGrant) (*Report, *task.File, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, nil, err

@@ -23,7 +23,7 @@ type section struct {
 	permission workspace.Permission
 	// isDefault means that it is exported unless sections are chosen.
 	isDefault bool
-	// read returns at most size records after a position, in their order: fewer at the end.
+	// read returns at most size records after a position, in their order: none at the end.
 	read func(e *export, ctx context.Context, after string, size int) ([]record, error)
 	// count returns about how many records there are.
 	count func(e *export, ctx context.Context) (int64, error)
@@ -209,15 +209,14 @@ func (e *export) newestVersions(ctx context.Context, at versionPosition, size in
 	return versions, nil
 }
 
-func (e *export) countVersions(ctx context.Context) (n int64, err error) {
-	err = e.DB.NewSelect().Table("links").ColumnExpr("count(*)").Where("workspace_id = ?", e.WorkspaceID).Where("purged_at IS NULL").
-		Apply(e.Member.Inside("folder_id")).Scan(ctx, &n)
+func (e *export) countVersions(ctx context.Context) (int64, error) {
+	newest, err := countOf("links", "folder_id")(e, ctx)
 	if err != nil {
 		return 0, err
 	}
 	superseded, err := e.DB.NewSelect().Model((*link.VersionRow)(nil)).Where("workspace_id = ?", e.WorkspaceID).
 		Apply(e.Member.InsideByID("link_id")).Count(ctx)
-	return n + superseded, err
+	return newest + superseded, err
 }
 
 // queryOfClicks selects the clicks of the export.

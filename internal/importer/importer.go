@@ -147,25 +147,19 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 // uploads are the URLs that permit one upload.
 var uploads = signed.Purpose{Name: "linkforge.import", Remedy: "Create another import with createImport."}
 
-// Upload is the file that a signed URL permits to send.
-type Upload struct {
-	signed.Grant
-	TaskID string `json:"t"`
-}
-
 // SignUpload returns the URL for the file of an import that waits for it, and when the URL expires. The session is that of the
 // account that signs it, and empty for an API key.
 func (s *Store) SignUpload(t *task.Task, sessionID string) (url string, until time.Time, err error) {
 	until = t.CreatedAt.Add(task.UploadLife).UTC()
-	token, err := s.Signer.Sign(uploads, &Upload{
+	token, err := s.Signer.Sign(uploads, &task.FileGrant{
 		Grant: signed.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until}, TaskID: t.ID,
 	})
 	return s.PublicURL + "/import/" + token, until, err
 }
 
 // OpenUpload returns what a token of SignUpload permits. It returns NotFound or Expired.
-func (s *Store) OpenUpload(token string) (*Upload, error) {
-	u := &Upload{}
+func (s *Store) OpenUpload(token string) (*task.FileGrant, error) {
+	u := &task.FileGrant{}
 	return u, s.Signer.Open(uploads, token, u)
 }
 

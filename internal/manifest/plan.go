@@ -22,9 +22,7 @@ type Existing struct {
 	ID             string            `json:"id"`
 	Code           string            `json:"code"`
 	Strategy       string            `json:"strategy"`
-	Status         string            `json:"status"`
 	OriginalURL    string            `json:"originalUrl"`
-	CanonicalURL   string            `json:"canonicalUrl"`
 	Title          *string           `json:"title"`
 	Note           *string           `json:"note"`
 	Tags           []string          `json:"tags"`
@@ -49,7 +47,7 @@ type reference struct{ ID string }
 // Selection selects the fields of an Existing without its routing, and RoutingSelection the routing. They are apart because the server charges
 // every link for the largest routing.
 const (
-	Selection = ` id code strategy originalUrl canonicalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
+	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
 		maxClicks redirectStatus archived statsPublic metadata { key value } `
 	RoutingSelection = ` routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
@@ -316,9 +314,7 @@ func (e *Existing) link() *Link {
 	if e.Domain != nil {
 		l.DomainID = &e.Domain.ID
 	}
-	if err := l.normalizeRouting(); err != nil { // the rules for routings have become stricter
-		l.Routing = optional.Or(&e.Routing, &Routing{})
-	}
+	_ = l.normalizeRouting() // or it stays as it is: the rules for routings may have become stricter
 	return l
 }
 

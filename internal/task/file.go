@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -126,6 +127,12 @@ func (h *Holding) Append(ctx context.Context, tx bun.Tx, number int, bytes []byt
 // HasFile reports whether the file of a task is still kept.
 func (s *Store) HasFile(ctx context.Context, taskID string) (bool, error) {
 	return s.DB.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("number = 0").Exists(ctx)
+}
+
+// FileGrant is the file of a task that a signed URL permits to send or to read.
+type FileGrant struct {
+	signed.Grant
+	TaskID string `json:"t"`
 }
 
 // File is the file of a task. It reads a chunk at a time, with the context of OpenFile.
