@@ -77,7 +77,7 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 			return err
 		}
 	}
-	run := &applying{clientFlags: l.clientFlags, workspaceID: workspaceID, out: io.Out}
+	run := &applyRun{clientFlags: l.clientFlags, workspaceID: workspaceID, out: io.Out}
 	err = run.apply(ctx, plan)
 	run.printUndo()
 	return err
@@ -130,18 +130,18 @@ func (f manifestFlags) plan(ctx context.Context) (*manifest.Plan, string, error)
 	return plan, workspaceID, r.readLastChanges(ctx, plan)
 }
 
-var errNobodyAsked = errors.New("nothing was changed: without a terminal, --yes is needed")
+var errNoTerminal = errors.New("nothing was changed: without a terminal, --yes is needed")
 
 // confirm asks on a terminal. It returns an error unless the answer is yes.
 func confirm(io IO) error {
 	file, ok := io.In.(*os.File)
 	if !ok || !isCharDevice(file) {
-		return errNobodyAsked
+		return errNoTerminal
 	}
 	fmt.Fprint(io.Err, "Apply these changes? [y/N] ")
 	answer, err := bufio.NewReader(file).ReadString('\n')
 	if err != nil { // as of /dev/null
-		return errNobodyAsked
+		return errNoTerminal
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("nothing was changed")

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// patiently is do, again after the time that the server names if it refuses the request for now.
-func (c clientFlags) patiently(ctx context.Context, data any, operation string, variables map[string]any) error {
+// doWithRetry is do, again after the time that the server names if it refuses the request for now.
+func (c clientFlags) doWithRetry(ctx context.Context, data any, operation string, variables map[string]any) error {
 	for attempt := 1; ; attempt++ {
 		err := c.do(ctx, data, operation, variables)
 		refused, ok := errors.AsType[*requestError](err)
@@ -86,7 +86,7 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	}
 	found := map[string]bool{}
 	for _, e := range r.links {
-		found[optional.Value(e.ExternalID)] = true
+		found[e.ExternalID] = true
 	}
 	missing := slices.DeleteFunc(file.ExternalIDs(), func(externalID string) bool { return found[externalID] })
 	if err := inCalls(missing, idsPerQuery, func(part []string) error { return r.readExternalIDs(ctx, part) }); err != nil {
@@ -95,10 +95,9 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
-// readOwned reads the links of an owner. Those without a routing are read without it. Without permission to read domains, links with codes of
-// their own would look like others, so it returns the server's error.
+// readOwned reads the links of an owner, and the settings. Links without a routing are read without it.
 func (r *linkReader) readOwned(ctx context.Context, owner string) error {
-	if err := r.readDomains(ctx); err != nil {
+	if err := r.readSettings(ctx); err != nil {
 		return err
 	}
 	for _, hasRouting := range []bool{false, true} {
@@ -106,15 +105,13 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 		if hasRouting {
 			selection, fragments, size = selection+manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
 		}
-		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) { defaultRedirectStatus caseSensitiveCodes
+		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) {
 			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `} pageInfo { hasNextPage endCursor } } } }` + fragments
 		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates, "hasRouting": hasRouting}
 		for after, hasNext := (*string)(nil), true; hasNext; {
 			var got struct {
-				Workspace *struct {
-					DefaultRedirectStatus int
-					CaseSensitiveCodes    bool
-					Links                 struct {
+				Workspace struct {
+					Links struct {
 						Nodes    []*manifest.Existing
 						PageInfo struct {
 							HasNextPage bool
@@ -123,21 +120,17 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 					}
 				}
 			}
-			err := r.patiently(ctx, &got, query, map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
+			err := r.doWithRetry(ctx, &got, query, map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
 			if isTooLarge(err) && size > 1 {
 				size /= 2
 				continue
 			}
-			if err == nil && got.Workspace == nil {
-				err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(r.workspaceID))
-			}
 			if err != nil {
 				return err
 			}
-			w := got.Workspace
-			r.settings.DefaultRedirectStatus, r.settings.CaseSensitiveCodes = w.DefaultRedirectStatus, w.CaseSensitiveCodes
-			r.add(w.Links.Nodes...)
-			after, hasNext = w.Links.PageInfo.EndCursor, w.Links.PageInfo.HasNextPage
+			links := got.Workspace.Links
+			r.add(links.Nodes...)
+			after, hasNext = links.PageInfo.EndCursor, links.PageInfo.HasNextPage
 		}
 	}
 	return nil
@@ -152,11 +145,14 @@ func (r *linkReader) add(links ...*manifest.Existing) {
 	}
 }
 
-// readDomains reads whether case matters in the codes of domains. A workspace has at most 100.
-func (r *linkReader) readDomains(ctx context.Context) error {
+// readSettings reads the settings. Without permission to read domains, of which a workspace has at most 100, links with codes of their own
+// would look like others, so it returns the server's error.
+func (r *linkReader) readSettings(ctx context.Context) error {
 	var got struct {
-		Workspace struct {
-			Domains struct {
+		Workspace *struct {
+			DefaultRedirectStatus int
+			CaseSensitiveCodes    bool
+			Domains               struct {
 				Nodes []struct {
 					ID            string
 					CaseSensitive bool
@@ -164,13 +160,22 @@ func (r *linkReader) readDomains(ctx context.Context) error {
 			}
 		}
 	}
-	err := r.patiently(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { domains(first: 100) { nodes { id caseSensitive } } } }`,
-		map[string]any{"w": r.workspaceID})
-	r.settings.CaseSensitiveDomains = map[string]bool{}
-	for _, d := range got.Workspace.Domains.Nodes {
+	err := r.doWithRetry(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { defaultRedirectStatus caseSensitiveCodes
+		domains(first: 100) { nodes { id caseSensitive } } } }`, map[string]any{"w": r.workspaceID})
+	if err == nil && got.Workspace == nil {
+		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(r.workspaceID))
+	}
+	if err != nil {
+		return err
+	}
+	w := got.Workspace
+	r.settings = manifest.Settings{
+		DefaultRedirectStatus: w.DefaultRedirectStatus, CaseSensitiveCodes: w.CaseSensitiveCodes, CaseSensitiveDomains: map[string]bool{},
+	}
+	for _, d := range w.Domains.Nodes {
 		r.settings.CaseSensitiveDomains[d.ID] = d.CaseSensitive
 	}
-	return err
+	return nil
 }
 
 // readExternalIDs reads the links with external ids.
@@ -180,7 +185,7 @@ func (r *linkReader) readExternalIDs(ctx context.Context, externalIDs []string) 
 			Links struct{ Nodes []struct{ ID string } }
 		}
 	}
-	err := r.patiently(ctx, &got, `query ($w: ID!, $ids: [String!]!, $states: [LinkStatus!]!) { workspace(by: {id: $w}) {
+	err := r.doWithRetry(ctx, &got, `query ($w: ID!, $ids: [String!]!, $states: [LinkStatus!]!) { workspace(by: {id: $w}) {
 		links(first: 100, filter: {externalIds: $ids, status: $states}) { nodes { id } } } }`,
 		map[string]any{"w": r.workspaceID, "ids": externalIDs, "states": allStates})
 	if err != nil {
@@ -213,7 +218,7 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 		ID       string
 		Existing *struct{ ID string }
 	}{}
-	err := r.patiently(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { __typename } `+fields.String()+`}`, variables)
+	err := r.doWithRetry(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { __typename } `+fields.String()+`}`, variables)
 	var ids []string
 	for _, found := range got {
 		if found != nil && found.Existing != nil {
@@ -233,7 +238,7 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 func (r *linkReader) readIDs(ctx context.Context, ids []string) error {
 	return inCalls(ids, routingsPerQuery, func(part []string) error {
 		var got struct{ Nodes []*manifest.Existing }
-		err := r.patiently(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {`+manifest.Selection+manifest.RoutingSelection+`} } }`+
+		err := r.doWithRetry(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {`+manifest.Selection+manifest.RoutingSelection+`} } }`+
 			manifest.RoutingFragments, map[string]any{"ids": part})
 		r.add(slices.DeleteFunc(got.Nodes, func(e *manifest.Existing) bool { return e == nil })...)
 		return err
@@ -259,7 +264,7 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 		for _, c := range part {
 			ids = append(ids, c.ID)
 		}
-		err := r.patiently(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
+		err := r.doWithRetry(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
 			map[string]any{"ids": ids})
 		if err != nil {
 			return err
@@ -279,8 +284,8 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 	})
 }
 
-// applying is a run of `links apply`.
-type applying struct {
+// applyRun is a run of `links apply`.
+type applyRun struct {
 	clientFlags
 	workspaceID string
 	out         io.Writer
@@ -290,8 +295,8 @@ type applying struct {
 
 // apply makes the changes, in an order that leads there from wherever it is interrupted. Links that are replaced lose their external ids
 // first, so that the new ones get them, and are deleted last, unless a new one has taken over their code.
-func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
-	var releases, renames, upserts []map[string]any
+func (a *applyRun) apply(ctx context.Context, plan *manifest.Plan) error {
+	var before, upserts []map[string]any
 	var deletions []string
 	for _, c := range plan.Changes {
 		if c.Action != manifest.Delete {
@@ -300,14 +305,9 @@ func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
 		if c.Action == manifest.Delete || c.Action == manifest.Replace {
 			deletions = append(deletions, c.ID)
 		}
-		if c.Action == manifest.Replace {
-			releases = append(releases, c.Release())
-		}
-		if rename := c.Rename(); rename != nil {
-			renames = append(renames, rename)
-		}
+		before = append(before, c.Before...)
 	}
-	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", append(releases, renames...)); err != nil {
+	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", before); err != nil {
 		return err
 	}
 	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "NewLinkInput", upserts)
@@ -321,7 +321,7 @@ func (a *applying) apply(ctx context.Context, plan *manifest.Plan) error {
 
 // changeLinks runs a mutation for all elements of its input, in several calls if necessary, and returns the ids of the links. A call with an
 // error changes nothing; those before it stay.
-func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType string, all []T) (map[string]bool, error) {
+func changeLinks[T any](ctx context.Context, a *applyRun, mutation, inputType string, all []T) (map[string]bool, error) {
 	ids := map[string]bool{}
 	err := inCalls(all, maxCall, func(part []T) error {
 		text, err := json.Marshal(part)
@@ -341,13 +341,13 @@ func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType st
 				Errors      []userError
 			}
 		}
-		err = a.patiently(ctx, &got, `mutation ($w: ID!, $in: [`+inputType+`!]!) { call: `+mutation+` {
+		err = a.doWithRetry(ctx, &got, `mutation ($w: ID!, $in: [`+inputType+`!]!) { call: `+mutation+` {
 			results { link { id } errors { code message field } } operationId errors { code message field } } }`,
 			map[string]any{"w": a.workspaceID, "in": json.RawMessage(text)})
 		if err != nil {
 			return err
 		}
-		failed, others := []error{firstOf(got.Call.Errors)}, map[string]error{}
+		failed, rolledBack := []error{firstOf(got.Call.Errors)}, map[string]error{}
 		for i, r := range got.Call.Results {
 			if r.Link != nil {
 				ids[r.Link.ID] = true
@@ -355,7 +355,7 @@ func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType st
 			switch err := firstOf(r.Errors); {
 			case err == nil:
 			case r.Errors[0].Code == "CONFLICT": // also of all other links of a call that fails
-				others[r.Errors[0].Message] = fmt.Errorf("%s: %w", nameOf(part[i]), err)
+				rolledBack[r.Errors[0].Message] = fmt.Errorf("%s: %w", nameOf(part[i]), err)
 			default:
 				failed = append(failed, fmt.Errorf("%s: %w", nameOf(part[i]), err))
 			}
@@ -363,8 +363,8 @@ func changeLinks[T any](ctx context.Context, a *applying, mutation, inputType st
 		if err := errors.Join(failed...); err != nil {
 			return err
 		}
-		if len(others) > 0 {
-			return errors.Join(slices.Collect(maps.Values(others))...)
+		if len(rolledBack) > 0 {
+			return errors.Join(slices.Collect(maps.Values(rolledBack))...)
 		}
 		if got.Call.OperationID != nil {
 			a.operations = append(a.operations, *got.Call.OperationID)
@@ -385,7 +385,7 @@ func nameOf(input any) string {
 }
 
 // printUndo prints how to undo the run. A link that two calls have changed goes back as far as the newest one.
-func (a *applying) printUndo() {
+func (a *applyRun) printUndo() {
 	if len(a.operations) == 0 {
 		return
 	}

@@ -74,14 +74,8 @@ func problemOf(err error) Problem {
 // Visit implements ast.Visitor. It refuses what makes a value depend on another place of the file, or on a program.
 func (p *reader) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
-	case *ast.AnchorNode:
-		p.add(n.GetToken(), "A manifest has no anchors.")
-		return nil
-	case *ast.AliasNode:
-		p.add(n.GetToken(), "A manifest has no aliases.")
-		return nil
-	case *ast.TagNode:
-		p.add(n.GetToken(), "A manifest has no tags.")
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		p.add(n.GetToken(), "A manifest has no anchors, aliases or tags.")
 		return nil
 	case *ast.MergeKeyNode, *ast.MappingKeyNode:
 		p.add(n.GetToken(), "A key is a plain name.")

@@ -28,7 +28,7 @@ type Existing struct {
 	Tags           []string          `json:"tags"`
 	Folder         *reference        `json:"folder"`
 	Domain         *reference        `json:"domain"`
-	ExternalID     *string           `json:"externalId"`
+	ExternalID     string            `json:"externalId"` // empty for none
 	StartsAt       *time.Time        `json:"startsAt"`
 	ExpiresAt      *time.Time        `json:"expiresAt"`
 	DeletedAt      *time.Time        `json:"deletedAt"`
@@ -90,33 +90,10 @@ type Change struct {
 	// LastChange is the newest version of the existing link, if the caller has read it.
 	LastChange *LastChange `json:"lastChange,omitempty"`
 
-	// Input are all fields for upsertLinks; nil for a deletion.
-	Input map[string]any `json:"-"`
-	// takenID is the id of an existing link of the owner that gets the external id, which an upsert would not find; empty for none.
-	// keepsURL is whether its URL is that of its code.
-	owner, takenID string
-	keepsURL       bool
-	// seen are the versions of the existing links that were compared, by id: the changes by updateLinks are for these only.
-	seen map[string]time.Time
-}
-
-// Release returns the input of updateLinks that removes the external id of a replaced link. The metadata marks the link until it is deleted.
-func (c *Change) Release() map[string]any {
-	marks := []linkfield.Pair{{Key: ownerKey, Value: c.owner}, {Key: replacedKey, Value: strings.TrimPrefix(c.ExternalID, c.owner+"/")}}
-	return map[string]any{"id": c.ID, "updatedAt": c.seen[c.ID], "externalId": nil, "metadata": marks}
-}
-
-// Rename returns the input of updateLinks that gives the external id to another link of the owner, before the upsert; nil for none.
-func (c *Change) Rename() map[string]any {
-	if c.takenID == "" {
-		return nil
-	}
-	in := maps.Clone(c.Input)
-	in["id"], in["updatedAt"] = c.takenID, c.seen[c.takenID]
-	maps.DeleteFunc(in, func(name string, _ any) bool {
-		return name == "strategy" || name == "customCode" || name == "domainId" || name == "url" && c.keepsURL
-	})
-	return in
+	// Input are all fields for upsertLinks; nil for a deletion. Before are inputs of updateLinks that precede it, for the versions of links that
+	// were compared: they take the external id from a link that is replaced, and give it to one that the upsert would not find.
+	Input  map[string]any   `json:"-"`
+	Before []map[string]any `json:"-"`
 }
 
 // Difference is a field with its present and its wanted value, as JSON.
@@ -156,17 +133,17 @@ func (p *Plan) Count(a Action) (n int) {
 // has a password that apply cannot set, or a code that belongs to another link.
 func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, error) {
 	p := &planner{
-		File: f, Settings: s, byID: map[string]*Existing{}, marked: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{},
+		File: f, Settings: s, byID: map[string]*Existing{}, replaced: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{},
 		used: map[string]bool{},
 	}
 	for _, e := range existing {
-		if mark := e.pair(replacedKey); mark != "" && e.ExternalID == nil {
-			p.marked[f.Owner+"/"+mark] = e
+		if e.ExternalID == "" {
+			p.replaced[e.formerID(f.Owner)] = e
+		} else {
+			p.byID[e.ExternalID] = e
 		}
-		p.byID[optional.Value(e.ExternalID)] = e
 		p.byCode[s.identity(e.link())] = e
 	}
-	delete(p.byID, "")
 	for _, externalID := range f.ExternalIDs() {
 		p.listed[externalID] = true
 	}
@@ -188,12 +165,11 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 		}
 	}
 	for _, e := range existing {
-		isLeft := e.ExternalID == nil && e.pair(replacedKey) != ""
-		isOurs := strings.HasPrefix(optional.Value(e.ExternalID), f.Owner+"/") && !p.listed[optional.Value(e.ExternalID)]
+		externalID := e.formerID(f.Owner)
 		switch {
-		case p.used[e.ID] || e.DeletedAt != nil || !isLeft && !isOurs:
-		case prune || isLeft && p.listed[f.Owner+"/"+e.pair(replacedKey)]: // its replacement exists, or will
-			plan.Changes = append(plan.Changes, &Change{Action: Delete, ExternalID: cmp.Or(optional.Value(e.ExternalID), f.Owner+"/"+e.pair(replacedKey)), ID: e.ID})
+		case p.used[e.ID] || e.DeletedAt != nil || externalID == "":
+		case prune || p.listed[externalID]: // the link that replaces it exists, or will
+			plan.Changes = append(plan.Changes, &Change{Action: Delete, ExternalID: externalID, ID: e.ID})
 		default:
 			plan.Unlisted++
 		}
@@ -202,34 +178,29 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 	return plan, errors.Join(failed...)
 }
 
-// planner has the existing links by external id, by the one that they had before their replacement began, and by code, the external ids
-// of the file, and the ids of links that are already assigned to a link of the file.
+// planner has the existing links by external id, by the one that was taken from them, and by code, the external ids of the file, and the
+// ids of links that are already assigned to a link of the file.
 type planner struct {
 	*File
 	Settings
-	byID, marked, byCode map[string]*Existing
-	listed, used         map[string]bool
+	byID, replaced, byCode map[string]*Existing
+	listed, used           map[string]bool
 }
 
 // change returns the change of one link; nil for none.
 func (p *planner) change(l *Link) (*Change, error) {
-	externalID := l.externalID(p.Owner)
-	wanted := *l
-	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
-	c := &Change{Action: Update, ExternalID: externalID, Input: wanted.input(), owner: p.Owner, keepsURL: l.Strategy == deterministic, seen: map[string]time.Time{}}
-	c.Input["externalId"] = externalID
-	replaced := p.byID[externalID]
-	e, before := p.marked[externalID], (&Existing{}).link()
-	if replaced == nil && p.hasCode(e, l) { // its replacement was undone, or did not go on
-		c.takenID = e.ID
-	} else if e = replaced; p.hasCode(e, l) {
-		replaced = nil
-	} else if err := p.takeOver(l, &e); err != nil {
+	e, replaced, err := p.match(l)
+	if err != nil {
 		return nil, err
 	}
+	wanted := *l
+	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
+	c := &Change{Action: Create, ExternalID: l.externalID(p.Owner), Input: wanted.input()}
+	c.Input["externalId"] = c.ExternalID
+	before := (&Existing{}).link()
 	for _, one := range []*Existing{e, replaced} {
 		if one != nil {
-			p.used[one.ID], c.seen[one.ID], c.ID, before = true, one.UpdatedAt, one.ID, one.link()
+			p.used[one.ID], c.ID, before = true, one.ID, one.link()
 		}
 	}
 	switch {
@@ -239,21 +210,22 @@ func (p *planner) change(l *Link) (*Change, error) {
 		return nil, errors.New("the link has a password, which a replacement would not have: remove it first")
 	case replaced != nil:
 		c.Action = Replace
-	case e == nil:
-		c.Action = Create
+		c.Before = append(c.Before, p.release(replaced, l))
+	case e != nil:
+		c.Action = Update
 	}
 	c.Differences = p.differences(before, &wanted)
-	if e != nil && e.ExternalID != nil && *e.ExternalID != externalID {
-		c.takenID = e.ID
+	if e != nil && e.ExternalID != c.ExternalID && e.formerID(p.Owner) != "" {
+		c.Before = append(c.Before, rename(c.Input, e, l))
 	}
-	if e == nil || replaced != nil {
+	if c.Action != Update {
 		return c, nil
 	}
 	if e.DeletedAt != nil {
 		c.Differences = append(c.Differences, Difference{"deleted", json.RawMessage("true"), json.RawMessage("false")})
 	}
-	if !optional.Equal(e.ExternalID, &externalID) {
-		c.Differences = append(c.Differences, Difference{"externalId", encode(e.ExternalID), encode(externalID)})
+	if e.ExternalID != c.ExternalID {
+		c.Differences = append(c.Differences, Difference{"externalId", encode(e.ExternalID), encode(c.ExternalID)})
 	}
 	if len(c.Differences) == 0 {
 		return nil, nil
@@ -261,23 +233,46 @@ func (p *planner) change(l *Link) (*Change, error) {
 	return c, nil
 }
 
+// match returns the existing link that a link of the file is to be, and the one with its external id that it replaces; nil for none. It
+// returns an error if the code belongs to a link of another owner.
+func (p *planner) match(l *Link) (e, replaced *Existing, err error) {
+	externalID, identity := l.externalID(p.Owner), p.identity(l)
+	e = p.byID[externalID]
+	if e == nil && p.hasCode(p.replaced[externalID], l) { // its replacement was undone, or did not go on
+		e = p.replaced[externalID]
+	}
+	if p.hasCode(e, l) {
+		return e, nil, nil
+	}
+	found := p.byCode[identity]
+	switch {
+	case found == nil || identity == "" || p.used[found.ID] || p.listed[found.ExternalID]:
+		return nil, e, nil
+	case found.ExternalID != "" && !strings.HasPrefix(found.ExternalID, p.Owner+"/"):
+		return nil, nil, fmt.Errorf("the link with this code has the external id %q", found.ExternalID)
+	}
+	return found, e, nil
+}
+
+// release returns the input that takes the external id from a link that is replaced. The metadata marks it until it is deleted.
+func (p *planner) release(e *Existing, l *Link) map[string]any {
+	marks := []linkfield.Pair{{Key: ownerKey, Value: p.Owner}, {Key: replacedKey, Value: l.Key}}
+	return map[string]any{"id": e.ID, "updatedAt": e.UpdatedAt, "externalId": nil, "metadata": marks}
+}
+
+// rename returns the input that gives a link the external id and the other fields of an upsert. The URL of a deterministic code stays.
+func rename(upsert map[string]any, e *Existing, l *Link) map[string]any {
+	in := maps.Clone(upsert)
+	in["id"], in["updatedAt"] = e.ID, e.UpdatedAt
+	maps.DeleteFunc(in, func(name string, _ any) bool {
+		return name == "strategy" || name == "customCode" || name == "domainId" || name == "url" && l.Strategy == deterministic
+	})
+	return in
+}
+
 // hasCode reports whether an existing link, which may be nil, has the strategy and the code of a link.
 func (p *planner) hasCode(e *Existing, l *Link) bool {
 	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) && p.identity(l) == p.identity(e.link())
-}
-
-// takeOver sets the link that has the code of another one, and is not wanted under another external id; nil if there is none.
-func (p *planner) takeOver(l *Link, e **Existing) error {
-	found := p.byCode[p.identity(l)]
-	*e = nil
-	switch {
-	case found == nil || p.identity(l) == "" || p.used[found.ID] || p.listed[optional.Value(found.ExternalID)]:
-		return nil
-	case found.ExternalID != nil && !strings.HasPrefix(*found.ExternalID, p.Owner+"/"):
-		return fmt.Errorf("the link with this code has the external id %q", *found.ExternalID)
-	}
-	*e = found
-	return nil
 }
 
 // identity is equal in links that cannot both exist: of a custom code or the URL of a deterministic one; empty for others.
@@ -318,14 +313,17 @@ func (e *Existing) link() *Link {
 	return l
 }
 
-// pair returns a value of the metadata.
-func (e *Existing) pair(key string) string {
-	for _, p := range e.Metadata {
-		if p.Key == key {
-			return p.Value
-		}
+// formerID returns the external id of a link of an owner, or the one that was taken from it because it is replaced; empty for others.
+func (e *Existing) formerID(owner string) string {
+	if strings.HasPrefix(e.ExternalID, owner+"/") {
+		return e.ExternalID
 	}
-	return ""
+	isMarked := slices.ContainsFunc(e.Metadata, func(p *linkfield.Pair) bool { return *p == linkfield.Pair{Key: ownerKey, Value: owner} })
+	i := slices.IndexFunc(e.Metadata, func(p *linkfield.Pair) bool { return p.Key == replacedKey && p.Value != "" })
+	if e.ExternalID != "" || !isMarked || i < 0 {
+		return ""
+	}
+	return owner + "/" + e.Metadata[i].Value
 }
 
 // differences returns the fields that differ, without the spelling of a code that is the same.

@@ -14,7 +14,7 @@ import (
 // link is an existing link with the key a, which equals {key: a, url: "https://example.com/"}.
 func link(change func(*Existing)) *Existing {
 	e := &Existing{
-		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: new("site/a"), RedirectStatus: 302,
+		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: "site/a", RedirectStatus: 302,
 		Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}}, Routing: &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
 	}
 	if change != nil {
@@ -29,7 +29,7 @@ func coded(code string) func(*Existing) {
 
 // marked marks a link as being replaced.
 func marked(e *Existing) {
-	e.ExternalID = nil
+	e.ExternalID = ""
 	e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
 }
 
@@ -63,17 +63,17 @@ func TestNewPlan_Compares(t *testing.T) {
 			`REPLACE site/a url:"https://example.com/">"https://example.com/b"; 0 unchanged`},
 		"deterministic spelling": {`{key: a, url: "https://EXAMPLE.com/", strategy: DETERMINISTIC}`, []*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
 			`UPDATE site/a url:"https://example.com/">"https://EXAMPLE.com/"; 0 unchanged`},
-		"adopted": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = nil })}, true,
+		"adopted": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "" })}, true,
 			`UPDATE site/b externalId:null>"site/b"; 0 unchanged`},
 		"renamed": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x"))}, true, `UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
-		"code of another owner": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = new("crm/1") })}, true,
+		"code of another owner": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "crm/1" })}, true,
 			`"b": the link with this code has the external id "crm/1"`},
 		"same code twice": {plain[:len(plain)-1] + ", code: x}\n- {key: b, url: \"https://example.com/b\", code: X}", nil, false, `"a" and "b" have the same code`},
-		"exchanged codes": {`{key: a, url: "https://example.com/", code: y}` + "\n- " + `{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x")), link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", new("site/b") })}, true, `REPLACE site/a code:"x">"y"; REPLACE site/b code:"y">"x"; 0 unchanged`},
+		"exchanged codes": {`{key: a, url: "https://example.com/", code: y}` + "\n- " + `{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x")), link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", "site/b" })}, true, `REPLACE site/a code:"x">"y"; REPLACE site/b code:"y">"x"; 0 unchanged`},
 		"unlisted":        {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
 		"pruned":          {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
 		"pruned already":  {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
-		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = new("sites/a") }), link(func(e *Existing) { e.ExternalID = nil })}, true, "0 unchanged"},
+		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = "sites/a" }), link(func(e *Existing) { e.ExternalID = "" })}, true, "0 unchanged"},
 		"left by a replacement": {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(marked), link(func(e *Existing) {
 			e.ID, e.Strategy = "lnk_new", "COUNTER"
 		})}, false, "DELETE site/a; 1 unchanged"},
@@ -149,7 +149,7 @@ func TestWrite_IsReadAgain(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"true", "301", "~", "a: b", "#x", "- a", "? a", "!x", "&x", "*x", "a\tb", ".nan", "é\u00ad\u202e\u0085\u2028\ufeff\x7f\x1b", "😀\U000e0067", `"\`, "a\nb"} {
 		e := link(func(e *Existing) {
-			e.ExternalID, e.Metadata = new("site/k"), append([]*linkfield.Pair{{Key: "m", Value: text}}, e.Metadata...)
+			e.ExternalID, e.Metadata = "site/k", append([]*linkfield.Pair{{Key: "m", Value: text}}, e.Metadata...)
 		})
 		s := Settings{DefaultRedirectStatus: 302}
 		written := Write("site", []*Existing{e}, s)

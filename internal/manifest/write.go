@@ -20,12 +20,10 @@ func Write(owner string, existing []*Existing, s Settings) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version: 1\nowner: %s\nlinks:", Printable(encode(owner)))
 	links := slices.Clone(existing)
-	slices.SortFunc(links, func(a, b *Existing) int {
-		return cmp.Compare(optional.Value(a.ExternalID), optional.Value(b.ExternalID))
-	})
+	slices.SortFunc(links, func(a, b *Existing) int { return cmp.Compare(a.ExternalID, b.ExternalID) })
 	n := 0
 	for _, e := range links {
-		key, ok := strings.CutPrefix(optional.Value(e.ExternalID), owner+"/")
+		key, ok := strings.CutPrefix(e.ExternalID, owner+"/")
 		if !ok || e.DeletedAt != nil {
 			continue
 		}
