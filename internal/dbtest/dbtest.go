@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,19 +79,23 @@ func PostgresURL(t testing.TB) string {
 // postgresURL creates a database, a copy of the template if there is one.
 func postgresURL(t testing.TB, template string) string {
 	t.Helper()
-	server := openServer(t, "")
+	ServerURL(t, DatabaseURL) // skips
+	server, err := sharedServer()
+	if err != nil {
+		t.Fatal(err)
+	}
 	name := "test_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
 	statement := "CREATE DATABASE " + name
 	if template != "" {
 		statement += " TEMPLATE " + template + " STRATEGY file_copy" // a third of the time of the default
 	}
 	execute(t, server, statement)
-	t.Cleanup(func() {
-		drop(t, server, name)
-		server.Close()
-	})
+	t.Cleanup(func() { drop(t, server, name) })
 	return databaseURL(t, name)
 }
+
+// sharedServer opens the database in the URL of the server, once for all tests: a connection costs as much as creating a database.
+var sharedServer = sync.OnceValues(func() (*db.DB, error) { return db.OpenPostgres(os.Getenv(DatabaseURL), 2) })
 
 func databaseURL(t testing.TB, name string) string {
 	t.Helper()
