@@ -29,6 +29,7 @@ import (
 	destinations "github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/id"
@@ -76,7 +77,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.New(k, log, time.Now), clicktest.New(t, counted, time.Now)
 	links := must.Value(link.NewStore(link.Config{
-		DB: counted, PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: time.Now,
+		DB: counted, Feed: feed.New(counted, log, time.Now), PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: time.Now,
 	}))(t)
 	own := must.Value(ownhost.New("http://sho.rt"))(t)
 	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
@@ -100,7 +101,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Schedule:   &schedule.Store{Store: links},
 		History:    &history.Store{Store: links},
 		Simulation: &simulation.Store{Store: links},
-		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
+		LinkList:   linklist.NewStore(counted, time.Now),
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Stats(),
 		Ledger:     &clickledger.Ledger{DB: counted},

@@ -229,4 +229,4 @@ func quotaOf(limit, used int64, of month.Month) *gen.Quota {
 
 // catchUp applies a change to the redirects of this node before the client gets the response. If it
 // fails, the change feed applies it soon.
-func (c *Config) catchUp(ctx context.Context) { _ = c.Links.Resolver.CatchUp(ctx) }
+func (c *Config) catchUp(ctx context.Context) { _ = c.Links.Feed.CatchUp(ctx) }

@@ -133,13 +133,10 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
-	if err := a.Links.Resolver.CatchUp(ctx); err != nil {
+	if err := a.Feed.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.VisitorKeys.Fetch(ctx); err != nil {
-		return nil, err
-	}
-	return a, a.Accounts.LoadRevoked(ctx)
+	return a, a.VisitorKeys.Fetch(ctx)
 }
 
 // prepareDatabase brings the schema up to date, completes the secrets, and refuses a database of
@@ -244,6 +241,8 @@ func (a *app) wire() error {
 		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint),
 		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, NoRates: !a.config.RateLimits, Log: a.log,
 	})
+	a.Feed.Subscribe(a.dispatcher.Follow)
+	a.Feed.Subscribe(a.tasks.Follow)
 	endpoint.Dispatcher = a.dispatcher
 	a.endpoint = graph.New(endpoint)
 	return nil

@@ -75,7 +75,7 @@ func (a *app) lasting() [][]part {
 // background are the parts that end with the signal to stop. If one fails, the server stops.
 func (a *app) background() []part {
 	return []part{
-		a.runAdmin, a.jobs.Run, a.tasks.Run, a.memory.follow, a.Accounts.WatchRevoked, a.Links.Resolver.Follow, a.VisitorKeys.Run,
+		a.runAdmin, a.jobs.Run, a.tasks.Run, a.memory.follow, a.Feed.Run, a.VisitorKeys.Run,
 		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.certificate.watch,
 		func(ctx context.Context) error { return a.db.Replica.Follow(ctx, a.db, a.log, a.now) },
 		func(ctx context.Context) error { return a.LinkList.RunIndex(ctx, a.log) },

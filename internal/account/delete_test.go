@@ -67,7 +67,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	t.Helper()
 	ctx := t.Context()
 	node := &bundle{now: b.now, Store: &Store{DB: b.DB, Tokens: b.Tokens, Log: b.Log, Now: b.Now}}
-	must.NoError(t, node.LoadRevoked(ctx))
+	must.NoError(t, node.loadRevoked(ctx, node.Now()))
 	for _, l := range logins {
 		b.works(t, "a token", l, false)
 		node.works(t, "a token, on another node", l, false)

@@ -72,7 +72,7 @@ func TestOperator_EndsSessions(t *testing.T) {
 				t.Fatalf("ended %d sessions, want %d: %v", n, want, err)
 			}
 		}
-		must.NoError(t, node.LoadRevoked(t.Context()))
+		must.NoError(t, node.loadRevoked(t.Context(), node.Now()))
 		for _, l := range []Login{mine, again} {
 			node.works(t, "a token", l, false)
 			_, err := b.Refresh(t.Context(), l.RefreshToken)

@@ -2,27 +2,23 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/id"
 )
 
-const (
-	// watchEvery is how often a node polls for sessions that other nodes revoked.
-	watchEvery = 500 * time.Millisecond
-	// watchDeadline bounds one poll. It fails open: without the database, tokens are valid until they
-	// expire.
-	watchDeadline = 5 * time.Second
-	// skew bounds the difference of the nodes' clocks and the duration of a revoking transaction.
-	skew = 30 * time.Second
-)
+// skew bounds the difference of the nodes' clocks and the duration of a revoking transaction.
+const skew = 30 * time.Second
 
 // revoked are the sessions whose tokens may outlive them. Every request reads it, without a query.
 type revoked struct {
 	mu  sync.RWMutex
 	ids map[string]bool
+	// loadedAt is when they were read from the database; zero has them read. The feed alone uses it.
+	loadedAt time.Time
 }
 
 func (r *revoked) has(sessionID string) bool {
@@ -53,37 +49,32 @@ func (r *revoked) insert(sessionIDs []string) {
 	}
 }
 
-// LoadRevoked loads the sessions that were revoked while their tokens are valid. A node calls it
-// before it serves.
-func (s *Store) LoadRevoked(ctx context.Context) error {
-	ids, err := s.revokedSince(ctx, s.Now().Add(-s.Tokens.TTL-skew))
-	if err == nil {
-		s.revoked.replace(ids)
-	}
-	return err
-}
-
-// WatchRevoked polls for sessions that other nodes revoke, until the context ends. It returns nil.
-func (s *Store) WatchRevoked(ctx context.Context) error {
-	loaded := s.Now()
-	failures := poll.Failures{Log: s.Log, Message: "polling revoked sessions failed"}
-	poll.Every(ctx, watchEvery, failures, func(ctx context.Context) error {
-		ids, err := s.revokedSince(ctx, s.Now().Add(-skew))
-		s.revoked.add(ids...)
-		if err == nil && s.Now().Sub(loaded) > s.Tokens.TTL { // drops those whose tokens have expired
-			loaded, err = s.Now(), s.LoadRevoked(ctx)
+// Follow adds the sessions that any node has revoked. It fails open: without the database, tokens are valid until they expire.
+func (s *Store) Follow(ctx context.Context, n feed.News) {
+	for _, subject := range n.Subjects {
+		if id.Valid(id.Session, subject) {
+			s.revoked.add(subject)
 		}
-		return err
-	})
-	return nil
+	}
+	if n.IsGap {
+		s.revoked.loadedAt = time.Time{}
+	}
+	if n.At.Sub(s.revoked.loadedAt) <= s.Tokens.TTL {
+		return
+	}
+	if err := s.loadRevoked(ctx, n.At); err != nil {
+		s.Log.Log(ctx, errs.LogLevel(err), "reading revoked sessions failed", "error", err)
+	}
 }
 
-func (s *Store) revokedSince(ctx context.Context, since time.Time) (ids []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, watchDeadline)
-	defer cancel()
-	err = s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", since).Scan(ctx, &ids)
+// loadRevoked reads the sessions that were revoked while their tokens are valid. What is revoked meanwhile is in the next news.
+func (s *Store) loadRevoked(ctx context.Context, now time.Time) error {
+	var ids []string
+	err := s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", now.Add(-s.Tokens.TTL-skew)).Scan(ctx, &ids)
 	if err != nil {
-		return nil, fmt.Errorf("reading revoked sessions: %w", err)
+		return err
 	}
-	return ids, nil
+	s.revoked.replace(ids)
+	s.revoked.loadedAt = now
+	return nil
 }

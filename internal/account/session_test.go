@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -13,10 +14,10 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // as returns the actor of a token, or the error.
@@ -209,22 +210,18 @@ func TestRevocation_ReachesOtherNodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := dbtest.Redis(t, "")
 		b, other := setup(t, d, k), setup(t, d, k)
-		ctx, cancel := context.WithCancel(t.Context())
-		var watching sync.WaitGroup
-		watching.Go(func() { _ = other.WatchRevoked(ctx) })
-		defer watching.Wait()
-		defer cancel()
+		there := feed.New(d, slog.New(slog.DiscardHandler), other.Now)
+		there.Subscribe(other.Follow)
+		must.NoError(t, there.CatchUp(t.Context()))
 		l := b.register(t, b.email)
 		other.works(t, "before", l, true)
 		me, _ := b.as(t, l.Token)
 		must.NoError(t, b.Logout(t.Context(), me, me.SessionID))
 		b.works(t, "here", l, false)
-		for !other.revoked.has(me.SessionID) {
-			must.NoError(t, poll.Wait(t.Context(), time.Millisecond))
-		}
+		must.NoError(t, there.CatchUp(t.Context()))
 		other.works(t, "there", l, false)
 		started := setup(t, d, k)
-		must.NoError(t, started.LoadRevoked(t.Context()))
+		must.NoError(t, started.loadRevoked(t.Context(), started.Now()))
 		started.works(t, "at a node that starts later", l, false)
 	})
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/importsource"
-	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -31,8 +30,6 @@ const (
 	maxFile    = 4 << 20
 	// readAtOnce is how many records a statement reads.
 	readAtOnce = 200
-	// maxPause bounds the pause after a step.
-	maxPause = time.Second
 )
 
 // progress is the cursor of an export.
@@ -81,7 +78,7 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) error {
 	for err == nil && e.progress.SHA256 == "" {
 		began := time.Now() // not the injected clock: this is about the machine's load
 		if err = e.step(ctx); err == nil {
-			err = poll.Wait(ctx, min(time.Since(began), maxPause)) // requests get half of the time
+			err = h.Rest(ctx, time.Since(began))
 		}
 	}
 	return err

@@ -38,7 +38,7 @@ func newLive(d *db.DB) *Live {
 // run runs it until the test's end.
 func (l *Live) run(t *testing.T) *Live {
 	t.Helper()
-	streamtest.Run(t, l.Run)
+	streamtest.Run(t, l, clicktest.AtNoon)
 	return l
 }
 
@@ -73,7 +73,7 @@ func (w watch) receiveIDs(t *testing.T, n int) []string {
 // wantNoClick fails if a click is delivered during two polls. It attaches the watch.
 func (w watch) wantNoClick(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*stream.PollInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*streamtest.Interval)
 	defer cancel()
 	if c, err := w.Next(ctx); err == nil {
 		t.Errorf("received %s, want no further click", c.PublicID())
@@ -288,7 +288,7 @@ func TestLive_ReportsAnOutageOnce(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
 		b.FlushClicks(t)
 		clicktest.Rename(t, d, "click_batches", "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), 4*stream.PollInterval)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*streamtest.Interval)
 		_ = l.Run(ctx)
 		cancel()
 		clicktest.Rename(t, d, "elsewhere", "click_batches")

@@ -156,7 +156,7 @@ func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
 		b.Now = b.Now.Add(linktest.Tombstones + time.Hour)
 		b.PurgeEnded(t)
 		b.create(t, custom("https://example.com/second", "SUMMER-sale-26"))
-		must.NoError(t, other.Resolver.CatchUp(t.Context()))
+		must.NoError(t, other.Feed.CatchUp(t.Context()))
 		if got := b.goesTo(t, other, "summer-SALE-26"); got != "https://example.com/second" {
 			t.Errorf("after the code was given to another link: %q", got)
 		}
@@ -187,7 +187,7 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 		capital := must.Value(b.At(t.Context(), resolve.Address{Slug: "mine", Code: "Promo"}))(t)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, capital.ID))(t)
 		must.NoError(t, b.fold(t))
-		must.NoError(t, b.Resolver.CatchUp(t.Context()))
+		must.NoError(t, b.Feed.CatchUp(t.Context()))
 		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
 			t.Errorf("restoring a link by a member who was read before: %v", err)
 		}

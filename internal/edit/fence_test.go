@@ -173,7 +173,7 @@ func TestFence_ListsInside(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		lists := &linklist.Store{DB: d, Now: func() time.Time { return b.Now }}
+		lists := linklist.NewStore(d, func() time.Time { return b.Now })
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
 		for _, f := range []*string{&mine.ID, &second.ID, &other.ID, nil} {
 			name := "none"

@@ -25,7 +25,7 @@ func (b *bundle) newFolder(t *testing.T, name string) *folder.Folder {
 // inFolders returns the numbers of links in folders.
 func (b *bundle) inFolders(t *testing.T, ids ...string) map[string]int64 {
 	t.Helper()
-	return must.Value((&linklist.Store{DB: b.DB, Now: time.Now}).CountInFolders(t.Context(), b.Mine, ids...))(t)
+	return must.Value(linklist.NewStore(b.DB, time.Now).CountInFolders(t.Context(), b.Mine, ids...))(t)
 }
 
 // folderOf returns the folder of a link, as it is stored.

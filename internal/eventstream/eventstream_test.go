@@ -34,7 +34,7 @@ func atNoon() time.Time { return noon }
 func node(t *testing.T, d *db.DB) *Live {
 	t.Helper()
 	l := New(d, slog.New(slog.DiscardHandler), atNoon)
-	streamtest.Run(t, l.Run)
+	streamtest.Run(t, l, atNoon)
 	return l
 }
 
@@ -68,7 +68,7 @@ func (w watch) receive(t *testing.T, n int) (ids []string) {
 // expectNone fails if an event is delivered during two polls.
 func (w watch) expectNone(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*stream.PollInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*streamtest.Interval)
 	defer cancel()
 	if e, err := w.Next(ctx); err == nil {
 		t.Errorf("received %+v, want no further event", e)

@@ -19,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
-	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -106,7 +105,7 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 		} else {
 			size = min(2*size, maxStepRows)
 		}
-		if err := poll.Wait(ctx, min(took, maxStepTime)); err != nil { // requests get half of the time
+		if err := h.Rest(ctx, took); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func follow(t *testing.T, s *link.Store) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.Resolver.Follow(ctx); err != nil {
+		if err := s.Feed.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -111,7 +111,7 @@ func TestFeed_DoesNotWaitForWriters(t *testing.T) {
 				Exec(ctx); err != nil {
 				return err
 			}
-			return b.Resolver.CatchUp(t.Context())
+			return b.Feed.CatchUp(t.Context())
 		})
 		if err != nil {
 			t.Error(err)
@@ -124,7 +124,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		must.NoError(t, b.Resolver.CatchUp(t.Context()))
+		must.NoError(t, b.Feed.CatchUp(t.Context()))
 		promo := resolve.Address{Slug: "mine", Code: "promo"}
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
@@ -180,7 +180,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				if _, err := q.Exec(system); err != nil {
 					t.Fatalf("%s: %v", c.set, err)
 				}
-				must.NoError(t, other.Resolver.CatchUp(t.Context()))
+				must.NoError(t, other.Feed.CatchUp(t.Context()))
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
 					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now(), nil)
 					want, wantErr := b.Node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
@@ -215,10 +215,10 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 				return err
 			}
 			_, err := b.Edit.Delete(t.Context(), b.Mine, fast.ID)
-			return errors.Join(err, other.Resolver.CatchUp(t.Context()))
+			return errors.Join(err, other.Feed.CatchUp(t.Context()))
 		})
 		must.NoError(t, err)
-		must.NoError(t, other.Resolver.CatchUp(t.Context()))
+		must.NoError(t, other.Feed.CatchUp(t.Context()))
 		target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now(), nil)
 		if err != nil || target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -35,6 +36,8 @@ import (
 type Config struct {
 	// DB is the database.
 	DB *db.DB
+	// Feed has the changes of all nodes.
+	Feed *feed.Feed
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
 	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
@@ -76,7 +79,7 @@ type Store struct {
 // NewStore returns a Store. It returns an error when the public URL is not one.
 func NewStore(c Config) (*Store, error) {
 	resolver, err := resolve.New(resolve.Config{
-		DB: c.DB, PublicURL: c.PublicURL, NotFoundURL: c.NotFoundURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
+		DB: c.DB, Feed: c.Feed, PublicURL: c.PublicURL, NotFoundURL: c.NotFoundURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/must"
@@ -31,7 +32,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	now := func() time.Time { return noon }
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", Log: slog.New(slog.DiscardHandler), Now: now,
+		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), now), PublicURL: "http://sho.rt", Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
 	quota := &linkquota.Store{DB: d, Default: 10_000, Now: now}
 	b := &bundle{

@@ -12,14 +12,15 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
 	// indexBatch is the number of links that a transaction indexes.
 	indexBatch = 500
-	// indexInterval is the pause when there is nothing to index.
-	indexInterval = 500 * time.Millisecond
+	// lookEvery is how often a node looks for texts without news of any.
+	lookEvery = time.Minute
 	// indexRest is the pause after a batch, as a multiple of its duration, which leaves the database to
 	// requests.
 	indexRest = 2
@@ -35,16 +36,23 @@ var indexLength = map[db.Kind]int{db.Postgres: 256 << 10, db.SQLite: 32 << 10}
 // that wait. Of several nodes one works at a time. It returns nil.
 func (s *Store) RunIndex(ctx context.Context, log *slog.Logger) error {
 	failures := poll.Failures{Log: log, Message: "indexing the texts of links failed"}
-	pause := indexInterval
-	for poll.Wait(ctx, pause) == nil {
-		began := s.Now()
-		n, err := s.indexSome(ctx)
-		failures.Report(ctx, err)
-		if pause = indexInterval; n > 0 {
-			pause = indexRest * s.Now().Sub(began)
+	poll.OnSignal(ctx, s.wake, lookEvery, failures, func(ctx context.Context) error {
+		for {
+			began := s.Now()
+			n, err := s.indexSome(ctx)
+			if err != nil || n == 0 || poll.Wait(ctx, indexRest*s.Now().Sub(began)) != nil {
+				return err
+			}
 		}
-	}
+	})
 	return nil
+}
+
+// Follow has RunIndex index texts that wait.
+func (s *Store) Follow(_ context.Context, n feed.News) {
+	if n.HasTexts {
+		poll.Signal(s.wake)
+	}
 }
 
 // IndexAll indexes all texts that wait. Tests call it.

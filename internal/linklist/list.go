@@ -28,6 +28,12 @@ type Store struct {
 
 	indexed atomic.Bool // the text index covers all links, and so it will
 	sizes   sizes
+	wake    chan struct{}
+}
+
+// NewStore returns a Store.
+func NewStore(d *db.DB, now func() time.Time) *Store {
+	return &Store{DB: d, Now: now, wake: make(chan struct{}, 1)}
 }
 
 // List returns one page, with cursors, of the workspace's links that match the filter, in the order

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -66,7 +67,7 @@ func New(t testing.TB, d *db.DB) *World {
 	w.Clicks, w.Limits = clicktest.New(t, d, clock), ratelimit.New(dbtest.Redis(t, ""), log, time.Now)
 	clicktest.Run(t, w.Clicks.Recorder)
 	w.Links = must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", Clicks: w.Clicks, Log: log, Now: clock,
+		DB: d, Feed: feed.New(d, log, clock), PublicURL: "http://sho.rt", Clicks: w.Clicks, Log: log, Now: clock,
 	}))(t)
 	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
 	w.Folders = &folder.Store{DB: d, Now: clock}
@@ -86,9 +87,9 @@ func (w *World) Tick() { w.Now = w.Now.Add(time.Minute) }
 func (w *World) Node(t *testing.T, d *db.DB) *link.Store {
 	t.Helper()
 	c := w.Links.Config
-	c.DB, c.CacheBytes, c.Now = d, 1<<20, time.Now
+	c.DB, c.Feed, c.CacheBytes, c.Now = d, feed.New(d, c.Log, time.Now), 1<<20, time.Now
 	s := must.Value(link.NewStore(c))(t)
-	must.NoError(t, s.Resolver.CatchUp(t.Context()))
+	must.NoError(t, s.Feed.CatchUp(t.Context()))
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/linktest"
@@ -47,7 +48,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicktest.Run(t, clicks.Recorder)
 	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", Clicks: clicks,
+		DB: d, Feed: feed.New(d, log, clock), PublicURL: "http://sho.rt", Clicks: clicks,
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Log: log, Now: clock,
 	})
 	must.NoError(t, err)

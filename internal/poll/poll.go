@@ -38,6 +38,29 @@ func Every(ctx context.Context, interval time.Duration, failures Failures, f fun
 	}
 }
 
+// retryPause is the longest time until OnSignal calls a function that has failed again.
+const retryPause = time.Second
+
+// OnSignal calls f, and again at each signal and after the interval, or soon if it failed, until the context ends. It logs failures of f as
+// Failures does.
+func OnSignal(ctx context.Context, signal <-chan struct{}, interval time.Duration, failures Failures, f func(context.Context) error) {
+	for ctx.Err() == nil {
+		err := f(ctx)
+		failures.Report(ctx, err)
+		wait := interval
+		if err != nil {
+			wait = min(interval, retryPause)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-signal:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
 // Failures logs the first error of a series, at the level of errs.LogLevel. One goroutine uses it.
 type Failures struct {
 	// Log receives the error, with Message.

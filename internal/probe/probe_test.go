@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
@@ -63,6 +64,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	links := must.Value(link.NewStore(
 		link.Config{
 			DB:        d,
+			Feed:      feed.New(d, log, clock),
 			PublicURL: "http://sho.rt",
 			Log:       log,
 			Now:       clock,

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/edit"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
@@ -71,9 +72,9 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)
 	b.redis, b.counts = redis, clicks.Store
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: clock,
+		DB: d, Feed: feed.New(d, log, clock), PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: clock,
 	}))(t)
-	must.NoError(t, links.Resolver.CatchUp(t.Context()))
+	must.NoError(t, links.Feed.CatchUp(t.Context()))
 	quota := &linkquota.Store{DB: d, Default: 100, Now: clock}
 	b.links = creation.NewStore(creation.Config{
 		Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,

@@ -1,5 +1,5 @@
 // Package resolve finds the target of a short URL: it reads addresses, holds the cache of links,
-// and follows the changes that other nodes make. Package routing decides the response, package link
+// and forgets what changes, on any node. Package routing decides the response, package link
 // writes links. Packages redirect and link call it.
 package resolve
 
@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/memo"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -75,6 +76,8 @@ func parseSubject(text string) []subject {
 // Config configures a Resolver. All fields but CacheBytes are required.
 type Config struct {
 	DB *db.DB
+	// Feed has the changes that other nodes make.
+	Feed *feed.Feed
 	// PublicURL is the origin of short URLs.
 	PublicURL string
 	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
@@ -94,9 +97,8 @@ type Resolver struct {
 	seed      maphash.Seed
 	entries   memo.Cache[uint64, entry]
 	counter   *stats.Counter
-	feed      feed
+	epoch     atomic.Uint64                                    // counts how often changes may have been missed
 	lookups   batcher.Batcher[bool, subject, map[subject]*row] // by whether the codes work at the root
-	down      atomic.Bool                                      // the last poll of the feed failed
 }
 
 // New returns a Resolver with an empty cache, and an error when the public URL is not a URL.
@@ -106,14 +108,26 @@ func New(c Config) (*Resolver, error) {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
 	counter := stats.NewCounter()
-	return &Resolver{
+	s := &Resolver{
 		Config: c, publicURL: public, seed: maphash.MakeSeed(), counter: counter,
 		entries: memo.New(&otter.Options[uint64, entry]{
 			MaximumWeight: uint64(cmp.Or(c.CacheBytes, defaultCacheBytes)),
 			Weigher:       func(_ uint64, e entry) uint32 { return e.weight() },
 			StatsRecorder: counter,
 		}),
-	}, nil
+	}
+	c.Feed.Subscribe(s.follow)
+	return s, nil
+}
+
+// follow removes the entries of subjects that have changed.
+func (s *Resolver) follow(_ context.Context, n feed.News) {
+	if n.IsGap {
+		s.epoch.Add(1)
+	}
+	for _, text := range n.Subjects {
+		s.forget(parseSubject(text)...)
+	}
 }
 
 // PublicHost returns the host of the instance.
@@ -124,7 +138,7 @@ func (s *Resolver) key(at subject) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		epoch uint64
 		subject
-	}{s.feed.epoch.Load(), at})
+	}{s.epoch.Load(), at})
 }
 
 // forget removes the entries of subjects, also those that are being loaded.
@@ -309,7 +323,7 @@ func (t *Target) apply(space *settings, place *Host) {
 // per subject. While the database is unavailable, cached entries are used for staleLife, except
 // those of missing subjects, which may exist by now.
 func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, flat.Reader, error) {
-	isFresh, key := s.feed.fresh(now), s.key(at)
+	isFresh, key := s.Feed.Age(now) < staleLife, s.key(at)
 	if isFresh {
 		if kind, rest, ok := s.cached(at, key, now); ok {
 			return kind, rest, nil
@@ -370,10 +384,10 @@ func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, flat.Reader
 // errDown is the error of queries while the database does not answer.
 var errDown = errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.")
 
-// query runs one indexed SELECT. It fails at once while the change feed cannot be polled: no visitor
-// waits for a database that is down. A slow query is no evidence that it is.
+// query runs one indexed SELECT. It fails at once while the feed finds no database: no visitor waits for
+// it.
 func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
-	if s.down.Load() {
+	if s.Feed.IsDown() {
 		return "", errDown
 	}
 	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), loadDeadline)

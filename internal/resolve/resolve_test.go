@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -22,7 +23,7 @@ import (
 func open(t *testing.T, d *db.DB) *Resolver {
 	t.Helper()
 	r := must.Value(New(Config{
-		DB: d, PublicURL: "http://sho.rt", CacheBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), time.Now), PublicURL: "http://sho.rt", CacheBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}))(t)
 	return r
 }
@@ -65,7 +66,7 @@ func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 func TestResolver_MemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	r := open(t, dbtest.MigratedSQLite(t))
-	must.NoError(t, r.CatchUp(t.Context()))
+	must.NoError(t, r.Feed.CatchUp(t.Context()))
 	for i := range 20_000 {
 		target, err := r.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now(), nil)
 		if err != nil || !target.Unknown {
@@ -102,7 +103,7 @@ func TestResolve_SharesStatements(t *testing.T) {
 		var counted dbtest.Counter
 		r := open(t, &db.DB{DB: d.WithQueryHook(&counted), Kind: d.Kind})
 		r.lookups.Serial = true // else a call that takes long does not hold the next one
-		must.NoError(t, r.CatchUp(t.Context()))
+		must.NoError(t, r.Feed.CatchUp(t.Context()))
 		lookUpAll := func(isRoot, isBroken bool) {
 			held, release := make(chan struct{}), make(chan struct{})
 			var visitors sync.WaitGroup
@@ -177,14 +178,14 @@ func TestResolver_SlowQueryIsNoOutage(t *testing.T) {
 			}
 		})
 		whileLocked("changes", func() {
-			if err := r.CatchUp(t.Context()); !errs.IsTimeout(err) {
+			if err := r.Feed.CatchUp(t.Context()); !errs.IsTimeout(err) {
 				t.Errorf("polling the locked table: %v", err)
 			}
 			if _, err := r.query(t.Context(), subject{slugs, "slug"}); !errors.Is(err, errDown) {
 				t.Errorf("while the feed cannot be polled: %v", err)
 			}
 		})
-		if err := r.CatchUp(t.Context()); err != nil {
+		if err := r.Feed.CatchUp(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if _, err := r.query(t.Context(), subject{slugs, "slug"}); err != nil {

@@ -161,7 +161,7 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 				if m.state.deleted {
 					want = ""
 				}
-				must.NoError(t, m.Resolver.CatchUp(t.Context()))
+				must.NoError(t, m.Feed.CatchUp(t.Context()))
 				if got := m.Location(t, l); got != want {
 					t.Fatalf("seed %d: redirects to %q, want %q", seed, got, want)
 				}

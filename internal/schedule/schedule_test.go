@@ -446,7 +446,7 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 		b.Plan(t, l, time.Duration(i)*time.Minute, link.Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
 	b.Plan(t, l, 3*time.Minute, link.Change{URL: to("https://example.com/last")})
-	must.NoError(t, b.Resolver.CatchUp(t.Context()))
+	must.NoError(t, b.Feed.CatchUp(t.Context()))
 	start := b.Now
 	_ = b.Location(t, l)
 	must.NoError(t, b.DB.Close())

@@ -32,6 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -123,6 +124,7 @@ type Stores struct {
 	Ledger       *clickledger.Ledger
 	Stats        *stats.Store
 	Exports      stats.Exports
+	Feed         *feed.Feed
 	ClickStream  *clickstream.Live
 	EventStream  *eventstream.Live
 	Unmatched    *unmatched.Recorder
@@ -147,10 +149,11 @@ func Open(o Options) (*Stores, error) {
 		DB:          o.DB,
 		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
-		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
+		LinkList:    linklist.NewStore(o.DB, o.Now),
 		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Signer: signed.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
 		Tasks:       task.NewStore(o.DB, sealed.Box{Key: o.Config.EncryptionKey}, o.Now),
+		Feed:        feed.New(o.DB, o.Log, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
@@ -183,6 +186,12 @@ func Open(o Options) (*Stores, error) {
 	if err := s.openLinks(o, clicks); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.Feed.Subscribe(s.Accounts.Follow)
+	s.Feed.Subscribe(s.LinkList.Follow)
+	s.Feed.Subscribe(func(_ context.Context, n feed.News) {
+		s.ClickStream.Follow(n.At, n.HasClicks)
+		s.EventStream.Follow(n.At, n.HasEvents)
+	})
 	return s, nil
 }
 
@@ -274,6 +283,7 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Links, err = link.NewStore(link.Config{
 		DB:           o.DB,
+		Feed:         s.Feed,
 		PublicURL:    o.Config.PublicURL,
 		Destinations: s.Destinations,
 		Passwords:    s.LinkPasswords,

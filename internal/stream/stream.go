@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// PollInterval is the time between two reads of a log, while the node has subscriptions.
-const PollInterval = 250 * time.Millisecond
+// retryInterval is the time until a watch reads a log again that is unavailable, or does not return its items yet.
+const retryInterval = 250 * time.Millisecond
 
 // Position is a position in the order of a log, which is the same on every node.
 type Position struct {
@@ -75,19 +75,22 @@ type Live[T any] struct {
 	mu       sync.Mutex
 	attached map[string]map[*Watch[T]]bool // by workspace
 	open     int                           // the number of open watches, attached or not
-	readAt   time.Time                     // the start of the last successful read
+	isBehind bool                          // there may be items that were not delivered
+	readAt   time.Time                     // when there was nothing else to deliver
+
+	wake chan struct{}
 }
 
 // NewLive returns a Live that does not run yet. It logs failures of reads with the message.
 func NewLive[T any](log Log[T], now func() time.Time, logger *slog.Logger, failure string) *Live[T] {
-	return &Live[T]{log: log, now: now, logger: logger, failure: failure, attached: map[string]map[*Watch[T]]bool{}}
+	return &Live[T]{log: log, now: now, logger: logger, failure: failure, attached: map[string]map[*Watch[T]]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // Stats are the values of metrics.
 type Stats struct {
 	// Watches is the number of open watches of this node.
 	Watches int
-	// Lag is the time since the last read of new items; zero without attached watches.
+	// Lag is the time since all items were delivered; zero without attached watches.
 	Lag time.Duration
 }
 
@@ -106,14 +109,37 @@ func (l *Live[T]) Stats() Stats {
 // failures; no item is lost by a failure.
 func (l *Live[T]) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: l.logger, Message: l.failure}
-	poll.Every(ctx, PollInterval, failures, func(ctx context.Context) error {
+	poll.OnSignal(ctx, l.wake, time.Minute, failures, func(ctx context.Context) error {
 		more, err := true, error(nil)
 		for more && err == nil && ctx.Err() == nil {
 			more, err = l.deliver(ctx)
 		}
+		if err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.isBehind = true
+		}
 		return err
 	})
 	return nil
+}
+
+// Follow delivers items if the log has new ones, as of an instant.
+func (l *Live[T]) Follow(at time.Time, hasNew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hasNew {
+		l.lookAgain()
+	}
+	if !l.isBehind {
+		l.readAt = at
+	}
+}
+
+// lookAgain has Run deliver items. The caller holds mu.
+func (l *Live[T]) lookAgain() {
+	l.isBehind = true
+	poll.Signal(l.wake)
 }
 
 // deliver reads and delivers items once, and reports whether more may follow. Without attached
@@ -145,10 +171,11 @@ func (l *Live[T]) deliver(ctx context.Context) (more bool, err error) {
 	return s.More, nil
 }
 
-// watched returns the workspaces with attached watches.
+// watched returns the workspaces with attached watches. News that comes later is delivered later.
 func (l *Live[T]) watched() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.isBehind = false
 	return slices.Sorted(maps.Keys(l.attached))
 }
 

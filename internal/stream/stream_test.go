@@ -88,7 +88,7 @@ func (n *numbers) countReads() int {
 func run(t *testing.T, n *numbers) *Live[int] {
 	t.Helper()
 	l := NewLive(n, time.Now, slog.New(slog.DiscardHandler), "reading failed")
-	streamtest.Run(t, l.Run)
+	streamtest.Run(t, l, time.Now)
 	return l
 }
 
@@ -114,7 +114,7 @@ func receive(t *testing.T, w *Watch[int], count int) (items []int) {
 // expectNone fails if an item is delivered during two polls. It attaches the watch.
 func expectNone(t *testing.T, w *Watch[int]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*PollInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*streamtest.Interval)
 	defer cancel()
 	if item, err := w.Next(ctx); err == nil {
 		t.Errorf("received %d, want no further item", item)
@@ -174,10 +174,10 @@ func TestLive_ReadsOnceForAllWatches(t *testing.T) {
 		synctest.Wait()
 		before := n.countReads()
 		time.Sleep(time.Second)
-		if polls := n.countReads() - before; polls == 0 || polls > int(time.Second/PollInterval) {
+		if polls := n.countReads() - before; polls == 0 || polls > int(time.Second/streamtest.Interval) {
 			t.Errorf("%d reads in a second", polls)
 		}
-		if s := l.Stats(); s.Watches != len(watches) || s.Lag > PollInterval {
+		if s := l.Stats(); s.Watches != len(watches) || s.Lag > streamtest.Interval {
 			t.Errorf("got %+v", s)
 		}
 		n.add(2)

@@ -97,12 +97,12 @@ func (w *Watch[T]) catchUp(ctx context.Context) error {
 		return err
 	}
 	if err != nil { // Run logs it
-		return poll.Wait(ctx, PollInterval)
+		return poll.Wait(ctx, retryInterval)
 	}
 	isStuck := w.atEnd && s.Reached.Compare(w.position) == 0
 	w.next, w.position, w.atEnd = s.Items, s.Reached, !s.More
 	if isStuck { // an attached watch started after an item that the log does not return yet
-		return poll.Wait(ctx, PollInterval)
+		return poll.Wait(ctx, retryInterval)
 	}
 	return nil
 }
@@ -120,6 +120,7 @@ func (w *Watch[T]) attach() bool {
 	defer l.mu.Unlock()
 	if len(l.attached) == 0 {
 		l.delivered, l.readAt = w.position, l.now()
+		l.lookAgain()
 	}
 	if w.position.Compare(l.delivered) < 0 {
 		return false

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -25,8 +26,8 @@ const (
 	// a canceled task notices it between steps.
 	leaseLife  = time.Minute
 	renewEvery = 5 * time.Second
-	// pollEvery is how often nodes look for tasks of others.
-	pollEvery = 2 * time.Second
+	// lookEvery is how often nodes look for tasks without news of any.
+	lookEvery = time.Minute
 	// A task that failed for a reason that may pass waits retryPause for each attempt, up to maxRetryPause. It fails for good
 	// after maxAttempts without progress.
 	retryPause    = 10 * time.Second
@@ -34,6 +35,9 @@ const (
 	maxAttempts   = 20
 	// turn is how long a task runs before those that wait are served.
 	turn = 30 * time.Second
+	// A task rests restFactor times as long as its step took, up to maxRest: three quarters of the time are for requests.
+	restFactor = 3
+	maxRest    = 3 * time.Second
 	// statementTimeout bounds the statements of leases.
 	statementTimeout = 10 * time.Second
 )
@@ -95,23 +99,23 @@ func (r *Runner) Run(ctx context.Context) error {
 	for range r.Slots {
 		all.Go(func() {
 			failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
-			for ctx.Err() == nil {
-				took, err := r.runOne(ctx)
-				failures.Report(ctx, err)
-				if took && err == nil {
-					continue
+			poll.OnSignal(ctx, r.wake, lookEvery, failures, func(ctx context.Context) (err error) {
+				for took := true; took && err == nil && ctx.Err() == nil; {
+					took, err = r.runOne(ctx)
 				}
-				timer, cancel := context.WithTimeout(ctx, pollEvery)
-				select {
-				case <-r.wake:
-				case <-timer.Done():
-				}
-				cancel()
-			}
+				return err
+			})
 		})
 	}
 	all.Wait()
 	return nil
+}
+
+// Follow has a slot look for tasks that are due.
+func (r *Runner) Follow(_ context.Context, n feed.News) {
+	if n.HasTasks {
+		poll.Signal(r.wake)
+	}
 }
 
 // runOne runs the task that has waited the longest, and reports whether there was one.
@@ -191,6 +195,11 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		err = cause
 	}
 	return err
+}
+
+// Rest waits after a step that took a time of the machine, not of the injected clock. It returns the error of the context.
+func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
+	return poll.Wait(ctx, min(restFactor*took, maxRest))
 }
 
 // othersWait reports whether there are tasks that could run if this one did not.

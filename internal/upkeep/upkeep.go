@@ -56,7 +56,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 			s.Log.InfoContext(ctx, step.name, "count", total)
 		}
 	}
-	if err := s.Resolver.DeleteExpiredChanges(ctx); err != nil {
+	if err := s.Feed.DeleteExpired(ctx); err != nil {
 		return fmt.Errorf("deleting expired changes: %w", err)
 	}
 	return nil

@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -243,6 +244,9 @@ func (b *bundle) run(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	news := feed.New(b.DB, b.dispatcher.Log, b.clock.Now)
+	news.Subscribe(b.dispatcher.Follow)
+	running.Go(func() { _ = news.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()

@@ -12,14 +12,13 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
-	// pollInterval is the time between two reads of the event log and of due deliveries.
-	pollInterval = 250 * time.Millisecond
 	// rescanInterval is the time between two searches for webhooks behind the event log. They find the work of
 	// a node that has died.
 	rescanInterval = 30 * time.Second
@@ -68,7 +67,8 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	wake chan struct{}
+	// newEvents, newClicks and wake have its loops look for events, clicks, and due deliveries.
+	newEvents, newClicks, wake chan struct{}
 
 	// events and clicks are the readings of both logs. Their searches know how far the node has read.
 	events, clicks *readings
@@ -100,7 +100,10 @@ type Links interface {
 
 // NewDispatcher returns a dispatcher. Its Run must be running while webhooks are used.
 func NewDispatcher(c Config) *Dispatcher {
-	d := &Dispatcher{Config: c, wake: make(chan struct{}, 1), pausedUntil: map[string]time.Time{}}
+	d := &Dispatcher{
+		Config: c, newEvents: make(chan struct{}, 1), newClicks: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		pausedUntil: map[string]time.Time{},
+	}
 	d.pace = newPace(c.Now, c.NoRates)
 	d.events = newReadings(c.Log, c.Now, d.readEvents)
 	d.clicks = newReadings(c.Log, c.Now, d.readClicks)
@@ -110,47 +113,52 @@ func NewDispatcher(c Config) *Dispatcher {
 // Wake has the dispatcher look for due deliveries at once.
 func (d *Dispatcher) Wake() { poll.Signal(d.wake) }
 
-// Rescan has the dispatcher search for webhooks behind the event log within pollInterval.
+// Rescan has the dispatcher search for webhooks behind the event log at once.
 func (d *Dispatcher) Rescan() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.rescannedAt = time.Time{}
+	d.mu.Unlock()
+	poll.Signal(d.newEvents)
+}
+
+// Follow interrupts requests if the operator has stopped all webhooks, and has the loops look for what is new.
+func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
+	if n.IsStopped {
+		d.interrupt()
+	}
+	if n.HasEvents {
+		poll.Signal(d.newEvents)
+	}
+	if n.HasClicks {
+		poll.Signal(d.newClicks)
+	}
+	if n.HasDeliveries && !n.IsStopped {
+		d.Wake()
+	}
 }
 
 // Run works until the context ends, and waits for requests in flight, which it interrupts. Reading and sending do not
 // wait for each other.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	every := func(interval time.Duration, message string, f func(context.Context) error) {
-		all.Go(func() { poll.Every(ctx, interval, poll.Failures{Log: d.Log, Message: message}, f) })
+	every := func(signal <-chan struct{}, interval time.Duration, message string, f func(context.Context) error) {
+		all.Go(func() { poll.OnSignal(ctx, signal, interval, poll.Failures{Log: d.Log, Message: message}, f) })
 	}
-	// Sending can take long: this interrupts requests within pollInterval of a stop.
-	every(pollInterval, "looking up whether webhooks are stopped failed",
-		func(ctx context.Context) error { _, err := d.checkStop(ctx); return err })
-	every(pollInterval, "searching for events for webhooks failed", d.findEvents)
-	every(clickInterval, "searching for clicks for webhooks failed", d.findClicks)
+	every(d.newEvents, rescanInterval, "searching for events for webhooks failed", d.findEvents)
+	every(d.newClicks, rescanInterval, "searching for clicks for webhooks failed", func(ctx context.Context) error {
+		err := d.findClicks(ctx)
+		_ = poll.Wait(ctx, clickInterval) // the span of a batch
+		return err
+	})
+	every(d.wake, maintenanceInterval, "dispatching webhooks failed",
+		func(ctx context.Context) error { return errors.Join(d.maintain(ctx), d.sendUnlessStopped(ctx)) })
 	all.Go(func() { d.events.run(ctx) })
 	all.Go(func() { d.clicks.run(ctx) })
-	d.sendLoop(ctx)
+	<-ctx.Done()
 	d.interrupt()
 	all.Wait()
 	d.flights.Wait()
 	return nil
-}
-
-// sendLoop sends due deliveries until the context ends.
-func (d *Dispatcher) sendLoop(ctx context.Context) {
-	failures := poll.Failures{Log: d.Log, Message: "dispatching webhooks failed"}
-	timer := time.NewTicker(pollInterval)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		failures.Report(ctx, errors.Join(d.maintain(ctx), d.sendUnlessStopped(ctx)))
-		select {
-		case <-timer.C:
-		case <-d.wake:
-		case <-ctx.Done():
-		}
-	}
 }
 
 // checkStop reads whether the operator has stopped all webhooks. If so, it ends all requests.

@@ -29,7 +29,6 @@ type clickSearch struct {
 // findClicks marks the webhooks with new clicks as behind. One statement reads the clicks of all workspaces.
 // Webhooks that are not active count the clicks that they miss.
 func (d *Dispatcher) findClicks(ctx context.Context) error {
-	defer d.clicks.signal()
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
 	search, now := &d.clickSearch, d.Now()

@@ -20,7 +20,6 @@ type eventSearch struct {
 // findEvents marks the active webhooks with new events of their types as behind. It reads the workspaces and types of
 // all events, and from time to time it compares all positions with the log.
 func (d *Dispatcher) findEvents(ctx context.Context) error {
-	defer d.events.signal()
 	ctx = db.AsSystem(ctx)
 	for {
 		if d.rescanIsDue() {

@@ -72,8 +72,9 @@ func newReadings(
 	}
 }
 
-// add marks webhooks as behind. Pauses continue.
+// add marks webhooks as behind, and has run look for readings that can start. Pauses continue.
 func (r *readings) add(webhooks ...*target) {
+	defer poll.Signal(r.wake)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range webhooks {
@@ -83,16 +84,13 @@ func (r *readings) add(webhooks ...*target) {
 	}
 }
 
-// signal has run look for readings that can start.
-func (r *readings) signal() { poll.Signal(r.wake) }
-
 // run starts readings until the context ends, and waits for those in flight.
 func (r *readings) run(ctx context.Context) {
 	defer r.flights.Wait()
 	for ctx.Err() == nil {
 		for webhookID, b := range r.take() {
 			r.flights.Go(func() {
-				defer r.signal()
+				defer poll.Signal(r.wake)
 				p := caughtUp
 				err := recovered(func() (err error) {
 					p, err = r.read(ctx, webhookID)
@@ -103,6 +101,7 @@ func (r *readings) run(ctx context.Context) {
 		}
 		select {
 		case <-r.wake:
+		case <-time.After(fullPause): // pauses end
 		case <-ctx.Done():
 		}
 	}

@@ -5,14 +5,31 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// Run calls run, which returns nil once its context has ended, until the test's end.
-func Run(t *testing.T, run func(context.Context) error) {
+// Interval is the time between two news that Run delivers.
+const Interval = 250 * time.Millisecond
+
+// Live is a stream.Live.
+type Live interface {
+	Run(ctx context.Context) error
+	Follow(at time.Time, hasNew bool)
+}
+
+// Run runs a stream until the test's end. It has news all the time.
+func Run(t *testing.T, l Live, now func() time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = run(ctx) })
+	running.Go(func() { _ = l.Run(ctx) })
+	running.Go(func() {
+		for poll.Wait(ctx, Interval) == nil {
+			l.Follow(now(), true)
+		}
+	})
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()

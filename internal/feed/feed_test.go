@@ -1,0 +1,133 @@
+package feed_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// node reads the news of a node.
+type node struct {
+	*feed.Feed
+	now  time.Time
+	news feed.News
+}
+
+func newNode(t *testing.T, d *db.DB) *node {
+	n := &node{now: dbtest.Noon}
+	n.Feed = feed.New(d, slog.New(slog.DiscardHandler), func() time.Time { return n.now })
+	n.Subscribe(func(_ context.Context, found feed.News) { n.news = found })
+	n.read(t)
+	return n
+}
+
+// read returns the news.
+func (n *node) read(t *testing.T) feed.News {
+	t.Helper()
+	must.NoError(t, n.CatchUp(t.Context()))
+	n.news.At = time.Time{}
+	return n.news
+}
+
+// TestFeed_TellsChangesAndStates to each node.
+func TestFeed_TellsChangesAndStates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		m := workspacetest.New(t, d, "acme")
+		nodes := []*node{newNode(t, d), newNode(t, d)}
+		exec := func(statement string, args ...any) {
+			t.Helper()
+			must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
+		}
+		exec("INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at) VALUES ('ses_1', ?, '', ?1, ?1, ?1)", m.AccountID(), dbtest.Noon)
+		exec(`INSERT INTO webhooks (id, workspace_id, name, url, host, types, tags, status, secret, xid, seq, wants_clicks, clicks_at, created_at, created_by)
+			VALUES ('wh_1', ?, '', '', '', '[]', '[]', 'ACTIVE', ?2, 0, 0, FALSE, ?1, ?1, '')`, m.ID(), dbtest.Noon, []byte{})
+		for _, c := range []struct {
+			statement, subject string
+			isDue, isStopped   bool
+		}{
+			{statement: "UPDATE sessions SET used_at = ?0"},
+			{statement: "UPDATE sessions SET revoked_at = ?0", subject: "ses_1"},
+			{statement: "UPDATE workspaces SET hit_quota = 7 WHERE id = ?1", subject: m.ID()},
+			{statement: "UPDATE webhooks SET due_at = ?0", isDue: true},
+			{statement: "UPDATE webhooks SET status = 'PAUSED'"},
+			{statement: "INSERT INTO webhook_stops (id, stopped_at) VALUES ('all', ?0)", isStopped: true},
+			{statement: "DELETE FROM webhook_stops"},
+		} {
+			exec(c.statement, dbtest.Noon, m.ID())
+			for _, n := range nodes {
+				got := n.read(t)
+				if c.subject != "" && !slices.Contains(got.Subjects, c.subject) { // earlier ones may be there again
+					t.Errorf("after %s changes are of %q", c.statement, got.Subjects)
+				}
+				if got.HasDeliveries != c.isDue || got.IsStopped != c.isStopped || n.read(t).HasDeliveries != c.isDue {
+					t.Errorf("after %s: %+v", c.statement, got)
+				}
+			}
+		}
+	})
+}
+
+// TestFeed_TellsFinalRows: events and batches of clicks of an open transaction, and of later ones, are news when it has ended.
+func TestFeed_TellsFinalRows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		m := workspacetest.New(t, d, "acme")
+		for name, c := range map[string]struct {
+			write func(ctx context.Context, tx bun.Tx) error
+			has   func(feed.News) bool
+		}{
+			"events": {func(ctx context.Context, tx bun.Tx) error {
+				return audit.Write(ctx, tx, audit.New(m.ID(), "", audit.LinkCreated, "lnk_1", nil, dbtest.Noon))
+			}, func(n feed.News) bool { return n.HasEvents }},
+			"clicks": {func(ctx context.Context, tx bun.Tx) error {
+				_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (1, 2, ?0, ?0, ?0)", dbtest.Noon).Exec(ctx)
+				return err
+			}, func(n feed.News) bool { return n.HasClicks }},
+		} {
+			n := newNode(t, d)
+			polltest.Until(t, "nothing is news", func() bool { return !c.has(n.read(t)) })
+			must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				err := c.write(ctx, tx)
+				if c.has(n.read(t)) {
+					t.Errorf("%s of an open transaction are news", name)
+				}
+				return err
+			}))
+			// Transactions of other tests may be open, too.
+			polltest.Until(t, name+" are news", func() bool { return c.has(n.read(t)) })
+			if c.has(n.read(t)) {
+				t.Errorf("%s are news twice", name)
+			}
+		}
+	})
+}
+
+// TestFeed_NoticesGaps: changes may have been deleted while a node could not read them.
+func TestFeed_NoticesGaps(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		n := newNode(t, d)
+		for _, c := range []struct {
+			pause time.Duration
+			want  bool
+		}{{7 * time.Minute, false}, {8 * time.Minute, true}, {time.Second, false}} {
+			n.now = n.now.Add(c.pause)
+			if got := n.read(t).IsGap; got != c.want {
+				t.Errorf("after %s a gap is %t, want %t", c.pause, got, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,2 @@
+DROP TRIGGER session_revoked ON sessions;
+DROP FUNCTION session_revoked;
