@@ -29,14 +29,14 @@ var layers = [][]string{
 		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/memo", "internal/month", "internal/optional",
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
-		"internal/sealed", "internal/shortcode", "internal/signed", "internal/statspage", "internal/stream", "internal/throttle",
+		"internal/sealed", "internal/shortcode", "internal/signed", "internal/statspage", "internal/throttle",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
 		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
 		"internal/db/migrate", "internal/db/pgscope", "internal/db/replica", "internal/db/turns", "internal/fastpath", "internal/feed",
 		"internal/jobs", "internal/mail", "internal/obs", "internal/outbound", "internal/page",
-		"internal/redisx", "internal/web",
+		"internal/redisx", "internal/stream", "internal/web",
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/archive", "internal/audit", "internal/clickledger", "internal/clickstore",
@@ -82,7 +82,6 @@ var within = map[string][]string{
 	"internal/sealed":          {"internal/errs"},
 	"internal/signed":          {"internal/errs"},
 	"internal/statspage":       {"internal/urlnorm"},
-	"internal/stream":          {"internal/errs", "internal/poll"},
 	"internal/urlnorm":         {"internal/validate"},
 	"internal/validate":        {"internal/errs"},
 	"internal/visitor":         {"internal/memo", "internal/poll", "internal/validate"},
@@ -96,6 +95,7 @@ var within = map[string][]string{
 	"internal/db/replica":      {"internal/db/pgscope"},
 	"internal/feed":            {"internal/db"},
 	"internal/jobs":            {"internal/db"},
+	"internal/stream":          {"internal/feed"},
 	"internal/account":         {"internal/ratelimit"},
 	"internal/apikey":          {"internal/account", "internal/audit", "internal/workspace"},
 	"internal/archive": {

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -150,7 +151,7 @@ func TestWrite_UsesNoNumberAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := db.AsSystem(t.Context())
-		read := func(after Position) (rows []*Written) {
+		read := func(after feed.Position) (rows []*Written) {
 			polltest.Until(t, "the events are final", func() (ok bool) {
 				var err error
 				if rows, err = WrittenAfter(ctx, d, after, 10); err != nil {
@@ -162,7 +163,7 @@ func TestWrite_UsesNoNumberAgain(t *testing.T) {
 		}
 		write(t, d, "ws_gone", New("ws_gone", "", LinkCreated, "a", nil, noon),
 			New("ws_gone", "", LinkDeleted, "a", nil, noon))
-		before := read(Position{})
+		before := read(feed.Position{})
 		must.Value(d.NewDelete().Model((*Event)(nil)).Where("workspace_id = ?", "ws_gone").Exec(ctx))(t)
 		write(t, d, "ws_mine", New("ws_mine", "", LinkCreated, "b", nil, noon))
 		after := read(before[len(before)-1].Position)
@@ -209,7 +210,7 @@ func TestIndexes_AreUsed(t *testing.T) {
 			must.Value(List(db.AsSystem(t.Context()), d, workspaceID, f, page.Request{Size: 20}))(t)
 		}
 		read := func(d *db.DB, r LogRequest) {
-			r.Actions, r.UpTo, r.Limit = LinkActions, Position{1 << 60, 1 << 60}, 50
+			r.Actions, r.UpTo, r.Limit = LinkActions, feed.Position{XID: 1 << 60, Seq: 1 << 60}, 50
 			must.Value(Read(db.AsSystem(t.Context()), d, r))(t)
 		}
 		polltest.Until(t, "all events are final, which plans depend on", func() bool {
@@ -233,7 +234,7 @@ func TestIndexes_AreUsed(t *testing.T) {
 				read(d, LogRequest{WorkspaceIDs: []string{"ws_few"}})
 			}},
 			{"the log of all workspaces", "audit_events_(by_commit|seq)", func(d *db.DB) {
-				must.Value(WrittenAfter(db.AsSystem(t.Context()), d, Position{1 << 60, 1 << 60}, 50))(t)
+				must.Value(WrittenAfter(db.AsSystem(t.Context()), d, feed.Position{XID: 1 << 60, Seq: 1 << 60}, 50))(t)
 			}},
 			{"an audit log", "audit_events_in_workspace", func(d *db.DB) { list(d, "ws_few", nil) }},
 			{"the changes of an actor", "audit_events_by_actor", func(d *db.DB) {

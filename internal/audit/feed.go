@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 )
@@ -57,7 +58,7 @@ type FeedRequest struct {
 func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now time.Time) (
 	p page.Page[*Event], head string, err error,
 ) {
-	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
+	f := recent{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
 	start, err := f.start(ctx)
 	if err != nil {
 		return p, "", err
@@ -108,15 +109,15 @@ func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now 
 	return p, head, nil
 }
 
-// feed is the part of the event log of a workspace since an instant.
-type feed struct {
+// recent is the part of the event log of a workspace since an instant.
+type recent struct {
 	db          *db.DB
 	workspaceID string
 	since       time.Time
 }
 
 // events selects the events whose position is final.
-func (f *feed) events() *bun.SelectQuery {
+func (f *recent) events() *bun.SelectQuery {
 	return final(f.db).Where("workspace_id = ?", f.workspaceID).Where("created_at > ?", f.since)
 }
 
@@ -124,7 +125,7 @@ func (f *feed) events() *bun.SelectQuery {
 const maxScanned = 5000
 
 // farthest returns the event at which a page after a position stops; an empty one if the log has fewer events.
-func (f *feed) farthest(ctx context.Context, after Position) (*Written, error) {
+func (f *recent) farthest(ctx context.Context, after feed.Position) (*Written, error) {
 	end := &Written{}
 	err := final(f.db).Column("id", "xid", "seq").Where("workspace_id = ?", f.workspaceID).
 		Apply(afterPosition(after, inLog), first(1, inLog)).Offset(maxScanned-1).Scan(ctx, end)
@@ -139,17 +140,17 @@ const clockSkew = time.Hour
 
 // start returns a position before all events of the feed, so that older ones are not read: that of the
 // newest event which is certainly too old.
-func (f *feed) start(ctx context.Context) (Position, error) {
+func (f *recent) start(ctx context.Context) (feed.Position, error) {
 	var at struct{ XID, Seq *int64 }
 	err := f.db.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", f.workspaceID).
 		Where("id < ?", id.From(id.Event, f.since.Add(-clockSkew))).Order("id DESC").Limit(1).Scan(ctx, &at.XID, &at.Seq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Position{}, fmt.Errorf("looking up the start of the feed: %w", err)
+		return feed.Position{}, fmt.Errorf("looking up the start of the feed: %w", err)
 	}
 	if at.XID == nil || at.Seq == nil { // no event is older, or it was written before events had positions
-		return Position{XID: -1}, nil
+		return feed.Position{XID: -1}, nil
 	}
-	return Position{*at.XID, *at.Seq}, nil
+	return feed.Position{XID: *at.XID, Seq: *at.Seq}, nil
 }
 
 // ofTarget selects the events of an object; an empty id selects all.
@@ -166,7 +167,7 @@ func ofTarget(targetID string) func(*bun.SelectQuery) *bun.SelectQuery {
 // event that is not or no longer in the feed.
 func PositionOf(
 	ctx context.Context, d *db.DB, workspaceID, targetID, eventID string, now time.Time,
-) (at Position, err error) {
+) (at feed.Position, err error) {
 	if !id.Valid(id.Event, eventID) {
 		return at, errs.New(errs.InvalidInput, "after must be the id of an event.").At("after")
 	}

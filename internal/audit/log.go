@@ -3,20 +3,14 @@ package audit
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
 )
-
-// Position is a position in the order of commits. Transactions are zero on SQLite.
-type Position struct {
-	XID int64 `bun:"xid"`
-	Seq int64
-}
 
 // Positioned is an event with its position.
 type Positioned struct {
@@ -27,17 +21,8 @@ type Positioned struct {
 }
 
 // Horizon returns the position up to which the log is final: no event can be added before it.
-func Horizon(ctx context.Context, d *db.DB) (at Position, err error) {
-	if d.Kind == db.Postgres {
-		at.Seq = math.MaxInt64
-		at.XID, err = d.LastFinalTransaction(ctx)
-	} else {
-		err = positioned(d).ColumnExpr("coalesce(max(seq), 0)").Scan(ctx, &at.Seq)
-	}
-	if err != nil {
-		return at, fmt.Errorf("reading the end of the event log: %w", err)
-	}
-	return at, nil
+func Horizon(ctx context.Context, d *db.DB) (feed.Position, error) {
+	return feed.Horizon(ctx, d, "audit_events", "seq")
 }
 
 // LogRequest selects a part of the log of some workspaces.
@@ -47,7 +32,7 @@ type LogRequest struct {
 	// TargetID is empty for all objects.
 	TargetID string
 	// After is exclusive. UpTo is inclusive, and at most the Horizon.
-	After, UpTo Position
+	After, UpTo feed.Position
 	Limit       int
 }
 
@@ -68,7 +53,7 @@ func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, er
 func Between(
 	ctx context.Context, d *db.DB, workspaceID string, from, to time.Time, actions []Action, limit int, now time.Time,
 ) (rows []*Event, err error) {
-	f := feed{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
+	f := recent{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
 	err = f.events().Model(&rows).Column("id", "target_id", "action").Where("created_at >= ?", db.Instant(from)).
 		Where("created_at < ?", db.Instant(to)).Apply(about(actions, ""), first(limit, inLog)).Scan(ctx)
 	if err != nil {
@@ -79,14 +64,14 @@ func Between(
 
 // Written is an event of the log of all workspaces, without its content.
 type Written struct {
-	Position
+	feed.Position
 	ID          string
 	WorkspaceID string
 	Action      Action
 }
 
 // WrittenAfter returns the events of all workspaces after a position, in the order of the log.
-func WrittenAfter(ctx context.Context, d *db.DB, after Position, limit int) (rows []*Written, err error) {
+func WrittenAfter(ctx context.Context, d *db.DB, after feed.Position, limit int) (rows []*Written, err error) {
 	q := final(d).Column("xid", "seq", "workspace_id", "action")
 	if d.Kind == db.Postgres {
 		q = q.Apply(afterPosition(after, inLog), first(limit, inLog))
@@ -136,12 +121,12 @@ func orderOf(targetID string) order {
 }
 
 // afterPosition selects the events after a position.
-func afterPosition(p Position, o order) condition {
+func afterPosition(p feed.Position, o order) condition {
 	return func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("(?) > (?, ?)", o, p.XID, p.Seq) }
 }
 
 // between selects the events after a position, up to another one.
-func between(p, upTo Position, o order) condition {
+func between(p, upTo feed.Position, o order) condition {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Apply(afterPosition(p, o)).Where("(?) <= (?, ?)", o, upTo.XID, upTo.Seq)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/stream"
 )
 
@@ -44,8 +45,8 @@ type batchRow struct {
 // clickPosition returns the position of a click of the batch. Positions are in the order of the
 // transactions that wrote batches, and the clicks of a batch in the order of their ids. SQLite commits in
 // the order of batch ids.
-func (b *batchRow) clickPosition(click int64) stream.Position {
-	return stream.Position{XID: b.XID, Seq: b.ID, Item: click, At: b.WrittenAt}
+func (b *batchRow) clickPosition(click int64) feed.Position {
+	return feed.Position{XID: b.XID, Seq: b.ID, Item: click, At: b.WrittenAt}
 }
 
 // clickLog has the clicks of all links, or of one.
@@ -67,15 +68,9 @@ func (l *clickLog) batches() *bun.SelectQuery {
 }
 
 // head returns the position after all visible clicks.
-func (l *clickLog) head(ctx context.Context) (stream.Position, error) {
-	p := stream.Position{Item: wholeBatch, At: l.now()}
-	var err error
-	if l.db.Kind == db.Postgres {
-		p.Seq = math.MaxInt64
-		p.XID, err = l.db.LastFinalTransaction(ctx)
-	} else {
-		err = l.db.NewSelect().Table("click_batches").ColumnExpr("coalesce(max(id), 0)").Scan(ctx, &p.Seq)
-	}
+func (l *clickLog) head(ctx context.Context) (feed.Position, error) {
+	p, err := feed.Horizon(ctx, l.db, "click_batches", "id")
+	p.Item, p.At = wholeBatch, l.now()
 	return p, err
 }
 
@@ -96,7 +91,7 @@ func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error
 
 // After implements stream.Log: clicks that were written more than Life ago may have been deleted.
 func (l *clickLog) After(
-	ctx context.Context, after stream.Position, workspaceIDs []string,
+	ctx context.Context, after feed.Position, workspaceIDs []string,
 ) (s stream.Step[*click.Click], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
@@ -123,7 +118,7 @@ func (l *clickLog) After(
 }
 
 // selectAfter selects the batches with clicks after a position, in order. The first one may also have earlier clicks.
-func (l *clickLog) selectAfter(after stream.Position) *bun.SelectQuery {
+func (l *clickLog) selectAfter(after feed.Position) *bun.SelectQuery {
 	first := after.Seq
 	if after.Item == wholeBatch && first < math.MaxInt64 {
 		first++
@@ -135,7 +130,7 @@ func (l *clickLog) selectAfter(after stream.Position) *bun.SelectQuery {
 }
 
 // batchesAfter returns the batches of one read, and whether more may follow.
-func (l *clickLog) batchesAfter(ctx context.Context, after stream.Position) (rows []batchRow, more bool, err error) {
+func (l *clickLog) batchesAfter(ctx context.Context, after feed.Position) (rows []batchRow, more bool, err error) {
 	q := l.selectAfter(after)
 	if err := q.Limit(maxBatchesPerRead).Scan(ctx, &rows); err != nil {
 		return nil, false, err

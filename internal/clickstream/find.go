@@ -10,13 +10,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/feed"
 )
 
 // Found describes the clicks of all workspaces after a position, which are not read.
 type Found struct {
 	// Reached is the position after them.
-	Reached stream.Position
+	Reached feed.Position
 
 	// span is nil if there are none.
 	span *span
@@ -32,7 +32,7 @@ type span struct {
 func (f Found) IsEmpty() bool { return f.span == nil }
 
 // FindAfter returns what follows a position.
-func (l *Live) FindAfter(ctx context.Context, after stream.Position) (f Found, err error) {
+func (l *Live) FindAfter(ctx context.Context, after feed.Position) (f Found, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	// The end is read first: all batches before it are selected.
@@ -62,8 +62,8 @@ func (l *Live) MayHave(f Found, workspaceColumn string) *bun.SelectQuery {
 // Resume returns the first position after an expired one whose clicks can still be read, and the number of clicks of
 // a workspace between them: those that happened since, and were written before.
 func (l *Live) Resume(
-	ctx context.Context, expired stream.Position, workspaceID string,
-) (at stream.Position, skipped int64, err error) {
+	ctx context.Context, expired feed.Position, workspaceID string,
+) (at feed.Position, skipped int64, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	if at, err = l.clicks.head(ctx); err != nil {

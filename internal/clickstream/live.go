@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -58,45 +59,45 @@ func (l *Live) Watch(
 }
 
 // begin returns the position after a click, or after all clicks.
-func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after string) (stream.Position, error) {
+func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after string) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
 	if after == "" {
 		p, err := l.head(db.AsSystem(ctx))
 		if err != nil {
-			return stream.Position{}, fmt.Errorf("selecting the latest clicks: %w", err)
+			return feed.Position{}, fmt.Errorf("selecting the latest clicks: %w", err)
 		}
 		return p, nil
 	}
 	_, number, ok := click.SplitID(after)
 	if !ok {
-		return stream.Position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
+		return feed.Position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
 	}
 	known, err := l.clicks.ByID(ctx, m, after)
 	if err != nil {
-		return stream.Position{}, err
+		return feed.Position{}, err
 	}
 	if len(known) == 0 || m.Fence() != nil && known[0].LinkID != l.linkID { // it may be another tenant's
-		return stream.Position{}, errCursorGone()
+		return feed.Position{}, errCursorGone()
 	}
 	b, err := l.batchOf(db.AsSystem(ctx), number)
 	if err != nil {
-		return stream.Position{}, fmt.Errorf("selecting a click's batch: %w", err)
+		return feed.Position{}, fmt.Errorf("selecting a click's batch: %w", err)
 	}
 	if b == nil || l.now().Sub(b.WrittenAt) > Life {
-		return stream.Position{}, errCursorGone()
+		return feed.Position{}, errCursorGone()
 	}
 	return b.clickPosition(number), nil
 }
 
 // Head returns the position after all committed clicks.
-func (l *Live) Head(ctx context.Context) (stream.Position, error) {
+func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	return l.clicks.head(ctx)
 }
 
 // After returns clicks of a workspace after a position. It returns Expired if some may have been deleted.
-func (l *Live) After(ctx context.Context, after stream.Position, workspaceID string) (stream.Step[*click.Click], error) {
+func (l *Live) After(ctx context.Context, after feed.Position, workspaceID string) (stream.Step[*click.Click], error) {
 	return l.clicks.After(ctx, after, []string{workspaceID})
 }

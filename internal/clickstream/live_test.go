@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stream"
@@ -269,7 +270,7 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		last := w.receiveIDs(t, 1)
 		l.watch(t, b.Member, "", last[0]).wantNoClick(t)
 		late := clickLog{db: d, now: later}
-		if _, err := late.After(t.Context(), stream.Position{At: clicktest.Noon}, nil); !errs.Is(err, errs.Expired) {
+		if _, err := late.After(t.Context(), feed.Position{At: clicktest.Noon}, nil); !errs.Is(err, errs.Expired) {
 			t.Errorf("after a day without an answer: %v", err)
 		}
 	})

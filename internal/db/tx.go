@@ -19,12 +19,6 @@ type inTx struct{}
 // have ended: their rows do not change, and no row can be added between them.
 const OldestTransaction = "pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT"
 
-// LastFinalTransaction returns the number of the last transaction before the oldest open one, on PostgreSQL.
-func (d *DB) LastFinalTransaction(ctx context.Context) (number int64, err error) {
-	err = d.NewSelect().ColumnExpr(OldestTransaction+" - 1").Scan(ctx, &number)
-	return number, err
-}
-
 // Tx runs f in a transaction and commits if f returns nil. It runs f again if the database aborted
 // the transaction in favour of another, so f must have no other effects. The context given to f
 // marks the transaction: a nested Tx, which would deadlock on SQLite, is an error.

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/replica"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -81,55 +82,46 @@ type eventLog struct {
 }
 
 // begin returns the position after an event, or after all events.
-func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after string) (stream.Position, error) {
+func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after string) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	var at audit.Position
-	var err error
 	if after == "" {
-		at, err = audit.Horizon(db.AsSystem(ctx), l.db)
-	} else {
-		only := ""
-		if m.Fence() != nil {
-			only = l.targetID
-		}
-		at, err = audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
+		return audit.Horizon(db.AsSystem(ctx), l.db)
 	}
-	return l.position(at), err
+	only := ""
+	if m.Fence() != nil {
+		only = l.targetID
+	}
+	return audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
 }
 
 // After implements stream.Log.
 func (l *eventLog) After(
-	ctx context.Context, after stream.Position, workspaceIDs []string,
+	ctx context.Context, after feed.Position, workspaceIDs []string,
 ) (s stream.Step[*audit.Event], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
-	end, err := audit.Horizon(ctx, l.db)
+	s.Reached, err = audit.Horizon(ctx, l.db)
 	if err != nil {
 		return s, err
 	}
-	s.Reached = l.position(end)
 	if s.Reached.Compare(after) <= 0 { // no transaction has ended since
 		s.Reached = after
 		return s, nil
 	}
 	events, err := audit.Read(ctx, l.db, audit.LogRequest{
 		WorkspaceIDs: workspaceIDs, Actions: l.actions, TargetID: l.targetID,
-		After: audit.Position{XID: after.XID, Seq: after.Seq}, UpTo: end, Limit: maxEvents,
+		After: after, UpTo: s.Reached, Limit: maxEvents,
 	})
 	if err != nil {
 		return s, err
 	}
 	for _, e := range events {
-		at := l.position(audit.Position{XID: e.XID, Seq: e.Seq})
+		at := feed.Position{XID: e.XID, Seq: e.Seq}
 		s.Items = append(s.Items, stream.Item[*audit.Event]{Value: &e.Event, WorkspaceID: e.WorkspaceID, Position: at})
 	}
 	if s.More = len(events) == maxEvents; s.More {
 		s.Reached = s.Items[maxEvents-1].Position
 	}
 	return s, nil
-}
-
-func (l *eventLog) position(at audit.Position) stream.Position {
-	return stream.Position{XID: at.XID, Seq: at.Seq, At: l.now()}
 }

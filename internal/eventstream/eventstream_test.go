@@ -90,8 +90,8 @@ func event(m workspace.Membership, action audit.Action, linkID string) *audit.Ev
 	return audit.New(m.ID(), "", action, linkID, nil, noon)
 }
 
-// feed returns the ids of all events of the feed.
-func feed(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []string) {
+// feedIDs returns the ids of all events of the feed.
+func feedIDs(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []string) {
 	t.Helper()
 	for r := (audit.FeedRequest{Size: 70}); ; r.After = ids[len(ids)-1] {
 		p, _, err := s.Events(t.Context(), m, r)
@@ -164,7 +164,7 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 
 		var order []string
 		polltest.Until(t, "the feed has all events", func() bool {
-			order = feed(t, s, mine)
+			order = feedIDs(t, s, mine)
 			return len(order) >= all
 		})
 		logged := auditLog(t, s, mine)
@@ -180,7 +180,7 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 		if !slices.Equal(received["one at 0"], received["one at 1"]) || !streamtest.IsSubsequence(received["one at 0"], order) {
 			t.Error("the events of one link come in another order")
 		}
-		if diff := cmp.Diff(feed(t, s, other), received["foreign"]); diff != "" {
+		if diff := cmp.Diff(feedIDs(t, s, other), received["foreign"]); diff != "" {
 			t.Errorf("the other workspace (-feed +received):\n%s", diff)
 		}
 	})
@@ -211,7 +211,7 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		}
 		// A client that knows the id from the audit log may start there: it receives no earlier event.
 		nodes[0].watch(t, m, Filter{}, late.ID).expectNone(t)
-		if got := feed(t, s, m); len(got) > 0 {
+		if got := feedIDs(t, s, m); len(got) > 0 {
 			t.Errorf("the feed has %v before the earlier transaction ends", got)
 		}
 		return nil
@@ -223,7 +223,7 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 			t.Errorf("received (-want +got):\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff(want, feed(t, s, m)); diff != "" {
+	if diff := cmp.Diff(want, feedIDs(t, s, m)); diff != "" {
 		t.Errorf("feed (-want +got):\n%s", diff)
 	}
 }

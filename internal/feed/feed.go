@@ -158,7 +158,7 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 		return q.Join("LEFT JOIN changes AS change ON change.xid >= ? AND ?", from.Changes, started)
 	}
 	state = state.TableExpr(`(SELECT (SELECT coalesce(max(id), 0) FROM changes) AS changes,
-		(SELECT coalesce(max(seq), 0) FROM audit_events) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`).
+		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`).
 		ColumnExpr("logs.events > ? AS has_events", from.Events).ColumnExpr("logs.batches > ? AS has_clicks", from.Batches)
 	return q.Join("LEFT JOIN changes AS change ON change.id > ? AND ?", from.Changes, started)
 }

@@ -2,8 +2,11 @@ package feed_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +130,35 @@ func TestFeed_NoticesGaps(t *testing.T) {
 			n.now = n.now.Add(c.pause)
 			if got := n.read(t).IsGap; got != c.want {
 				t.Errorf("after %s a gap is %t, want %t", c.pause, got, c.want)
+			}
+		}
+	})
+}
+
+// TestFeed_ReadsIndexes, not whole logs.
+func TestFeed_ReadsIndexes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		m := workspacetest.New(t, d, "acme")
+		var events []*audit.Event
+		for range 3000 {
+			events = append(events, audit.New(m.ID(), "", audit.LinkCreated, "lnk_1", nil, dbtest.Noon))
+		}
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, events...) }))
+		if d.Kind == db.Postgres { // nothing analyzes SQLite in production
+			must.Value(d.ExecContext(db.AsOwner(t.Context()), "VACUUM ANALYZE audit_events"))(t)
+		}
+		plans := dbtest.Plans(t, d, func(watched *db.DB) {
+			f := feed.New(watched, slog.New(slog.DiscardHandler), time.Now)
+			must.NoError(t, errors.Join(f.CatchUp(t.Context()), f.CatchUp(t.Context())))
+			must.Value(audit.Horizon(db.AsSystem(t.Context()), watched))(t)
+		})
+		whole := regexp.MustCompile(`(?m)Seq Scan on audit_events|SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
+		for _, plan := range plans[1:] { // all rows follow the first position
+			for _, found := range whole.FindAllString(plan, -1) {
+				if !strings.HasSuffix(found, "USING") {
+					t.Errorf("%q reads a whole table:\n%s", found, plan)
+				}
 			}
 		}
 	})

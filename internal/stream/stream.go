@@ -4,7 +4,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -13,32 +12,18 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // retryInterval is the time until a watch reads a log again that is unavailable, or does not return its items yet.
 const retryInterval = 250 * time.Millisecond
 
-// Position is a position in the order of a log, which is the same on every node.
-type Position struct {
-	// XID is the transaction that wrote the item; zero on SQLite.
-	XID int64
-	// Seq orders the rows of a transaction, Item the items of a row.
-	Seq, Item int64
-	// At is when the item was written, or when no item followed the position.
-	At time.Time
-}
-
-// Compare orders positions, without regard to At.
-func (p Position) Compare(q Position) int {
-	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Item, q.Item))
-}
-
 // Item is an item of a log.
 type Item[T any] struct {
 	Value       T
 	WorkspaceID string
-	Position    Position
+	Position    feed.Position
 }
 
 // Step is the result of one read.
@@ -46,7 +31,7 @@ type Step[T any] struct {
 	// Items are in order.
 	Items []Item[T]
 	// Reached is the position up to which the log was read. It may be behind the last item.
-	Reached Position
+	Reached feed.Position
 	// More means that more items may follow.
 	More bool
 }
@@ -55,7 +40,7 @@ type Step[T any] struct {
 type Log[T any] interface {
 	// After returns items of the workspaces after a position. It returns Expired if some may have been
 	// deleted.
-	After(ctx context.Context, after Position, workspaceIDs []string) (Step[T], error)
+	After(ctx context.Context, after feed.Position, workspaceIDs []string) (Step[T], error)
 }
 
 // Live delivers items of all nodes to the watches of this node, each once and in order.
@@ -70,7 +55,7 @@ type Live[T any] struct {
 	// guards delivered.
 	delivering sync.Mutex
 	// delivered is the position up to which items were sent to the attached watches.
-	delivered Position
+	delivered feed.Position
 
 	mu       sync.Mutex
 	attached map[string]map[*Watch[T]]bool // by workspace

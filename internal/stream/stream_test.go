@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/stream/streamtest"
 )
 
@@ -28,7 +29,7 @@ type numbers struct {
 // itemsPerRead is the number of items of one read.
 const itemsPerRead = 100
 
-func (n *numbers) After(_ context.Context, after Position, workspaceIDs []string) (s Step[int], err error) {
+func (n *numbers) After(_ context.Context, after feed.Position, workspaceIDs []string) (s Step[int], err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reads++
@@ -41,7 +42,7 @@ func (n *numbers) After(_ context.Context, after Position, workspaceIDs []string
 			s.More = true
 			break
 		}
-		s.Reached = Position{Seq: int64(i)}
+		s.Reached = feed.Position{Seq: int64(i)}
 		if workspaceID := workspaceOf(i); slices.Contains(workspaceIDs, workspaceID) {
 			s.Items = append(s.Items, Item[int]{Value: i, WorkspaceID: workspaceID, Position: s.Reached})
 		}
@@ -95,7 +96,7 @@ func run(t *testing.T, n *numbers) *Live[int] {
 // watch returns a watch of the even numbers after a position.
 func watch(l *Live[int], n *numbers, after int) *Watch[int] {
 	return l.Watch(Subject[int]{WorkspaceID: "even", Log: n, Wants: func(int) bool { return true }},
-		Position{Seq: int64(after)}, after == n.length())
+		feed.Position{Seq: int64(after)}, after == n.length())
 }
 
 // receive returns the next items of a watch.
@@ -219,7 +220,7 @@ func TestWatch_StartsAfterItemThatIsNotFinal(t *testing.T) {
 		n := &numbers{}
 		n.addUnfinal(4)
 		l := run(t, n)
-		ahead, behind := l.Watch(watch(l, n, 2).Subject, Position{Seq: 2}, true), watch(l, n, 0)
+		ahead, behind := l.Watch(watch(l, n, 2).Subject, feed.Position{Seq: 2}, true), watch(l, n, 0)
 		expectNone(t, ahead)
 		before := n.countReads()
 		expectNone(t, behind)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
@@ -17,14 +18,14 @@ type Watch[T any] struct {
 	live *Live[T]
 	Subject[T]
 	// position is the end of the items that were read; next holds those that were not returned yet.
-	position Position
+	position feed.Position
 	next     []Item[T]
 	// atEnd means that no item followed the position when it was read.
 	atEnd bool
 	// buffer is nil unless the watch is attached, and closed when it is detached. began is the
 	// position at which it was attached.
 	buffer chan Item[T]
-	began  Position
+	began  feed.Position
 }
 
 // Subject is what a Watch returns: some items of a workspace.
@@ -38,7 +39,7 @@ type Subject[T any] struct {
 
 // Watch starts after a position. atEnd means that no item followed it when it was read. The caller
 // closes the watch.
-func (l *Live[T]) Watch(s Subject[T], after Position, atEnd bool) *Watch[T] {
+func (l *Live[T]) Watch(s Subject[T], after feed.Position, atEnd bool) *Watch[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open++

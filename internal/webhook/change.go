@@ -11,9 +11,9 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/db/replica"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -102,12 +102,12 @@ func (s *Store) moveToHead(ctx context.Context, w *Webhook) (err error) {
 	return err
 }
 
-func (w *Webhook) setClicks(at stream.Position) {
+func (w *Webhook) setClicks(at feed.Position) {
 	w.ClickXID, w.ClickBatch, w.ClickID, w.ClicksAt = at.XID, at.Seq, at.Item, db.Instant(at.At)
 }
 
-func (w *Webhook) clicks() stream.Position {
-	return stream.Position{XID: w.ClickXID, Seq: w.ClickBatch, Item: w.ClickID, At: w.ClicksAt}
+func (w *Webhook) clicks() feed.Position {
+	return feed.Position{XID: w.ClickXID, Seq: w.ClickBatch, Item: w.ClickID, At: w.ClicksAt}
 }
 
 // Update changes a webhook. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL or Forbidden.

@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/stream"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -229,7 +229,7 @@ func clickData(clicks []json.RawMessage) json.RawMessage {
 // storeClicks stores deliveries of clicks, and moves the position among clicks. It reports false if another
 // node has moved it, or the status of the webhook has changed.
 func (d *Dispatcher) storeClicks(
-	ctx context.Context, w *Webhook, deliveries []*Delivery, reached stream.Position, skipped int64,
+	ctx context.Context, w *Webhook, deliveries []*Delivery, reached feed.Position, skipped int64,
 ) (stored bool, err error) {
 	moved := &Webhook{}
 	moved.setClicks(reached)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/feed"
 )
 
 // idleClicks is how long a position among clicks may stay while there are no clicks.
@@ -22,7 +22,7 @@ type clickSearch struct {
 	// reached is the position up to which the clicks of all workspaces were read; zero before the first search.
 	// checked is an earlier one, from which they are read again at checkedAt: a webhook may be stored after the node has
 	// read clicks that follow its position.
-	reached, checked stream.Position
+	reached, checked feed.Position
 	checkedAt        time.Time
 }
 
@@ -53,9 +53,9 @@ func (d *Dispatcher) findClicks(ctx context.Context) error {
 
 // findClicksAfter marks the webhooks whose workspaces have clicks after a position as behind; the zero position is
 // that of the webhook which is the furthest behind. It returns the position up to which there are no other clicks.
-func (d *Dispatcher) findClicksAfter(ctx context.Context, after stream.Position) (reached stream.Position, err error) {
+func (d *Dispatcher) findClicksAfter(ctx context.Context, after feed.Position) (reached feed.Position, err error) {
 	latest := d.Now().Add(idleClicks) // clocks of other nodes may be ahead
-	if after == (stream.Position{}) {
+	if after == (feed.Position{}) {
 		first, err := d.firstOfClicks(ctx, time.Time{}, latest)
 		if err != nil || first == nil {
 			return reached, err

@@ -9,12 +9,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
 )
 
 // eventSearch is the search of a node for webhooks that are behind the event log. One goroutine uses it.
 type eventSearch struct {
 	// reached is the position up to which the log of all workspaces was read; zero before the first search.
-	reached audit.Position
+	reached feed.Position
 }
 
 // findEvents marks the active webhooks with new events of their types as behind. It reads the workspaces and types of
@@ -179,7 +180,7 @@ func (s *Store) matchingTags() *bun.SelectQuery {
 
 // moveTo moves the positions of webhooks, none of which has a matching event between its position and to. Positions
 // that another node has moved further stay. Locked webhooks are moved by a later call.
-func (s *Store) moveTo(ctx context.Context, to audit.Position, webhooks []*target) error {
+func (s *Store) moveTo(ctx context.Context, to feed.Position, webhooks []*target) error {
 	for chunk := range slices.Chunk(webhooks, batch) {
 		var ids []string
 		for _, w := range chunk {

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -93,7 +94,7 @@ func (d *Dispatcher) readUpTo(
 	}
 	p := caughtUp
 	if len(rows) == limit {
-		p, reached = hasMore, audit.Position{XID: rows[limit-1].XID, Seq: rows[limit-1].Seq}
+		p, reached = hasMore, feed.Position{XID: rows[limit-1].XID, Seq: rows[limit-1].Seq}
 	}
 	deliveries, problem, err := d.prepare(ctx, m, w, rows)
 	if err != nil {
@@ -246,7 +247,7 @@ func (m message) encode() string {
 // storeEvents stores deliveries of events, and moves the position in the log. It reports false if another node
 // has moved it, or the webhook is not active any more.
 func (d *Dispatcher) storeEvents(
-	ctx context.Context, w *Webhook, deliveries []*Delivery, reached audit.Position, problem string,
+	ctx context.Context, w *Webhook, deliveries []*Delivery, reached feed.Position, problem string,
 ) (stored bool, err error) {
 	return d.store(ctx, w, deliveries, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		if len(deliveries) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/destination"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -64,7 +65,7 @@ type Webhook struct {
 	// Secret and OldSecret are encrypted. The old one signs until OldSecretEndsAt.
 	Secret, OldSecret []byte
 	OldSecretEndsAt   *time.Time
-	audit.Position
+	feed.Position
 	// LastNumber is the number of the last delivery.
 	LastNumber int64
 	// WantsClicks says that Types has LINK_CLICKED. ClickXID, ClickBatch and ClickID are the position among
