@@ -37,6 +37,11 @@ type News struct {
 	Subjects []string
 	// IsGap means that changes may have been deleted before they were read.
 	IsGap bool
+	State
+}
+
+// State is the state of the logs and of the work, as a read has found it.
+type State struct {
 	// HasEvents and HasClicks mean that new events and batches of clicks have become final: none can be added before them.
 	HasEvents, HasClicks bool
 	// HasDeliveries and HasTasks mean that deliveries of webhooks and tasks are due, and HasTexts that texts of links wait for their index.
@@ -116,11 +121,8 @@ func (f *Feed) CatchUp(caller context.Context) error {
 			n.Subjects = append(n.Subjects, *one.Subject)
 		}
 	}
-	last := rows[0]
-	n.HasEvents, n.HasClicks, n.IsStopped = last.HasEvents, last.HasClicks, last.IsStopped
-	n.HasDeliveries, n.HasTasks, n.HasTexts = last.HasDeliveries, last.HasTasks, last.HasTexts
-	n.IsGap = f.read != nil && f.Age(n.At) > retention/2
-	f.read = &last.ends
+	n.State, n.IsGap = rows[0].State, f.read != nil && f.Age(n.At) > retention/2
+	f.read = &rows[0].ends
 	f.at.Store(n.At.UnixNano())
 	for _, s := range f.subscribers {
 		s(ctx, n)
@@ -130,10 +132,9 @@ func (f *Feed) CatchUp(caller context.Context) error {
 
 // row is a change, or none, with the state of the logs.
 type row struct {
-	ends `bun:",extend"`
-
-	HasEvents, HasClicks, HasDeliveries, HasTasks, HasTexts, IsStopped bool
-	Subject                                                            *string
+	ends    `bun:",extend"`
+	State   `bun:",extend"`
+	Subject *string
 }
 
 // newsQuery selects the news. A raw query would wait for the only writer of SQLite, and so for a batch of clicks.
