@@ -182,7 +182,7 @@ func (n *node) measureTask(name string, begin func() string) {
 		n.Wrongf("the %s is %s", name, t.Status)
 	}
 	per := func(d time.Duration) float64 { return rig.Micros(d) / float64(t.Done) }
-	fmt.Printf("- %s: %d items in %.1f s, three quarters of it pauses: %.0f a second; CPU %.0f µs an item, of which PostgreSQL and Redis %.0f; "+
+	fmt.Printf("- %s: %d items in %.1f s, half of it pauses: %.0f a second; CPU %.0f µs an item, of which PostgreSQL and Redis %.0f; "+
 		"memory %d MiB, %d more than before", name, t.Done, took.Seconds(), float64(t.Done)/took.Seconds(), per(used.Own+used.Beside),
 		per(used.Beside), peak>>20, (peak-rest)>>20)
 	if t.Report.Bytes > 0 {

@@ -35,9 +35,8 @@ const (
 	maxAttempts   = 20
 	// turn is how long a task runs before those that wait are served.
 	turn = 30 * time.Second
-	// A task rests restFactor times as long as its step took, up to maxRest: three quarters of the time are for requests.
-	restFactor = 3
-	maxRest    = 3 * time.Second
+	// maxRest bounds the pause after a step.
+	maxRest = time.Second
 	// statementTimeout bounds the statements of leases.
 	statementTimeout = 10 * time.Second
 )
@@ -197,9 +196,10 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	return err
 }
 
-// Rest waits after a step that took a time of the machine, not of the injected clock. It returns the error of the context.
+// Rest waits as long as a step took: half of the time is for requests. It is time of the machine, not of the injected clock. It returns
+// the error of the context.
 func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
-	return poll.Wait(ctx, min(restFactor*took, maxRest))
+	return poll.Wait(ctx, min(took, maxRest))
 }
 
 // othersWait reports whether there are tasks that could run if this one did not.
