@@ -45,7 +45,7 @@ var layers = [][]string{
 		"internal/idempotency", "internal/importer", "internal/ingest", "internal/link",
 		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/parity", "internal/probe", "internal/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/simulation", "internal/stats", "internal/task", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
-		"internal/workspace",
+		"internal/webhook/dispatch", "internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -136,13 +136,13 @@ var within = map[string][]string{
 	"internal/stats":      {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/unmatched":  {"internal/workspace"},
 	"internal/upkeep": {
-		"internal/audit", "internal/idempotency", "internal/link", "internal/linkquota", "internal/webhook", "internal/workspace",
+		"internal/audit", "internal/idempotency", "internal/link", "internal/linkquota", "internal/workspace",
 	},
 	"internal/folder":      {"internal/audit", "internal/workspace"},
 	"internal/utmtemplate": {"internal/audit", "internal/workspace"},
-	"internal/webhook": {
-		"internal/audit", "internal/clickstream", "internal/destination", "internal/ratelimit",
-		"internal/stream", "internal/workspace",
+	"internal/webhook":     {"internal/audit", "internal/clickstream", "internal/destination", "internal/workspace"},
+	"internal/webhook/dispatch": {
+		"internal/audit", "internal/clickstream", "internal/ratelimit", "internal/webhook", "internal/workspace",
 	},
 	"internal/workspace": {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
 	"graph":              {"graph/gen", "graph/loader"},
@@ -233,7 +233,7 @@ var scopes = map[string][]string{
 	"AsSystem": {
 		"account.AdminCreate", "account.Register", "account.remove", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
 		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
-		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.FindAfter", "clickstream.Head", "clickstream.Resume",
+		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Head", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "eventstream.begin", "feed.CatchUp",
 		"clicksql.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
 		"clickledger.ForgetWho", "clickledger.Take", "unmatched.Purge",
@@ -250,10 +250,9 @@ var scopes = map[string][]string{
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.Check",
 		"workspace.ReleaseSlugs", "workspace.operate",
-		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop",
-		"webhook.bodyOf", "webhook.byID",
-		"webhook.claim", "webhook.due", "webhook.findClicks", "webhook.findEvents", "webhook.maintain", "webhook.record",
-		"webhook.setBlocked", "webhook.store", "webhook.skipsClicks", "webhook.targetOf", "webhook.unclaim",
+		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
+		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.follow", "dispatch.record", "dispatch.split", "dispatch.targetOf",
+		"dispatch.unclaim",
 		"workspace.AdminAddresses", "workspace.AdminChange", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }

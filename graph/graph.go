@@ -43,6 +43,7 @@ import (
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -92,7 +93,7 @@ type Config struct {
 	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
 	// without it.
 	Webhooks   *webhook.Store
-	Dispatcher *webhook.Dispatcher
+	Dispatcher *dispatch.Dispatcher
 	// Surroundings are what warnings about routings depend on.
 	Surroundings check.WarningContext
 	HitQuota     int64

@@ -52,6 +52,7 @@ import (
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -121,9 +122,8 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Sealed: box, Now: time.Now,
 	}
-	c.Dispatcher = webhook.NewDispatcher(webhook.Config{
-		Sender: &webhook.Sender{Store: c.Webhooks, Client: http.DefaultClient}, Workspaces: c.Workspaces, Links: links,
-		Renderer: NewRenderer(c), Limits: limits, Log: log,
+	c.Dispatcher = dispatch.New(dispatch.Config{
+		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Renderer: NewRenderer(c), Limits: limits, Log: log,
 	})
 	for _, option := range options {
 		option(&c)

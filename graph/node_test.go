@@ -147,9 +147,9 @@ func (w *nodeWorld) fill(t *testing.T) {
 	w.exporting(t, &w.ada)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
-		Host:  "hooks.example.com",
-		Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
-		CreatedAt: now, ClicksAt: now, CreatedBy: w.ada.accountID,
+		Host:   "hooks.example.com",
+		Status: webhook.Paused, Secret: []byte("s"),
+		CreatedAt: now, CreatedBy: w.ada.accountID,
 	}
 	w.insert(t, hook)
 	w.insert(t, &webhook.Delivery{

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,9 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -34,8 +32,6 @@ const (
 	// maxSelectionBytes and maxSelectionCost bound the selection of a webhook.
 	maxSelectionBytes = 2 << 10
 	maxSelectionCost  = 500
-	// maxChunkCost bounds the events that are rendered at once, as the API bounds an operation.
-	maxChunkCost = 10_000
 	// maxSelections is how many documents a node keeps parsed.
 	maxSelections = 1000
 
@@ -87,22 +83,15 @@ type rendering struct {
 // Check validates the selection of a webhook, and reports whether it reads statistics. It returns
 // InvalidInput.
 func (r *Renderer) Check(selection string) (needsStats bool, err error) {
-	needsStats, _, err = r.check(selection)
-	return needsStats, err
-}
-
-// check is Check, and also returns the cost of the selection for one event.
-func (r *Renderer) check(selection string) (needsStats bool, points int, err error) {
 	operation, points, err := r.cost(selection)
 	if err != nil {
-		return false, 0, err
+		return false, err
 	}
 	if points > maxSelectionCost {
-		return false, 0, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. "+
+		return false, errs.New(errs.InvalidInput, "The selection costs %d points. The maximum is %d. "+
 			"Select fewer fields.", points, maxSelectionCost).At("selection")
 	}
-	needsStats, err = r.readsStats(operation)
-	return needsStats, points, err
+	return r.readsStats(operation)
 }
 
 // cost returns a parsed selection and its cost for one event. It returns InvalidInput.
@@ -182,74 +171,40 @@ func (r *Renderer) prepare(ctx context.Context, head, selection string) (*graphq
 	return operation, nil
 }
 
-// Events implements webhook.Renderer.
-func (r *Renderer) Events(
-	ctx context.Context, m workspace.Membership, selection *string, events []*audit.Event,
-) (data []json.RawMessage, problem string, err error) {
-	text := optional.Or(selection, defaultSelection)
-	_, cost, err := r.check(text)
-	if err != nil && selection != nil {
-		text, problem = defaultSelection, errs.From(err).Public()
-		_, cost, err = r.check(text)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	for chunk := range slices.Chunk(events, max(1, maxChunkCost/max(1, cost))) {
-		rendered, failed, err := r.chunk(ctx, m, text, chunk)
-		if err != nil {
-			return nil, "", err
+// Event implements dispatch.Renderer.
+func (r *Renderer) Event(
+	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
+) (data json.RawMessage, problem string, err error) {
+	if selection != nil {
+		_, err := r.Check(*selection)
+		if err == nil {
+			data, err = r.event(ctx, m, *selection, e)
 		}
-		for _, one := range rendered {
-			if len(one) > webhook.MaxBody {
-				one = nil
-			}
-			data = append(data, one)
+		if !errs.Is(err, errs.InvalidInput) {
+			return data, "", err
 		}
-		problem = cmp.Or(problem, failed)
+		problem = errs.From(err).Public()
 	}
-	return data, problem, nil
+	data, err = r.event(ctx, m, defaultSelection, e)
+	return data, problem, err
 }
 
-// chunk renders events at once. An event with a field that fails gets the default data, and problem is the error.
-func (r *Renderer) chunk(
-	ctx context.Context, m workspace.Membership, selection string, events []*audit.Event,
-) (data []json.RawMessage, problem string, err error) {
-	data, err = r.events(ctx, m, selection, events)
-	if err == nil || !errs.Is(err, errs.InvalidInput) {
-		return data, "", err
+// event renders a selection; nil if it has more than MaxBody bytes.
+func (r *Renderer) event(ctx context.Context, m workspace.Membership, selection string, e *audit.Event) (json.RawMessage, error) {
+	logged := &workspace.LoggedEvent{Event: e, In: m, ShowsActor: true}
+	all := &gen.EventConnection{Edges: []*gen.EventEdge{{Cursor: e.ID, Node: logged}}}
+	var links []string
+	if id.Valid(id.Link, e.TargetID) {
+		links = append(links, e.TargetID)
 	}
-	data = nil
-	for _, e := range events {
-		nodes, err := r.events(ctx, m, selection, []*audit.Event{e})
-		if errs.Is(err, errs.InvalidInput) {
-			problem = errs.From(err).Public()
-			nodes, err = r.events(ctx, m, defaultSelection, []*audit.Event{e})
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		data = append(data, nodes[0])
+	data, err := r.render(ctx, eventsHead, selection, rendering{member: m, events: all}, links, 1)
+	if err != nil || len(data[0]) > dispatch.MaxBody {
+		return nil, err
 	}
-	return data, problem, nil
+	return data[0], nil
 }
 
-func (r *Renderer) events(
-	ctx context.Context, m workspace.Membership, selection string, events []*audit.Event,
-) ([]json.RawMessage, error) {
-	all := &gen.EventConnection{}
-	links := []string{}
-	for _, e := range events {
-		logged := &workspace.LoggedEvent{Event: e, In: m, ShowsActor: true}
-		all.Edges = append(all.Edges, &gen.EventEdge{Cursor: e.ID, Node: logged})
-		if id.Valid(id.Link, e.TargetID) {
-			links = append(links, e.TargetID)
-		}
-	}
-	return r.render(ctx, eventsHead, selection, rendering{member: m, events: all}, links, len(events))
-}
-
-// Clicks implements webhook.Renderer.
+// Clicks implements dispatch.Renderer.
 func (r *Renderer) Clicks(
 	ctx context.Context, m workspace.Membership, clicks []*click.Click,
 ) ([]json.RawMessage, error) {

@@ -27,23 +27,26 @@ func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	cancel()
 	selection := "{ id link { title } }"
 	for _, text := range []*string{nil, &selection} {
-		if _, _, err := NewRenderer(b.Config).Events(ctx, m, text, []*audit.Event{event}); !errors.Is(err, context.Canceled) {
+		if _, _, err := NewRenderer(b.Config).Event(ctx, m, text, event); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 	}
 }
 
-// TestRenderer_ReportsErrorsOfSelections renders a field that fails each time, for one of two events: only that event
-// gets the default data, and the problem has the text for users.
+// TestRenderer_ReportsErrorsOfSelections renders a field that fails for one of two events: that event gets the default
+// data, and the problem has the text for users.
 func TestRenderer_ReportsErrorsOfSelections(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	selection := `{ link { asOf(at: "2100-01-01T00:00:00Z") { title } } }`
-	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events)
-	if err != nil || problem != "A field of the selection failed: at must not be in the future." ||
-		!strings.Contains(string(data[0]), events[0].ID) || string(data[1]) != `{"link":null}` {
-		t.Errorf("%s, %q, %v", data, problem, err)
+	for i, want := range []struct{ problem, data string }{
+		{"A field of the selection failed: at must not be in the future.", events[0].ID}, {"", `{"link":null}`},
+	} {
+		data, problem, err := NewRenderer(b.Config).Event(t.Context(), m, &selection, events[i])
+		if err != nil || problem != want.problem || !strings.Contains(string(data), want.data) {
+			t.Errorf("%s, %q, %v", data, problem, err)
+		}
 	}
 }
 
@@ -59,7 +62,7 @@ func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	must.Value(b.db.NewRaw("ALTER TABLE link_versions RENAME TO link_versions_away").
 		Exec(db.AsOwner(t.Context())))(t)
 	for name, c := range map[string]Config{"database": b.Config, "panic": panicking} {
-		data, problem, err := NewRenderer(c).Events(t.Context(), m, &selection, events[:1]) // others fail because of it
+		data, problem, err := NewRenderer(c).Event(t.Context(), m, &selection, events[0]) // others fail because of it
 		if data != nil || problem != "" || !errs.Is(err, errs.Internal) {
 			t.Errorf("%s: %s, %q, %v", name, data, problem, err)
 		}
@@ -80,8 +83,8 @@ func TestRenderer_CountsManyLinks(t *testing.T) {
 		[]byte("h"), time.Now(), time.Now()).Exec(db.AsSystem(t.Context()))
 	must.NoError(t, err)
 	selection := "{ link { workspace { links(first: 1) { totalCount } } } }"
-	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events[:1])
-	if err != nil || problem != "" || !strings.Contains(string(data[0]), `"totalCount":101`) {
+	data, problem, err := NewRenderer(b.Config).Event(t.Context(), m, &selection, events[0])
+	if err != nil || problem != "" || !strings.Contains(string(data), `"totalCount":101`) {
 		t.Errorf("%s, %q, %v", data, problem, err)
 	}
 }

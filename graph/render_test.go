@@ -69,34 +69,25 @@ func aliases(n int, field string) string {
 	return b.String()
 }
 
-// TestRenderer_BoundsTheMemory renders events whose data is large in chunks, and drops data above the limit of a body.
-func TestRenderer_BoundsTheMemory(t *testing.T) {
+// TestRenderer_DropsLargeData above the limit of a body.
+func TestRenderer_DropsLargeData(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
 	must.NoError(t, err)
 	text := strings.Repeat("x", 4<<10)
-	var events []*audit.Event
-	for i := range 40 {
-		e := audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now())
-		if i == 30 {
-			e = e.WithChanges([]*audit.FieldChange{{Field: "note", Before: &text, After: &text}})
-		}
-		events = append(events, e)
-	}
-	selection := "{ id " + aliases(15, "changes { before after }") + "}" // up to 120 KiB an event
-	data, problem, err := NewRenderer(b.Config).Events(t.Context(), m, &selection, events)
-	if err != nil || problem != "" || len(data) != len(events) {
-		t.Fatal(len(data), problem, err)
-	}
-	for i, one := range data {
-		if i == 30 && one != nil || i != 30 && !strings.Contains(string(one), events[i].ID) {
-			t.Errorf("event %d: %d bytes", i, len(one))
+	e := audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()).
+		WithChanges([]*audit.FieldChange{{Field: "note", Before: &text, After: &text}})
+	for n, dropped := range map[int]bool{3: false, 15: true} {
+		selection := "{ id " + aliases(n, "changes { before after }") + "}" // 8 KiB each
+		data, problem, err := NewRenderer(b.Config).Event(t.Context(), m, &selection, e)
+		if err != nil || problem != "" || (data == nil) != dropped {
+			t.Errorf("%d bytes, %q, %v", len(data), problem, err)
 		}
 	}
 }
 
-// TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for several events.
+// TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for an event of a link and of a purged one.
 func TestRenderer_RendersEvents(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -110,29 +101,29 @@ func TestRenderer_RendersEvents(t *testing.T) {
 			audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
 		}
 		r := NewRenderer(b.Config)
-		data, problem, err := r.Events(t.Context(), m, nil, events)
-		if err != nil || problem != "" || len(data) != 2 {
+		data, problem, err := r.Event(t.Context(), m, nil, events[0])
+		if err != nil || problem != "" {
 			t.Fatal(data, problem, err)
 		}
 		var got struct {
 			ID, Type, ActorID string
 			Link              *struct{ ID, ShortURL string }
 		}
-		if err := json.Unmarshal(data[0], &got); err != nil || got.ID != events[0].ID || got.Type != "LINK_UPDATED" ||
+		if err := json.Unmarshal(data, &got); err != nil || got.ID != events[0].ID || got.Type != "LINK_UPDATED" ||
 			got.ActorID != ada.accountID || got.Link == nil || got.Link.ID != l.ID || got.Link.ShortURL == "" {
-			t.Errorf("%s: %v", data[0], err)
+			t.Errorf("%s: %v", data, err)
 		}
-		if !strings.Contains(string(data[1]), `"link":null`) {
-			t.Errorf("a purged link: %s", data[1])
+		if data, _, err = r.Event(t.Context(), m, nil, events[1]); err != nil || !strings.Contains(string(data), `"link":null`) {
+			t.Errorf("a purged link: %s, %v", data, err)
 		}
 		selection, broken := "{ link { url: originalUrl } }", "{ removed }"
-		data, problem, err = r.Events(t.Context(), m, &selection, events[:1])
-		if diff := cmp.Diff(`{"link":{"url":"https://example.com/"}}`, string(data[0])); diff != "" || problem != "" ||
+		data, problem, err = r.Event(t.Context(), m, &selection, events[0])
+		if diff := cmp.Diff(`{"link":{"url":"https://example.com/"}}`, string(data)); diff != "" || problem != "" ||
 			err != nil {
 			t.Errorf("%s %v (-want +got):\n%s", problem, err, diff)
 		}
-		data, problem, err = r.Events(t.Context(), m, &broken, events[:1])
-		if err != nil || problem == "" || !strings.Contains(string(data[0]), events[0].ID) {
+		data, problem, err = r.Event(t.Context(), m, &broken, events[0])
+		if err != nil || problem == "" || !strings.Contains(string(data), events[0].ID) {
 			t.Errorf("a selection that is not valid any more: %s, %q, %v", data, problem, err)
 		}
 	})

@@ -262,8 +262,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			CreatedAt: now})
 		webhooks = append(webhooks, webhook.Webhook{
 			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
-			Types: []audit.Action{audit.LinkCreated}, Tags: []string{}, Status: webhook.Paused, Secret: []byte("s"),
-			CreatedAt: now, ClicksAt: now, CreatedBy: one.ID,
+			Status: webhook.Paused, Secret: []byte("s"), CreatedAt: now, CreatedBy: one.ID,
 		})
 		sessions = append(sessions, account.Session{
 			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,

@@ -63,7 +63,6 @@ func (r *mutationResolver) UpdateWebhook(
 		return r.Webhooks.Update(ctx, m, webhookID, change)
 	}
 	w, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, update)
-	r.Dispatcher.Rescan()
 	return &gen.UpdateWebhookPayload{Webhook: w}, err
 }
 
@@ -108,7 +107,7 @@ func (r *mutationResolver) RedeliverWebhook(
 		way.From, way.To = &in.Range.From, &in.Range.To
 	}
 	redeliver := func(ctx context.Context, m workspace.Membership, webhookID string) (*int, error) {
-		n, err := r.Dispatcher.Redeliver(ctx, m, webhookID, way)
+		n, err := r.Config.Webhooks.Redeliver(ctx, m, webhookID, way)
 		return &n, err
 	}
 	n, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, redeliver)

@@ -54,9 +54,10 @@ var rows = map[string]string{
 	"utm_templates":   `INSERT INTO utm_templates VALUES ('utm_$', 'ws_$', 'n', 'n', '{}', now(), now())`,
 	"link_versions": `INSERT INTO link_versions VALUES ('lnk_$', 1, 'ws_$', now(), now(), 'CREATED', 'usr_$',
 		'{}')`,
-	"webhooks": `INSERT INTO webhooks (id, workspace_id, name, url, host, types, tags, status, secret, xid, seq,
-		wants_clicks, clicks_at, created_at, created_by) VALUES ('whk_$', 'ws_$', 'n', 'u', 'h', '[]', '[]', 'ACTIVE', 's',
-		0, 0, false, now(), now(), 'usr_$')`,
+	"webhooks": `INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq,
+		created_at, created_by) VALUES ('whk_$', 'ws_$', 'n', 'u', 'h', 'ACTIVE', 's', 0, 0, now(), 'usr_$')`,
+	"webhook_types": `INSERT INTO webhook_types VALUES ('LINK_CREATED', 'ws_$', 'whk_$')`,
+	"webhook_tags":  `INSERT INTO webhook_tags VALUES ('whk_$', 't', 'ws_$')`,
 	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 		status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
 	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
@@ -78,7 +79,7 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
-	"webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims"}
+	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

@@ -39,7 +39,7 @@ import (
 	"github.com/linkforge/linkforge/internal/throttle"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
-	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -75,7 +75,7 @@ type app struct {
 	// uploads shares the memory of uploads between those who send them.
 	uploads *admission.Gate
 	// dispatcher sends webhooks.
-	dispatcher *webhook.Dispatcher
+	dispatcher *dispatch.Dispatcher
 	stopping   atomic.Bool
 	forwarding web.Forwarding
 	// print gets the mail that is not sent, on a developer's own instance.
@@ -234,11 +234,10 @@ func (a *app) wire() error {
 		}
 	}
 	endpoint := a.graphConfig(documents)
-	a.dispatcher = webhook.NewDispatcher(webhook.Config{
-		Sender: &webhook.Sender{Store: a.Webhooks, Client: outbound.NewClient(webhook.ClientConfig(outbound.Config{
-			Allow: outbound.PublicOr(a.config.OutboundAllow),
-		}))},
-		Workspaces: a.Workspaces, Links: a.Links, Renderer: graph.NewRenderer(endpoint),
+	a.dispatcher = dispatch.New(dispatch.Config{
+		Store:      a.Webhooks,
+		Client:     outbound.NewClient(dispatch.ClientConfig(outbound.Config{Allow: outbound.PublicOr(a.config.OutboundAllow)})),
+		Workspaces: a.Workspaces, Renderer: graph.NewRenderer(endpoint),
 		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, NoRates: !a.config.RateLimits, Log: a.log,
 	})
 	a.Feed.Subscribe(a.dispatcher.Follow)

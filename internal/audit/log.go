@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -36,30 +35,19 @@ type LogRequest struct {
 	Limit       int
 }
 
-// Read returns the first of the selected events, in the order of their commits.
-func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
+// Select selects events in the order of their commits, as rows of audit_events AS event. The caller adds columns and conditions.
+func Select(d *db.DB, r LogRequest) *bun.SelectQuery {
 	o := orderOf(r.TargetID)
-	err = positioned(d).Model(&events).ColumnExpr("?TableColumns, xid, seq").
-		Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).
-		Apply(about(r.Actions, r.TargetID), between(r.After, r.UpTo, o), first(r.Limit, o)).Scan(ctx)
-	if err != nil {
+	return positioned(d).Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).
+		Apply(about(r.Actions, r.TargetID), between(r.After, r.UpTo, o), first(r.Limit, o))
+}
+
+// Read returns the selected events.
+func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, err error) {
+	if err = Select(d, r).Model(&events).ColumnExpr("?TableColumns, xid, seq").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
 	return events, nil
-}
-
-// Between returns the ids, targets and actions of at most limit events of a workspace with one of the
-// actions, of a span of time, in the order of the log. Events that are no longer in the feed are left out.
-func Between(
-	ctx context.Context, d *db.DB, workspaceID string, from, to time.Time, actions []Action, limit int, now time.Time,
-) (rows []*Event, err error) {
-	f := recent{d, workspaceID, db.Instant(now.Add(-FeedRetention))}
-	err = f.events().Model(&rows).Column("id", "target_id", "action").Where("created_at >= ?", db.Instant(from)).
-		Where("created_at < ?", db.Instant(to)).Apply(about(actions, ""), first(limit, inLog)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the event log: %w", err)
-	}
-	return rows, nil
 }
 
 // Written is an event of the log of all workspaces, without its content.
@@ -67,6 +55,7 @@ type Written struct {
 	feed.Position
 	ID          string
 	WorkspaceID string
+	TargetID    string
 	Action      Action
 }
 

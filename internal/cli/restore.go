@@ -361,7 +361,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)
 		if err == nil {
-			err = (&webhook.Store{DB: d, Clicks: clickstream.New(d, &clicksql.Store{DB: d, Now: time.Now}, discard, time.Now)}).AfterRestore(ctx)
+			err = (&webhook.Store{DB: d, Now: time.Now, Clicks: clickstream.New(d, &clicksql.Store{DB: d, Now: time.Now}, discard, time.Now)}).AfterRestore(ctx)
 		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)

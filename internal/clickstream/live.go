@@ -97,7 +97,7 @@ func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 	return l.clicks.head(ctx)
 }
 
-// After returns clicks of a workspace after a position. It returns Expired if some may have been deleted.
-func (l *Live) After(ctx context.Context, after feed.Position, workspaceID string) (stream.Step[*click.Click], error) {
-	return l.clicks.After(ctx, after, []string{workspaceID})
+// After returns clicks of workspaces after a position. It returns Expired if some may have been deleted.
+func (l *Live) After(ctx context.Context, after feed.Position, workspaceIDs ...string) (stream.Step[*click.Click], error) {
+	return l.clicks.After(ctx, after, workspaceIDs)
 }

@@ -55,8 +55,8 @@ func TestFeed_TellsChangesAndStates(t *testing.T) {
 			must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 		}
 		exec("INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at) VALUES ('ses_1', ?, '', ?1, ?1, ?1)", m.AccountID(), dbtest.Noon)
-		exec(`INSERT INTO webhooks (id, workspace_id, name, url, host, types, tags, status, secret, xid, seq, wants_clicks, clicks_at, created_at, created_by)
-			VALUES ('wh_1', ?, '', '', '', '[]', '[]', 'ACTIVE', ?2, 0, 0, FALSE, ?1, ?1, '')`, m.ID(), dbtest.Noon, []byte{})
+		exec(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
+			VALUES ('wh_1', ?, '', '', '', 'ACTIVE', ?2, 0, 0, ?1, '')`, m.ID(), dbtest.Noon, []byte{})
 		for _, c := range []struct {
 			statement, subject string
 			isDue, isStopped   bool

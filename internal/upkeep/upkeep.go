@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
-	"github.com/linkforge/linkforge/internal/webhook"
 )
 
 // batchSize is how many links a job locks at once: few enough that a redirect never waits long.
@@ -75,15 +74,8 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 		if err := s.DB.SkipLocked(batch).Scan(ctx); err != nil || len(links) == 0 {
 			return err
 		}
-		var ids, workspaces []string
-		for _, l := range links {
-			ids, workspaces = append(ids, l.ID), append(workspaces, l.WorkspaceID)
-		}
 		purged = int64(len(links))
-		if err := s.Purge(ctx, tx, links...); err != nil {
-			return err
-		}
-		return webhook.ForgetBodies(ctx, s.DB, tx, workspaces, ids)
+		return s.Purge(ctx, tx, links...)
 	})
 	return purged, err
 }

@@ -61,17 +61,22 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 		return nil, "", err
 	}
 	c.applyTo(w)
-	if err := checkReads(ctx, m, w); err != nil {
+	if err := CheckReads(ctx, m, w); err != nil {
 		return nil, "", err
 	}
-	if err := s.moveToHead(ctx, w); err != nil {
+	head, clicks, err := s.heads(ctx)
+	if err != nil {
 		return nil, "", err
 	}
+	w.Position, w.Until, w.Clicks = head, head, clicks
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := s.checkNumber(ctx, tx, m.ID()); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(w).Exec(ctx); err != nil {
+			return err
+		}
+		if err := storeFilter(ctx, tx, w); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, m.Event(now, audit.WebhookCreated, w.ID, audit.Details{"name": w.Name}).
@@ -92,22 +97,13 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) 
 	return err
 }
 
-// moveToHead sets the position of a webhook after all events and clicks.
-func (s *Store) moveToHead(ctx context.Context, w *Webhook) (err error) {
-	if w.Position, err = audit.Horizon(ctx, s.DB); err != nil {
-		return err
+// heads returns the positions after all events and after all clicks.
+func (s *Store) heads(ctx context.Context) (events, clicks feed.Position, err error) {
+	if events, err = audit.Horizon(ctx, s.DB); err != nil {
+		return events, clicks, err
 	}
-	at, err := s.Clicks.Head(ctx)
-	w.setClicks(at)
-	return err
-}
-
-func (w *Webhook) setClicks(at feed.Position) {
-	w.ClickXID, w.ClickBatch, w.ClickID, w.ClicksAt = at.XID, at.Seq, at.Item, db.Instant(at.At)
-}
-
-func (w *Webhook) clicks() feed.Position {
-	return feed.Position{XID: w.ClickXID, Seq: w.ClickBatch, Item: w.ClickID, At: w.ClicksAt}
+	clicks, err = s.Clicks.Head(ctx)
+	return events, clicks, err
 }
 
 // Update changes a webhook. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL or Forbidden.
@@ -116,15 +112,15 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.get(ctx, m, webhookID); err != nil {
+	if _, err := s.Get(ctx, m, webhookID); err != nil {
 		return nil, err
 	}
 	// The URL is checked outside the transaction, because names are looked up.
 	if c, err = s.check(ctx, c); err != nil {
 		return nil, err
 	}
-	head := &Webhook{}
-	if err := s.moveToHead(ctx, head); err != nil {
+	head, clicks, err := s.heads(ctx)
+	if err != nil {
 		return nil, err
 	}
 	var w *Webhook
@@ -137,8 +133,8 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		if err := checkUpdate(ctx, tx, m, &before, w); err != nil {
 			return err
 		}
-		if w.WantsClicks && !before.WantsClicks {
-			w.setClicks(head.clicks())
+		if !slices.Contains(before.Types, audit.LinkClicked) {
+			w.Clicks = clicks
 		}
 		if err := s.setStatus(ctx, tx, w, c, head); err != nil {
 			return err
@@ -148,6 +144,9 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 			return nil
 		}
 		if _, err := tx.NewUpdate().Model(w).Column(settings...).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		if err := storeFilter(ctx, tx, w); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, m.Event(s.now(), audit.WebhookUpdated, w.ID, audit.Details{"name": w.Name}).
@@ -160,22 +159,15 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 }
 
 // checkUpdate returns Forbidden unless the caller may read all that the webhook has received and will receive: the
-// deliveries that were not delivered may go to its new URL. Those with statistics that it does not select any more
-// are rendered again.
+// deliveries that were not delivered may go to its new URL.
 func checkUpdate(ctx context.Context, tx bun.Tx, m workspace.Membership, before, after *Webhook) error {
-	if err := checkReads(ctx, m, before); err != nil {
+	if err := CheckReads(ctx, m, before); err != nil {
 		return err
 	}
-	if err := checkReads(ctx, m, after); err != nil {
+	if err := CheckReads(ctx, m, after); err != nil {
 		return err
 	}
-	if err := checkReadsDeliveries(ctx, tx, m, after, isUndelivered); err != nil {
-		return err
-	}
-	if before.NeedsStats && !after.NeedsStats {
-		return renderAnew(ctx, tx, after.ID)
-	}
-	return nil
+	return checkReadsDeliveries(ctx, tx, m, after, isUndelivered)
 }
 
 func isUndelivered(q *bun.SelectQuery) *bun.SelectQuery {
@@ -210,11 +202,12 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID st
 // sql.ErrNoRows.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, webhookID string) (*Webhook, error) {
 	w := &Webhook{In: m}
-	q := tx.NewSelect().Model(w).Where("id = ?", webhookID).Where("workspace_id = ?", m.ID())
+	q := s.WithFilter(tx.NewSelect().Model(w)).Where("id = ?", webhookID).Where("workspace_id = ?", m.ID())
 	return w, s.DB.ForChange(q).Scan(ctx)
 }
 
-func (s *Store) get(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
+// Get returns a webhook of the workspace. It returns NotFound or Forbidden.
+func (s *Store) Get(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
 	return s.Rows().Get(replica.UpToDate(ctx), m, webhookID)
 }
 
@@ -259,7 +252,7 @@ func (c Change) applyTo(w *Webhook) {
 		w.URL, w.Host = c.URL.To, c.host
 	}
 	if c.Types.Set {
-		w.Types, w.WantsClicks = c.Types.To, slices.Contains(c.Types.To, audit.LinkClicked)
+		w.Types = c.Types.To
 	}
 	if c.Tags.Set {
 		w.Tags = c.Tags.To
@@ -267,40 +260,4 @@ func (c Change) applyTo(w *Webhook) {
 	if c.Selection.Set {
 		w.Selection, w.NeedsStats, w.SelectionError = c.Selection.To.Text, c.Selection.To.NeedsStats, nil
 	}
-}
-
-// Types are the types of events that webhooks can receive.
-func Types() []audit.Action {
-	return append(audit.FeedActions(), audit.LinkClicked)
-}
-
-func checkTypes(types []audit.Action) ([]audit.Action, error) {
-	known := Types()
-	for _, t := range types {
-		if !slices.Contains(known, t) {
-			return nil, errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a type of the event log, or LINK_CLICKED.",
-				validate.Quote(string(t))).At("types")
-		}
-	}
-	if len(types) == 0 {
-		return nil, errs.New(errs.InvalidInput, "types must have at least one type of events.").At("types")
-	}
-	sorted := slices.Sorted(slices.Values(types))
-	return slices.Compact(sorted), nil
-}
-
-func checkTags(tags []string) ([]string, error) {
-	all := []string{}
-	for _, tag := range tags {
-		name, err := validate.Line("A tag", tag, 1, maxTag)
-		if err != nil {
-			return nil, errs.From(err).At("tags")
-		}
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) > maxTags {
-		return nil, errs.New(errs.InvalidInput, "tags must have at most %d tags.", maxTags).At("tags")
-	}
-	return all, nil
 }

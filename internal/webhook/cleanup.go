@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -11,14 +12,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// batch is how many rows one statement reads or changes.
-const batch = 1000
+// Batch is how many rows one statement reads or changes.
+const Batch = 1000
 
 // CleanUp removes deliveries that are older than Retention, and deleted webhooks with their deliveries.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	before := s.now().Add(-Retention)
-	_, err := db.InBatches(batch, func() (int64, error) { return s.removeOld(ctx, before) })
+	_, err := db.InBatches(Batch, func() (int64, error) { return s.removeOld(ctx, before) })
 	if err != nil {
 		err = fmt.Errorf("removing deliveries: %w", err)
 	}
@@ -37,7 +38,7 @@ func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 func (s *Store) removeOld(ctx context.Context, before time.Time) (removed int64, err error) {
 	var old []*Delivery
 	err = s.DB.NewSelect().Model(&old).Column("id", "webhook_id", "subject_id").Where("created_at <= ?", before).
-		Order("created_at").Limit(batch).Scan(ctx)
+		Order("created_at").Limit(Batch).Scan(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -60,13 +61,13 @@ func (s *Store) remove(ctx context.Context, webhookID string, deliveries []*Deli
 		ids = append(ids, delivery.ID)
 	}
 	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := s.touch(ctx, tx, webhookID); err != nil {
+		if err := s.Touch(ctx, tx, webhookID); err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return err
 		}
-		return release(ctx, tx, webhookID, s.now(), subjectsOf(deliveries)...)
+		return Release(ctx, tx, webhookID, s.now(), SubjectsOf(deliveries)...)
 	})
 }
 
@@ -77,8 +78,8 @@ func (s *Store) removeAll(ctx context.Context, match func(*bun.SelectQuery) *bun
 		return fmt.Errorf("looking up webhooks to remove: %w", err)
 	}
 	for _, webhookID := range ids {
-		_, err := db.InBatches(batch, func() (int64, error) {
-			some := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", webhookID).Limit(batch)
+		_, err := db.InBatches(Batch, func() (int64, error) {
+			some := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", webhookID).Limit(Batch)
 			return db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", some).Exec(ctx))
 		})
 		if err == nil {
@@ -89,4 +90,19 @@ func (s *Store) removeAll(ctx context.Context, match func(*bun.SelectQuery) *bun
 		}
 	}
 	return nil
+}
+
+// SubjectsOf returns the subjects of deliveries, sorted.
+func SubjectsOf(deliveries []*Delivery) (subjects []string) {
+	for _, delivery := range deliveries {
+		subjects = append(subjects, delivery.SubjectID)
+	}
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+// Touch makes a webhook due, and locks it before its deliveries, as claims do.
+func (s *Store) Touch(ctx context.Context, tx bun.Tx, webhookID string) error {
+	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id = ?", webhookID).Exec(ctx)
+	return err
 }

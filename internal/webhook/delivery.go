@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -34,18 +35,14 @@ type Delivery struct {
 	WebhookID   string
 	// EventID is the id of the event, or of the first click. It is the header webhook-id.
 	EventID string
-	// LastClickID and Clicks are the other boundary and the size of a batch.
-	LastClickID string
-	Clicks      int64
-	// ClickIDs are the ids of the clicks of a batch, separated by spaces.
+	// Clicks is the size of a batch, ClickIDs are the ids of its clicks, separated by spaces.
+	Clicks   int64
 	ClickIDs string `bun:"click_ids"`
-	// SubjectID is what the event is about. First attempts about it are sent in the order of Number.
+	// SubjectID is what the event is about. First attempts about it are sent in the order of Number, that of the log.
 	SubjectID string
 	Type      audit.Action
 	Number    int64
-	// Body is nil of a delivery that does not wait, or that has to be rendered before its next attempt.
-	Body   *string
-	Status DeliveryStatus
+	Status    DeliveryStatus
 	// Tries is the number of attempts since the schedule began, FirstTriedAt the time of the first.
 	Tries        int
 	FirstTriedAt *time.Time
@@ -103,13 +100,10 @@ type Attempt struct {
 	DurationMs int
 }
 
-// maxAttempts is how many attempts of a delivery are stored.
-const maxAttempts = 20
-
-// DeliveryRows returns the collection of all deliveries of a workspace, without their bodies.
+// DeliveryRows returns the collection of all deliveries of a workspace.
 func (s *Store) DeliveryRows() workspace.Collection[Delivery] {
 	return workspace.Collection[Delivery]{
-		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Delivery, Column: "id", Omit: []string{"body", "click_ids"},
+		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Delivery, Column: "id", Omit: []string{"click_ids"},
 		In: func(d *Delivery, m workspace.Membership) { d.In = m },
 	}
 }
@@ -154,19 +148,6 @@ func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...st
 	return waiting, nil
 }
 
-// countWaiting counts the waiting deliveries of a webhook that match, up to a limit.
-func (s *Store) countWaiting(
-	ctx context.Context, w *Webhook, limit int, match func(*bun.SelectQuery) *bun.SelectQuery,
-) (int, error) {
-	waiting := match(s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-		Where("status = 'WAITING'")).Limit(int64(limit))
-	n, err := s.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Count(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("counting deliveries: %w", err)
-	}
-	return int(n), nil
-}
-
 // AttemptsOf returns the attempts of deliveries, oldest first.
 func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string][]*Attempt, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
@@ -188,7 +169,7 @@ func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...s
 
 // skipWaiting marks the waiting deliveries of a webhook as skipped.
 func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
-	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).Set("body = NULL").
+	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).
 		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("skipping deliveries: %w", err)
@@ -196,39 +177,37 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 	return nil
 }
 
-// ForgetBodies removes the bodies of waiting deliveries that may have data of purged links. They are rendered again
-// before they are sent.
-func ForgetBodies(ctx context.Context, d *db.DB, tx bun.Tx, workspaceIDs, linkIDs []string) error {
-	var ids []string
-	// Claims change several deliveries, too, and hold the lock of their webhook.
-	webhooks := tx.NewSelect().Model((*Webhook)(nil)).Column("id").
-		Where("workspace_id IN (?)", bun.In(workspaceIDs)).Order("id")
-	if err := d.ForChange(webhooks).Scan(ctx, &ids); err != nil {
-		return fmt.Errorf("locking webhooks: %w", err)
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").Where("webhook_id IN (?)", bun.In(ids)).
-		Where("status = ?", Waiting).Where("subject_id IN (?) OR type = ?", bun.In(linkIDs), audit.LinkClicked).Exec(ctx)
+// OfEvents returns new deliveries of selected events for a webhook, by position, and the position of the last one.
+func (s *Store) OfEvents(ctx context.Context, w *Webhook, events *bun.SelectQuery) (rows []*Delivery, last feed.Position, err error) {
+	var found []audit.Written
+	err = events.Column("id", "action", "xid", "seq", "target_id").Where("created_at > ?", s.now().Add(-audit.FeedRetention)).Scan(ctx, &found)
 	if err != nil {
-		return fmt.Errorf("removing the bodies of deliveries: %w", err)
+		return nil, last, fmt.Errorf("reading events for a webhook: %w", err)
 	}
-	return nil
+	for _, e := range found {
+		last = e.Position
+		rows = append(rows, s.NewDelivery(w, Delivery{EventID: e.ID, SubjectID: e.TargetID, Type: e.Action, Number: e.Seq}))
+	}
+	return rows, last, nil
 }
 
-// renderAnew has the waiting deliveries of a webhook rendered before their next attempt.
-func renderAnew(ctx context.Context, tx bun.Tx, webhookID string) error {
-	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("body = NULL").Where("webhook_id = ?", webhookID).
-		Where("status = ?", Waiting).Exec(ctx)
+// NewDelivery completes a delivery for a webhook.
+func (s *Store) NewDelivery(w *Webhook, d Delivery) *Delivery {
+	d.ID, d.WorkspaceID, d.WebhookID, d.Status, d.CreatedAt = id.New(id.Delivery), w.WorkspaceID, w.ID, Waiting, s.now()
+	return &d
+}
+
+// Add stores deliveries of webhooks, which the caller has locked and makes due. Events that have a delivery get no other one.
+func (s *Store) Add(ctx context.Context, tx bun.Tx, deliveries []*Delivery) error {
+	err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}, deliveries)
 	if err != nil {
-		return fmt.Errorf("removing rendered bodies: %w", err)
+		return fmt.Errorf("storing deliveries: %w", err)
 	}
 	return nil
 }
 
 // requeue makes the deliveries of a locked webhook that match wait for their first attempt. They are due when
-// release has been called.
+// Release has been called.
 func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQuery) *bun.UpdateQuery) error {
 	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").Set("first_tried_at = NULL").
 		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", w.ID)
@@ -238,9 +217,9 @@ func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQ
 	return nil
 }
 
-// release makes the first of the deliveries due that wait for their first attempt, for each of the
+// Release makes the first of the deliveries due that wait for their first attempt, for each of the
 // subjects; none means all.
-func release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, subjects ...string) error {
+func Release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, subjects ...string) error {
 	first := tx.NewSelect().TableExpr("webhook_deliveries AS first").ColumnExpr("min(first.number)").
 		Where("first.webhook_id = ?", webhookID).Where("first.status = 'WAITING'").Where("first.tries = 0").
 		Group("first.subject_id")

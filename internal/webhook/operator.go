@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -105,14 +106,19 @@ func (s *Store) BlockHost(ctx context.Context, host string) (int, error) {
 func (s *Store) setBlocked(
 	ctx context.Context, blocked bool, match func(*bun.SelectQuery) *bun.SelectQuery,
 ) (n int, err error) {
-	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+	ctx = db.AsSystem(ctx)
+	head, err := audit.Horizon(ctx, s.DB)
+	if err != nil {
+		return 0, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []*Webhook
 		if err := s.DB.ForChange(match(tx.NewSelect().Model(&rows)).Order("id")).Scan(ctx); err != nil {
 			return err
 		}
 		n = len(rows)
 		for _, w := range rows {
-			if err := s.setOneBlocked(ctx, tx, w, blocked); err != nil {
+			if err := s.setOneBlocked(ctx, tx, w, blocked, head); err != nil {
 				return err
 			}
 		}
@@ -124,23 +130,23 @@ func (s *Store) setBlocked(
 	return n, nil
 }
 
-func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool) error {
+func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool, head feed.Position) error {
 	before := *w
 	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("blocked = ?", blocked).Where("id = ?", w.ID).Exec(ctx)
 	if err != nil {
 		return err
 	}
 	if blocked {
-		_, err := s.disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"}, nil)
+		_, err := s.Disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"}, nil)
 		return err
 	}
 	if !before.Blocked || w.Status == Active {
 		return nil
 	}
-	if err := s.activate(ctx, tx, w); err != nil {
+	if err := s.activate(ctx, tx, w, head); err != nil {
 		return err
 	}
-	_, err = tx.NewUpdate().Model(w).Column("status", "failing_since", "due_at").WherePK().Exec(ctx)
+	_, err = tx.NewUpdate().Model(w).Column("status", "failing_since", "due_at", "until_xid", "until_seq").WherePK().Exec(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,28 +154,29 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 		s.now()).WithChanges(audit.Compare(before.fields(), w.fields())))
 }
 
-// AfterRestore moves the positions of webhooks into the order that the event log has in another cluster, by
+// AfterRestore moves the positions of webhooks and of their readers into the order that the event log has in another cluster, by
 // sequence alone. It precedes audit.AfterRestore. Events that have a delivery get no other one.
 func (s *Store) AfterRestore(ctx context.Context) error {
-	next := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("min(event.seq) - 1").
-		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
-		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)")
-	last := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("coalesce(max(event.seq), 0)")
-	_, err := s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce((?), (?))", next, last).Set("xid = 0").
-		Where("xid > 0").Exec(db.AsSystem(ctx))
-	if err != nil {
-		return fmt.Errorf("moving the positions of webhooks: %w", err)
-	}
-	at, err := s.Clicks.Head(ctx) // batches have the transactions of the former cluster
+	ctx = db.AsSystem(ctx)
+	clicks, err := s.Clicks.Head(ctx) // batches have the transactions of the former cluster
 	if err != nil {
 		return err
 	}
-	moved := &Webhook{}
-	moved.setClicks(at)
-	_, err = s.DB.NewUpdate().Model(moved).Column("click_xid", "click_batch", "click_id", "clicks_at").Where("1 = 1").
-		Exec(db.AsSystem(ctx))
+	const last = "(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL)"
+	next := `SELECT min(event.seq) - 1 FROM audit_events AS event
+		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL AND (event.xid, event.seq) > (webhook.xid, webhook.seq)`
+	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(("+next+"), "+last+")").Set("xid = 0").
+		Set("until_seq = "+last).Set("until_xid = 0").Set("due_at = ?", s.now()).
+		Set("click_xid = ?", clicks.XID).Set("click_seq = ?", clicks.Seq).Where("1 = 1").Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("moving the positions of webhooks among clicks: %w", err)
+		return fmt.Errorf("moving the positions of webhooks: %w", err)
+	}
+	_, err = s.DB.NewUpdate().Table("webhook_readers").
+		Set("xid = CASE log WHEN 'CLICKS' THEN ? ELSE 0 END", clicks.XID).
+		Set("seq = CASE log WHEN 'CLICKS' THEN ? ELSE "+last+" END", clicks.Seq).
+		Set("read_at = ?", s.now()).Set("claimed_until = NULL").Where("1 = 1").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("moving the positions of the readers of webhooks: %w", err)
 	}
 	return nil
 }

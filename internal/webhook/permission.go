@@ -22,9 +22,9 @@ func permissionFor(t audit.Action) workspace.Permission {
 	return workspace.ReadLinks
 }
 
-// checkReads returns Forbidden unless the caller may read all that the webhook receives. Otherwise, a caller could
+// CheckReads returns Forbidden unless the caller may read all that the webhook receives. Otherwise, a caller could
 // have it sent to an address of their own, or forge it with the secret.
-func checkReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
+func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 	needed := []workspace.Permission{workspace.ReadLinks}
 	if w.NeedsStats {
 		needed = append(needed, workspace.ReadStats)

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -31,7 +29,7 @@ type Redelivery struct {
 
 // Redeliver has deliveries rendered and sent again. It returns the number of deliveries, or NotFound, InvalidInput or
 // Forbidden.
-func (d *Dispatcher) Redeliver(
+func (s *Store) Redeliver(
 	ctx context.Context, m workspace.Membership, webhookID string, r Redelivery,
 ) (count int, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteWebhooks)
@@ -41,28 +39,27 @@ func (d *Dispatcher) Redeliver(
 	if err := r.check(); err != nil {
 		return 0, err
 	}
-	w, err := d.get(ctx, m, webhookID)
+	w, err := s.Get(ctx, m, webhookID)
 	if err != nil {
 		return 0, err
 	}
-	events, err := d.eventsOf(ctx, m, w, r)
+	deliveries, err := s.deliveriesOf(ctx, w, r)
 	if err != nil {
 		return 0, err
 	}
-	err = d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if w, err = d.lock(ctx, tx, m, webhookID); err != nil {
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		if err := checkReads(ctx, m, w); err != nil {
+		if err := CheckReads(ctx, m, w); err != nil {
 			return err
 		}
-		count, err = d.requeueSelected(ctx, tx, m, w, r, events)
+		count, err = s.requeueSelected(ctx, tx, m, w, r, deliveries)
 		return err
 	})
 	if err != nil {
-		return 0, db.NoRowsAs(d.Rows().NotFound(), err, "redelivering")
+		return 0, db.NoRowsAs(s.Rows().NotFound(), err, "redelivering")
 	}
-	d.Wake()
 	return count, nil
 }
 
@@ -85,35 +82,35 @@ func (r Redelivery) check() error {
 	return nil
 }
 
-// eventsOf returns the events of the span that match the webhook; none for another way. The context is that of
-// the workspace.
-func (d *Dispatcher) eventsOf(
-	ctx context.Context, m workspace.Membership, w *Webhook, r Redelivery,
-) ([]*audit.Event, error) {
+// deliveriesOf returns deliveries of the events of the span that match the webhook; none for another way. The context is that of the
+// workspace.
+func (s *Store) deliveriesOf(ctx context.Context, w *Webhook, r Redelivery) ([]*Delivery, error) {
 	if r.From == nil {
 		return nil, nil
 	}
-	events, err := audit.Between(ctx, d.DB, m.ID(), *r.From, *r.To, logged(w.Types), maxRedelivered+1, d.Now())
+	head, err := audit.Horizon(ctx, s.DB)
 	if err != nil {
 		return nil, err
 	}
-	if len(events) > maxRedelivered {
+	events := s.Select(w, audit.LogRequest{UpTo: head, Limit: maxRedelivered + 1}).
+		Where("created_at >= ?", db.Instant(*r.From)).Where("created_at < ?", db.Instant(*r.To))
+	deliveries, _, err := s.OfEvents(ctx, w, events)
+	if err != nil {
+		return nil, err
+	}
+	if len(deliveries) > maxRedelivered {
 		return nil, errs.New(errs.InvalidInput, "range must have at most %d events. Choose a shorter one.", maxRedelivered).
 			At("range")
 	}
-	reading, err := d.Workspaces.ForDeliveries(ctx, m.ID())
-	if err != nil {
-		return nil, err
-	}
-	return d.tagged(ctx, reading, w, events)
+	return deliveries, nil
 }
 
 // requeueSelected has the selected deliveries of a locked webhook wait for their first attempt. Events of the span
 // that have no delivery get one. It returns the number of deliveries.
-func (d *Dispatcher) requeueSelected(
-	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, r Redelivery, events []*audit.Event,
+func (s *Store) requeueSelected(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, r Redelivery, ofEvents []*Delivery,
 ) (int, error) {
-	ids, err := r.find(ctx, tx, w, events)
+	ids, err := r.find(ctx, tx, w, ofEvents)
 	if err != nil {
 		return 0, err
 	}
@@ -122,39 +119,37 @@ func (d *Dispatcher) requeueSelected(
 	}
 	count := len(ids)
 	if r.From != nil {
-		if err := d.insertMissing(ctx, tx, w, events); err != nil {
+		if err := s.Add(ctx, tx, ofEvents); err != nil {
 			return 0, err
 		}
-		count = len(events)
+		count = len(ofEvents)
 	}
-	if err := release(ctx, tx, w.ID, d.now()); err != nil {
+	if err := Release(ctx, tx, w.ID, s.now()); err != nil {
 		return 0, err
 	}
-	return count, d.touch(ctx, tx, w.ID)
+	return count, s.Touch(ctx, tx, w.ID)
 }
 
 // find returns the ids of the selected deliveries.
-func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) ([]string, error) {
+func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, ofEvents []*Delivery) ([]string, error) {
 	switch {
 	case r.Failed:
 		return failedIDs(ctx, tx, w)
 	case r.From != nil:
-		return idsOfEvents(ctx, tx, w, events)
+		return idsOfEvents(ctx, tx, w, ofEvents)
 	}
 	return r.knownIDs(ctx, tx, w)
 }
 
-// requeueByID has deliveries wait for their first attempt, before which they are rendered. It returns
+// requeueByID has deliveries wait for their first attempt. It returns
 // Forbidden for deliveries that the caller may not read.
 func requeueByID(ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, ids []string) error {
-	for chunk := range slices.Chunk(ids, batch) {
+	for chunk := range slices.Chunk(ids, Batch) {
 		selected := func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id IN (?)", bun.In(chunk)) }
 		if err := checkReadsDeliveries(ctx, tx, m, w, selected); err != nil {
 			return err
 		}
-		again := func(q *bun.UpdateQuery) *bun.UpdateQuery {
-			return q.Set("body = NULL").Where("id IN (?)", bun.In(chunk))
-		}
+		again := func(q *bun.UpdateQuery) *bun.UpdateQuery { return q.Where("id IN (?)", bun.In(chunk)) }
 		if err := requeue(ctx, tx, w, again); err != nil {
 			return err
 		}
@@ -185,12 +180,12 @@ func (r Redelivery) knownIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []
 	return ids, nil
 }
 
-// idsOfEvents returns the ids of the deliveries of events.
-func idsOfEvents(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) (ids []string, err error) {
-	for chunk := range slices.Chunk(events, batch) {
+// idsOfEvents returns the ids of the stored deliveries of the events of new ones.
+func idsOfEvents(ctx context.Context, tx bun.Tx, w *Webhook, ofEvents []*Delivery) (ids []string, err error) {
+	for chunk := range slices.Chunk(ofEvents, Batch) {
 		var eventIDs, found []string
-		for _, e := range chunk {
-			eventIDs = append(eventIDs, e.ID)
+		for _, d := range chunk {
+			eventIDs = append(eventIDs, d.EventID)
 		}
 		err := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
 			Where("event_id IN (?)", bun.In(eventIDs)).Scan(ctx, &found)
@@ -200,68 +195,4 @@ func idsOfEvents(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Eve
 		ids = append(ids, found...)
 	}
 	return ids, nil
-}
-
-// insertMissing stores deliveries of the events that have none.
-func (d *Dispatcher) insertMissing(ctx context.Context, tx bun.Tx, w *Webhook, events []*audit.Event) error {
-	now := d.now()
-	rows := make([]*Delivery, 0, len(events))
-	for i, e := range events {
-		rows = append(rows, &Delivery{
-			ID: id.New(id.Delivery), WorkspaceID: w.WorkspaceID, WebhookID: w.ID, EventID: e.ID, SubjectID: e.TargetID,
-			Type: e.Action, Number: w.LastNumber + int64(i) + 1, Status: Waiting, CreatedAt: now,
-		})
-	}
-	in := db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}
-	if err := db.InsertRows(ctx, tx, in, rows); err != nil {
-		return fmt.Errorf("adding deliveries: %w", err)
-	}
-	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("last_number = ?", w.LastNumber+int64(len(rows))).
-		Where("id = ?", w.ID).Exec(ctx)
-	return err
-}
-
-// bodyOf returns the body of a delivery. One that is sent again is rendered and stored first.
-func (d *Dispatcher) bodyOf(ctx context.Context, w *Webhook, delivery *Delivery) ([]byte, error) {
-	if delivery.Body != nil {
-		return []byte(*delivery.Body), nil
-	}
-	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
-	if err != nil {
-		return nil, err
-	}
-	text, err := d.renderAgain(ctx, m, w, delivery)
-	if err != nil {
-		return nil, err
-	}
-	_, err = d.DB.NewUpdate().Model((*Delivery)(nil)).Set("body = ?", text).Where("id = ?", delivery.ID).
-		Where("claimed_until = ?", delivery.ClaimedUntil).Exec(db.AsSystem(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("storing a body: %w", err)
-	}
-	return []byte(text), nil
-}
-
-func (d *Dispatcher) renderAgain(
-	ctx context.Context, m workspace.Membership, w *Webhook, delivery *Delivery,
-) (string, error) {
-	if delivery.Type == audit.LinkClicked {
-		return d.renderClicksAgain(ctx, m, w, delivery)
-	}
-	inside, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return "", err
-	}
-	events, err := audit.Many(inside, d.DB, w.WorkspaceID, delivery.EventID)
-	if err != nil {
-		return "", err
-	}
-	if len(events) == 0 {
-		return "", fmt.Errorf("the event %s is not in the log", delivery.EventID)
-	}
-	bodies, _, err := d.bodies(ctx, m, w, events)
-	if err != nil {
-		return "", err
-	}
-	return bodies[0], nil
 }

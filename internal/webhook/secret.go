@@ -32,8 +32,8 @@ func newSecret() (raw []byte, shown string) {
 	return raw, secretPrefix + base64.StdEncoding.EncodeToString(raw)
 }
 
-// secrets returns the secrets that sign at an instant, the newest first.
-func (s *Store) secrets(w *Webhook, now time.Time) ([][]byte, error) {
+// Secrets returns the secrets that sign at an instant, the newest first.
+func (s *Store) Secrets(w *Webhook, now time.Time) ([][]byte, error) {
 	newest, err := s.Sealed.Open(w.ID, w.Secret)
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (s *Store) secrets(w *Webhook, now time.Time) ([][]byte, error) {
 	return append(all, old), err
 }
 
-// sign returns the header webhook-signature: a signature for each secret, separated by spaces.
-func sign(secrets [][]byte, messageID string, at time.Time, body []byte) string {
+// Sign returns the header webhook-signature: a signature for each secret, separated by spaces.
+func Sign(secrets [][]byte, messageID string, at time.Time, body []byte) string {
 	signatures := make([]string, 0, len(secrets))
 	for _, secret := range secrets {
 		mac := hmac.New(sha256.New, secret)
@@ -90,7 +90,7 @@ func (s *Store) Rotate(
 		if w, err = s.lock(ctx, tx, m, webhookID); err != nil {
 			return err
 		}
-		if err := checkReads(ctx, m, w); err != nil {
+		if err := CheckReads(ctx, m, w); err != nil {
 			return err
 		}
 		sealed, err := s.Sealed.Seal(w.ID, raw)

@@ -2,16 +2,20 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to that of
-// head. It returns InvalidInput or UnsafeURL.
-func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head *Webhook) error {
+// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to the head of
+// the log. It returns InvalidInput or UnsafeURL.
+func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head feed.Position) error {
 	switch {
 	case !c.Status.Set:
 		return nil
@@ -37,17 +41,17 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 		return nil
 	}
 	if c.SkipBacklog {
-		w.Status, w.FailingSince, w.Position = Active, nil, head.Position
+		w.Status, w.FailingSince, w.Position, w.Until = Active, nil, head, head
 		return skipWaiting(ctx, tx, w.ID)
 	}
-	return s.activate(ctx, tx, w)
+	return s.activate(ctx, tx, w, head)
 }
 
-// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince and DueAt. The
-// schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
-func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
+// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince, DueAt and Until, the head of the log.
+// The schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
+func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook, head feed.Position) error {
 	failingSince := w.FailingSince
-	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
+	w.Status, w.FailingSince, w.DueAt, w.Until = Active, nil, new(s.now()), head
 	err := requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		if failingSince == nil {
 			return q.Where("status = ?", Waiting)
@@ -57,7 +61,7 @@ func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	if err != nil {
 		return err
 	}
-	return release(ctx, tx, w.ID, s.now())
+	return Release(ctx, tx, w.ID, s.now())
 }
 
 // checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.
@@ -102,4 +106,68 @@ func (s *Store) endedKey() *bun.SelectQuery {
 	return s.DB.NewSelect().TableExpr("api_keys AS api_key").ColumnExpr("1").
 		Where("api_key.id = webhook.created_by").
 		Where("api_key.revoked_at IS NOT NULL OR api_key.expires_at <= ?", s.now())
+}
+
+// Notice is why a webhook was disabled, for the email about it.
+type Notice string
+
+// The notices.
+const (
+	ReceiverFailed Notice = "RECEIVER"
+	KeyEnded       Notice = "API_KEY"
+	MemberEnded    Notice = "MEMBER"
+)
+
+// Disable disables a webhook that is not disabled, and writes the event. With a notice, an email about it follows. It reports whether
+// it did.
+func (s *Store) Disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details, n *Notice) (bool, error) {
+	changed, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("status = ?", Disabled).Set("due_at = NULL").
+		Set("notice = ?", n).Where("id = ?", w.ID).Where("status <> ?", Disabled).Exec(ctx))
+	if err != nil || changed == 0 {
+		return false, err
+	}
+	after := *w
+	after.Status = Disabled
+	return true, audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookDisabled, w.ID, details, s.now()).
+		WithChanges(audit.Compare(w.fields(), after.fields())))
+}
+
+// WithoutEnded leaves out webhooks of API keys that have ended, of accounts that have lost the permission, and of deleted workspaces.
+func (s *Store) WithoutEnded(q *bun.SelectQuery) *bun.SelectQuery {
+	return q.Where("NOT EXISTS (?)", s.endedKey()).Where("NOT ("+lostAccount+")", holders).
+		Where(`NOT EXISTS (SELECT 1 FROM workspaces WHERE workspaces.id = webhook.workspace_id
+			AND workspaces.deleted_at IS NOT NULL)`)
+}
+
+// endedRow is a webhook whose creator has lost the permission.
+type endedRow struct {
+	Webhook `bun:",extend"`
+
+	// IsOfKey means that the creator is an API key.
+	IsOfKey bool `bun:",scanonly"`
+}
+
+// DisableEnded disables the webhooks of API keys that have been revoked or have expired, and of accounts that have lost the permission.
+func (s *Store) DisableEnded(ctx context.Context) error {
+	var rows []endedRow
+	err := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("EXISTS (?) AS is_of_key", s.endedKey()).
+		Where("webhook.status <> ?", Disabled).Where("EXISTS (?) OR "+lostAccount, s.endedKey(), holders).
+		Limit(Batch).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("looking up webhooks whose creators have ended: %w", err)
+	}
+	for _, w := range rows {
+		reason := MemberEnded
+		if w.IsOfKey {
+			reason = KeyEnded
+		}
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := s.Disable(ctx, tx, &w.Webhook, audit.Details{"reason": reason}, &reason)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("disabling a webhook: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
-// Package webhook owns the webhooks of workspaces: their settings and secrets, which events each of them
-// receives, and the attempts to send these, by the Standard Webhooks specification, version 1.0.0. It reads
-// the event log of package audit and the clicks of package clickstream, and writes neither, except for the
-// events about webhooks. Package graph renders the bodies and has the API, package cli the operator's
-// commands; the server runs the Dispatcher.
+// Package webhook owns the webhooks of workspaces: their settings and secrets, which events each of them receives, and their deliveries
+// with the attempts to send them. Package dispatch creates and sends deliveries, package graph has the API, package cli the operator's
+// commands.
 package webhook
 
 import (
@@ -28,6 +26,8 @@ const (
 	maxTags         = 20
 	maxTag          = 50
 	maxName         = 100
+	// initialConcurrency is how many requests of a new webhook may be in flight.
+	initialConcurrency = 2
 	// Retention is how long deliveries and attempts are stored.
 	Retention = audit.FeedRetention
 )
@@ -51,8 +51,9 @@ type Webhook struct {
 	Name        string
 	// URL is canonical, Host the canonical host of it.
 	URL, Host string
-	Types     []audit.Action `bun:"type:text"`
-	Tags      []string       `bun:"type:text"`
+	// Types and Tags, sorted, are rows of webhook_types and webhook_tags: see WithFilter.
+	Types []audit.Action `bun:"type:text,scanonly"`
+	Tags  []string       `bun:"type:text,scanonly"`
 	// Selection on the type Event; nil selects the default.
 	Selection *string
 	// NeedsStats says that Selection reads statistics or clicks.
@@ -65,16 +66,12 @@ type Webhook struct {
 	// Secret and OldSecret are encrypted. The old one signs until OldSecretEndsAt.
 	Secret, OldSecret []byte
 	OldSecretEndsAt   *time.Time
+	// Position is that in the event log up to which it has deliveries. It is behind if there are events until a later one.
 	feed.Position
-	// LastNumber is the number of the last delivery.
-	LastNumber int64
-	// WantsClicks says that Types has LINK_CLICKED. ClickXID, ClickBatch and ClickID are the position among
-	// clicks, as of ClicksAt.
-	WantsClicks         bool
-	ClickXID            int64 `bun:"click_xid"`
-	ClickBatch, ClickID int64
-	ClicksAt            time.Time
-	SkippedClicks       int64
+	Until feed.Position `bun:"embed:until_"`
+	// Clicks is the position of the batch of clicks after which it receives clicks.
+	Clicks        feed.Position `bun:"embed:click_"`
+	SkippedClicks int64
 	// DueAt is when deliveries have to be looked at.
 	DueAt *time.Time
 	// Concurrency is how many deliveries all nodes may send at once: 1 after a slow failure, doubled by each success.
@@ -82,7 +79,7 @@ type Webhook struct {
 	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
 	FailingSince *time.Time
 	// Notice is why it was disabled, while the email about it has not been handed over.
-	Notice    *notice
+	Notice    *Notice
 	CreatedAt time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
@@ -120,7 +117,7 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 func (s *Store) Rows() workspace.Collection[Webhook] {
 	return workspace.Collection[Webhook]{
 		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Webhook, Column: "id",
-		Missing: "There is no such webhook.", In: func(w *Webhook, m workspace.Membership) { w.In = m },
+		Missing: "There is no such webhook.", Also: s.WithFilter, In: func(w *Webhook, m workspace.Membership) { w.In = m },
 	}
 }
 
@@ -134,6 +131,6 @@ func (w *Webhook) fields() []audit.Field {
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "types", "tags", "selection", "needs_stats", "selection_error", "status", "xid", "seq",
-	"due_at", "failing_since", "wants_clicks", "click_xid", "click_batch", "click_id", "clicks_at", "kept_by",
+	"name", "url", "host", "selection", "needs_stats", "selection_error", "status", "xid", "seq", "until_xid", "until_seq", "due_at",
+	"failing_since", "click_xid", "click_seq", "kept_by",
 }

@@ -26,8 +26,9 @@ type Collection[T any] struct {
 	// Where limits the rows that are listed; empty lists all rows.
 	Where string
 	Args  []any
-	// Omit are the columns that are not read.
+	// Omit are the columns that are not read. Also has a query read what rows have in other tables; nil: nothing.
 	Omit []string
+	Also func(*bun.SelectQuery) *bun.SelectQuery
 	// Fence is the column with folders to which a fence restricts the rows; empty for rows without one.
 	Fence string
 	// Missing is the error message for an ID that does not exist.
@@ -97,6 +98,9 @@ func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (con
 		return ctx, nil, err
 	}
 	q := c.DB.NewSelect().Model(into).ExcludeColumn(c.Omit...).Where("workspace_id = ?", m.ID())
+	if c.Also != nil {
+		q = q.Apply(c.Also)
+	}
 	if c.Where != "" {
 		q = q.Where(c.Where, c.Args...)
 	}

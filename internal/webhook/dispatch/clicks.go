@@ -1,0 +1,176 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/stream"
+	"github.com/linkforge/linkforge/internal/webhook"
+)
+
+const (
+	// maxClicks is how many clicks a batch has.
+	maxClicks = 200
+	// maxWaiting is how many deliveries of a webhook may wait before clicks are skipped.
+	maxWaiting = 10_000
+)
+
+// nextClicks reads the next clicks of the workspaces with webhooks that receive clicks.
+func (d *Dispatcher) nextClicks(ctx context.Context, after feed.Position) (p part, err error) {
+	var receivers []*webhook.Webhook
+	err = d.DB.NewSelect().Model(&receivers).Column("id", "workspace_id", "created_at").
+		Where("id IN (SELECT webhook_id FROM webhook_types WHERE type = ?)", audit.LinkClicked).Scan(ctx)
+	if err != nil {
+		return p, fmt.Errorf("looking up the webhooks of clicks: %w", err)
+	}
+	if len(receivers) == 0 {
+		p.reached, err = d.Clicks.Head(ctx)
+		return p, err
+	}
+	var workspaces []string
+	for _, w := range receivers {
+		workspaces = append(workspaces, w.WorkspaceID)
+	}
+	slices.Sort(workspaces)
+	workspaces = slices.Compact(workspaces)
+	step, err := d.Clicks.After(ctx, after, workspaces...)
+	if errs.Is(err, errs.Expired) {
+		return d.skipExpired(ctx, after, receivers)
+	}
+	if err != nil || len(step.Items) == 0 {
+		return part{reached: step.Reached, more: step.More}, err
+	}
+	clicks := map[string][]stream.Item[*click.Click]{}
+	for _, item := range step.Items {
+		clicks[item.WorkspaceID] = append(clicks[item.WorkspaceID], item)
+	}
+	var ids []string
+	for _, w := range receivers {
+		if clicks[w.WorkspaceID] != nil {
+			ids = append(ids, w.ID)
+		}
+	}
+	store := func(ctx context.Context, tx bun.Tx) error { return d.storeClicks(ctx, tx, ids, clicks) }
+	return part{reached: step.Reached, more: step.More, store: store}, nil
+}
+
+// storeClicks creates the deliveries of clicks. Webhooks that are not active, or have too many waiting deliveries, count them as skipped.
+func (d *Dispatcher) storeClicks(
+	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]stream.Item[*click.Click],
+) error {
+	var webhooks []*webhook.Webhook
+	q := tx.NewSelect().Model(&webhooks).Column("id", "workspace_id", "status", "click_xid", "click_seq").
+		Where("id IN (?)", bun.In(webhookIDs)).Order("id")
+	if err := d.DB.ForChange(q).Scan(ctx); err != nil {
+		return fmt.Errorf("locking the webhooks of clicks: %w", err)
+	}
+	var full []string
+	err := tx.NewSelect().Model((*webhook.Delivery)(nil)).Column("webhook_id").Where("webhook_id IN (?)", bun.In(webhookIDs)).
+		Where("status = 'WAITING'").Group("webhook_id").Having("count(*) > ?", maxWaiting).Scan(ctx, &full)
+	if err != nil {
+		return fmt.Errorf("counting deliveries: %w", err)
+	}
+	var deliveries []*webhook.Delivery
+	var due []string
+	skipped := map[string]int64{}
+	for _, w := range webhooks {
+		received := after(w.Clicks, clicks[w.WorkspaceID])
+		switch {
+		case len(received) == 0:
+		case w.Status != webhook.Active || slices.Contains(full, w.ID):
+			skipped[w.ID] = int64(len(received))
+		default:
+			due, deliveries = append(due, w.ID), append(deliveries, d.batches(w, received)...)
+		}
+	}
+	if err := d.Add(ctx, tx, deliveries); err != nil {
+		return err
+	}
+	_, err = tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("due_at = ?", d.now()).Where("id IN (?)", bun.In(due)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("making webhooks due: %w", err)
+	}
+	return skip(ctx, tx, skipped)
+}
+
+// after returns the clicks after the batch of a position.
+func after(p feed.Position, items []stream.Item[*click.Click]) (clicks []*click.Click) {
+	p.Item = math.MaxInt64
+	for _, item := range items {
+		if item.Position.Compare(p) > 0 {
+			clicks = append(clicks, item.Value)
+		}
+	}
+	return clicks
+}
+
+// batches returns deliveries of clicks, which are due at once.
+func (d *Dispatcher) batches(w *webhook.Webhook, clicks []*click.Click) (deliveries []*webhook.Delivery) {
+	for batch := range slices.Chunk(clicks, maxClicks) {
+		deliveries = append(deliveries, d.batch(w, batch))
+	}
+	return deliveries
+}
+
+func (d *Dispatcher) batch(w *webhook.Webhook, clicks []*click.Click) *webhook.Delivery {
+	first := clicks[0].PublicID()
+	return d.NewDelivery(w, webhook.Delivery{
+		EventID: first, SubjectID: first, Type: audit.LinkClicked, Number: clicks[0].ID, Clicks: int64(len(clicks)), ClickIDs: idsOf(clicks),
+		DueAt: new(d.now()),
+	})
+}
+
+func idsOf(clicks []*click.Click) string {
+	ids := make([]string, 0, len(clicks))
+	for _, c := range clicks {
+		ids = append(ids, c.PublicID())
+	}
+	return strings.Join(ids, " ")
+}
+
+// skip counts skipped clicks of webhooks.
+func skip(ctx context.Context, tx bun.Tx, skipped map[string]int64) error {
+	var rows [][]any
+	for webhookID, n := range skipped {
+		rows = append(rows, []any{webhookID, n})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := tx.NewRaw(`WITH skipped (id, n) AS (VALUES ?) UPDATE webhooks SET skipped_clicks = skipped_clicks + skipped.n
+		FROM skipped WHERE webhooks.id = skipped.id`, bun.In(rows)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("counting skipped clicks: %w", err)
+	}
+	return nil
+}
+
+// skipExpired moves a position after which clicks can no longer be read to the first one where they can. Webhooks count the clicks between
+// them, since they were created, as skipped.
+func (d *Dispatcher) skipExpired(ctx context.Context, expired feed.Position, receivers []*webhook.Webhook) (p part, err error) {
+	at, err := d.Clicks.Resume(ctx)
+	if err != nil {
+		return p, err
+	}
+	skipped := map[string]int64{}
+	for _, w := range receivers {
+		since := expired.At
+		if w.CreatedAt.After(since) {
+			since = w.CreatedAt
+		}
+		if skipped[w.ID], err = d.Clicks.Missed(ctx, w.WorkspaceID, since); err != nil {
+			return p, err
+		}
+	}
+	store := func(ctx context.Context, tx bun.Tx) error { return skip(ctx, tx, skipped) }
+	return part{reached: at, more: true, store: store}, nil
+}

@@ -1,0 +1,168 @@
+// Package dispatch creates the deliveries of webhooks and sends them, by the Standard Webhooks specification, version 1.0.0. It reads the
+// event log of package audit and the clicks of package clickstream. Package graph renders the bodies. Any number of nodes run a Dispatcher.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/admission"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// interval is the time between two reads of a log without news. They find what a node that has died did not read.
+	interval = 30 * time.Second
+	// clickInterval is the time between two reads of clicks, and so the longest span of a batch.
+	clickInterval = time.Second
+)
+
+// The rates of attempts, over all nodes.
+var (
+	webhookRate   = ratelimit.Rate{Name: "webhook", Attempts: 20, Window: time.Second}
+	workspaceRate = ratelimit.Rate{Name: "webhooks", Attempts: 100, Window: time.Second}
+)
+
+// Mailer is what this package needs of package mail.
+type Mailer interface {
+	// Send queues a message.
+	Send(ctx context.Context, to, subject, text string)
+}
+
+// Config has the dependencies of a Dispatcher, all of which are required.
+type Config struct {
+	*webhook.Store
+	// Client sends requests: see ClientConfig.
+	Client     *http.Client
+	Workspaces *workspace.Store
+	Renderer   Renderer
+	Mail       Mailer
+	Limits     ratelimit.Limiter
+	// NoRates permits any number of attempts a second.
+	NoRates bool
+	Log     *slog.Logger
+}
+
+// Dispatcher creates deliveries and sends them.
+type Dispatcher struct {
+	Config
+
+	// newEvents, newClicks and wake have its loops look for events, clicks, and due deliveries.
+	newEvents, newClicks, wake chan struct{}
+
+	pace *pace
+	// sending are the requests in flight.
+	sending admission.Shares
+
+	mu sync.Mutex
+	// pausedUntil has the webhooks that wait for their rate or after an error.
+	pausedUntil map[string]time.Time
+	halt        context.CancelFunc
+	running     context.Context
+	flights     sync.WaitGroup
+}
+
+// New returns a dispatcher. Its Run must be running while webhooks are used.
+func New(c Config) *Dispatcher {
+	return &Dispatcher{
+		Config: c, newEvents: make(chan struct{}, 1), newClicks: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		pausedUntil: map[string]time.Time{}, pace: newPace(c.Now, c.NoRates),
+	}
+}
+
+func (d *Dispatcher) now() time.Time { return db.Instant(d.Now()) }
+
+// Wake has the dispatcher look for due deliveries at once.
+func (d *Dispatcher) Wake() { poll.Signal(d.wake) }
+
+// Follow interrupts requests if the operator has stopped all webhooks, and has the loops look for what is new.
+func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
+	if n.IsStopped {
+		d.interrupt()
+	}
+	if n.HasEvents {
+		poll.Signal(d.newEvents)
+	}
+	if n.HasClicks {
+		poll.Signal(d.newClicks)
+	}
+	if n.HasDeliveries && !n.IsStopped {
+		d.Wake()
+	}
+}
+
+// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading and sending do not
+// wait for each other.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	every := func(signal <-chan struct{}, message string, f func(context.Context) error) {
+		all.Go(func() { poll.OnSignal(ctx, signal, interval, poll.Failures{Log: d.Log, Message: message}, f) })
+	}
+	every(d.newEvents, "reading events for webhooks failed", func(ctx context.Context) error {
+		return d.follow(ctx, eventLog, d.nextEvents)
+	})
+	every(d.newClicks, "reading clicks for webhooks failed", func(ctx context.Context) error {
+		err := d.follow(ctx, clickLog, d.nextClicks)
+		_ = poll.Wait(ctx, clickInterval)
+		return err
+	})
+	every(d.wake, "dispatching webhooks failed", d.sendUnlessStopped)
+	every(nil, "disabling webhooks failed", d.disable)
+	<-ctx.Done()
+	d.interrupt()
+	all.Wait()
+	d.flights.Wait()
+	return nil
+}
+
+// checkStop reads whether the operator has stopped all webhooks. If so, it ends all requests.
+func (d *Dispatcher) checkStop(ctx context.Context) (stopped bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if stopped, err = d.Stopped(ctx); err != nil {
+		return false, err
+	}
+	if stopped {
+		d.interrupt()
+	}
+	return stopped, nil
+}
+
+// interrupt ends all requests of this node.
+func (d *Dispatcher) interrupt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.halt != nil {
+		d.halt()
+		d.halt, d.running = nil, nil
+	}
+}
+
+// attemptContext returns a context for requests, which ends when the operator stops all webhooks.
+func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running == nil {
+		d.running, d.halt = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	return d.running
+}
+
+const statementTimeout = 5 * time.Second
+
+// disable disables the webhooks of creators that have lost the permission, and sends emails that no node has sent. Their deliveries are
+// not sent anyway.
+func (d *Dispatcher) disable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
+	defer cancel()
+	return errors.Join(d.DisableEnded(ctx), d.announce(ctx))
+}

@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/webhook"
+)
+
+const (
+	// maxWritten is how many events of all workspaces one part of the log has.
+	maxWritten = 5000
+	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its other events get theirs when half of the
+	// room is free: a webhook sends at a bounded rate, so deliveries further ahead would only cost earlier.
+	maxUntried = 200
+)
+
+// nextEvents finds the webhooks that receive the next events.
+func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part, error) {
+	rows, err := audit.WrittenAfter(ctx, d.DB, after, maxWritten)
+	if err != nil || len(rows) == 0 {
+		return part{reached: after}, err
+	}
+	workspaces := map[audit.Action][]string{}
+	for _, row := range rows {
+		workspaces[row.Action] = append(workspaces[row.Action], row.WorkspaceID)
+	}
+	reached := rows[len(rows)-1].Position
+	reached.At = d.Now()
+	store := func(ctx context.Context, tx bun.Tx) error { return d.markBehind(ctx, tx, workspaces, reached) }
+	return part{reached: reached, more: len(rows) == maxWritten, store: store}, nil
+}
+
+// markBehind makes the active webhooks due that receive events of workspaces until a position: claim reads the events.
+func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, workspaces map[audit.Action][]string, until feed.Position) error {
+	receivers := tx.NewSelect().Table("webhook_types").Column("webhook_id")
+	for action, ids := range workspaces {
+		slices.Sort(ids)
+		receivers = receivers.WhereOr("type = ? AND workspace_id IN (?)", action, bun.In(slices.Compact(ids)))
+	}
+	marked := tx.NewSelect().Model((*webhook.Webhook)(nil)).Column("id").Where("id IN (?)", receivers).
+		Where("status = ?", webhook.Active).Order("id")
+	_, err := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("until_xid = ?", until.XID).Set("until_seq = ?", until.Seq).
+		Set("due_at = ?", d.now()).Where("id IN (?)", d.DB.ForChange(marked)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("marking webhooks: %w", err)
+	}
+	return nil
+}
+
+// refill creates the deliveries of the next events of a locked webhook for which there is room, and moves its position. Without room it
+// stays behind: each first attempt makes it due.
+func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) error {
+	if w.Position.Compare(w.Until) >= 0 {
+		return nil
+	}
+	untried := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("1").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'").Where("tries = 0").Where("type <> ?", audit.LinkClicked).Limit(maxUntried)
+	n, err := tx.NewSelect().TableExpr("(?) AS untried", untried).Count(ctx)
+	if err != nil || n > maxUntried/2 {
+		return err
+	}
+	room := maxUntried - int(n)
+	events := d.Select(w, audit.LogRequest{After: w.Position, UpTo: w.Until, Limit: room}).Conn(tx)
+	deliveries, last, err := d.OfEvents(ctx, w, events)
+	if err != nil {
+		return err
+	}
+	if w.Position = w.Until; len(deliveries) == room {
+		w.Position = last
+	}
+	_, err = tx.NewUpdate().Model(w).Column("xid", "seq").WherePK().Exec(ctx)
+	if err != nil || len(deliveries) == 0 {
+		return err
+	}
+	if err := d.Add(ctx, tx, deliveries); err != nil {
+		return err
+	}
+	return webhook.Release(ctx, tx, w.ID, d.now(), webhook.SubjectsOf(deliveries)...)
+}

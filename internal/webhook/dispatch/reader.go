@@ -1,0 +1,103 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/feed"
+)
+
+// The logs that webhooks follow.
+const (
+	eventLog = "EVENTS"
+	clickLog = "CLICKS"
+)
+
+// readTimeout bounds the reading of one part of a log. Another node may read after it.
+const readTimeout = 30 * time.Second
+
+// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes share.
+type reader struct {
+	bun.BaseModel `bun:"table:webhook_readers,alias:reader"`
+
+	Log string `bun:",pk"`
+	feed.Position
+	// ReadAt is when the log was read up to the position.
+	ReadAt       time.Time
+	ClaimedUntil time.Time
+}
+
+// position is the position of a claim. Those of clicks are after a whole batch.
+func (r reader) position() feed.Position {
+	return feed.Position{XID: r.XID, Seq: r.Seq, Item: math.MaxInt64, At: r.ReadAt}
+}
+
+// part is a part of a log after a position.
+type part struct {
+	reached feed.Position
+	// more means that another part may follow.
+	more bool
+	// store stores what the part means for webhooks; nil: nothing.
+	store func(ctx context.Context, tx bun.Tx) error
+}
+
+// follow reads a log to its end, unless another node does.
+func (d *Dispatcher) follow(ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error)) error {
+	ctx = db.AsSystem(ctx)
+	for {
+		p, err := d.readPart(ctx, log, next)
+		if err != nil {
+			return fmt.Errorf("reading %s for webhooks: %w", log, err)
+		}
+		if p.store != nil {
+			d.Wake()
+		}
+		if !p.more {
+			return nil
+		}
+	}
+}
+
+// readPart claims a log and reads the next part of it. What the part means is stored in the transaction that moves the position.
+func (d *Dispatcher) readPart(
+	ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error),
+) (p part, err error) {
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	now := d.now()
+	var claims []reader
+	_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).Where("log = ?", log).
+		Where("claimed_until IS NULL OR claimed_until <= ?", now).Returning("*").Exec(reading, &claims)
+	if err != nil || len(claims) == 0 {
+		return p, err
+	}
+	claim := claims[0]
+	if p, err = next(reading, claim.position()); err == nil {
+		err = d.move(reading, claim, p)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
+		defer cancel()
+		err = errors.Join(err, d.move(ctx, claim, part{reached: claim.position()}))
+	}
+	return p, err
+}
+
+// move ends a claim. Nothing is stored if it was lost to another node.
+func (d *Dispatcher) move(ctx context.Context, claim reader, p part) error {
+	return d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).Set("seq = ?", p.reached.Seq).
+			Set("read_at = ?", db.Instant(p.reached.At)).Set("claimed_until = NULL").
+			Where("log = ?", claim.Log).Where("claimed_until = ?", claim.ClaimedUntil).Exec(ctx))
+		if err != nil || n == 0 || p.store == nil {
+			return err
+		}
+		return p.store(ctx, tx)
+	})
+}
