@@ -20,10 +20,12 @@ import (
 )
 
 var (
-	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks")
+	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks or deliveries")
 	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
-	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing")
+	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing, or with -only deliveries one event at a time")
+	rate        = flag.Int("rate", 200, "events a second with -only deliveries")
+	lasting     = flag.Duration("lasting", time.Minute, "time of events with -only deliveries")
 	links       = flag.Int("links", 2000, "number of links that are changed and followed")
 	rounds      = flag.Int("rounds", 7, "number of bursts of each target")
 	burst       = flag.Duration("burst", 3*time.Second, "duration of a burst")
@@ -50,6 +52,10 @@ type version struct {
 func run(r *rig.Run) {
 	var pairs []*rig.Pair
 	var all []*rig.Process
+	if *only == "deliveries" {
+		startNotifier(r).reportDeliveries()
+		return
+	}
 	if *only != "webhooks" {
 		binary := r.BuildEarlier(*from)
 		before, after := start(r, "before", binary), start(r, "after", r.Server)

@@ -1,23 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-// serveReceiver is the helper that accepts all requests of webhooks.
-func serveReceiver(ctx context.Context, args []string) {
-	rig.ServeHTTP(ctx, args[0], http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		_, _ = io.Copy(io.Discard, q.Body)
-		w.WriteHeader(http.StatusNoContent)
-	}))
-}
 
 // notifier is a server of the present version with two webhooks: of events about links, and of clicks.
 // They are paused.
@@ -30,26 +20,26 @@ type notifier struct {
 
 func startNotifier(r *rig.Run) *notifier {
 	n := &notifier{run: r, receiver: r.Helper("receiver", nil, "receive")}
-	n.version = start(r, "webhooks", r.Server, "LINKFORGE_ENV=development", "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1",
+	n.version = start(r, "webhooks", r.Server, "LINKFORGE_ENV=development", "LINKFORGE_OUTBOUND_ALLOW=127.0.0.0/8",
 		"LINKFORGE_ENCRYPTION_KEY="+strings.Repeat("5a", 32), "LINKFORGE_MAX_WORKSPACES=100000",
 		// With the rates of webhooks, and without bounds of requests.
 		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=1000000000", "LINKFORGE_COST_RATE=1000000000000",
 		"LINKFORGE_LINK_RATE=0")
-	n.ofEvents = n.create(n.tenant, "LINK_CREATED", "LINK_UPDATED", "LINK_DELETED", "LINK_EXPIRED")
-	n.ofClicks = n.create(n.tenant, "LINK_CLICKED")
+	n.ofEvents = n.create(n.tenant, map[string]any{"types": []string{"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED", "LINK_EXPIRED"}})
+	n.ofClicks = n.create(n.tenant, map[string]any{"types": []string{"LINK_CLICKED"}})
 	n.pause()
 	return n
 }
 
-// create returns the id of a new webhook.
-func (n *notifier) create(t *rig.Tenant, types ...string) string {
+// create returns the id of a new webhook; without a URL it is that of the receiver.
+func (n *notifier) create(t *rig.Tenant, settings map[string]any) string {
+	in := map[string]any{"workspaceId": t.Workspace, "name": "Receiver", "url": "http://" + n.receiver.Address}
+	maps.Copy(in, settings)
 	var data struct {
 		CreateWebhook struct{ Webhook struct{ ID string } }
 	}
 	rig.Check(t.Do(&data, `mutation ($in: CreateWebhookInput!) { createWebhook(input: $in) { webhook { id }
-		errors { code message } } }`, map[string]any{"in": map[string]any{
-		"workspaceId": t.Workspace, "name": "Receiver", "url": "http://" + n.receiver.Address, "types": types,
-	}}))
+		errors { code message } } }`, map[string]any{"in": in}))
 	return data.CreateWebhook.Webhook.ID
 }
 
@@ -120,7 +110,7 @@ func (n *notifier) reportIdle() {
 	without := []float64{n.share(tenants, false), n.share(tenants, true)}
 	rig.InBatches(*webhooks, webhooksPerWorkspace, 4, func(from, to int) {
 		for range to - from {
-			n.create(tenants[from/webhooksPerWorkspace], "DOMAIN_LOST")
+			n.create(tenants[from/webhooksPerWorkspace], map[string]any{"types": []string{"DOMAIN_LOST"}})
 		}
 	})
 	n.run.Rest(n.PIDs(), time.Minute)

@@ -78,7 +78,7 @@ func (w webhooksDisable) Run(ctx context.Context, f *config.Flags, io IO) error 
 		if w.Host != "" {
 			n, err = s.BlockHost(ctx, w.Host)
 		} else {
-			err = s.Block(ctx, w.ID)
+			err = s.SetBlocked(ctx, w.ID, true)
 		}
 		if err == nil {
 			fmt.Fprintf(io.Out, "disabled %d webhooks; members cannot enable them\n", n)
@@ -90,7 +90,7 @@ func (w webhooksDisable) Run(ctx context.Context, f *config.Flags, io IO) error 
 // Run enables a webhook.
 func (w webhooksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withWebhooks(f, func(s *webhook.Store) error {
-		err := s.Unblock(ctx, w.ID)
+		err := s.SetBlocked(ctx, w.ID, false)
 		if err == nil {
 			fmt.Fprintln(io.Out, "enabled", w.ID)
 		}

@@ -90,6 +90,11 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	return b.clickPosition(number), nil
 }
 
+// ByID returns the clicks of the membership's workspace with the public ids, in any order. Ids of no click are missing.
+func (l *Live) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error) {
+	return l.clicks.clicks.ByID(ctx, m, ids...)
+}
+
 // Head returns the position after all committed clicks.
 func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)

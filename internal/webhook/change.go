@@ -130,6 +130,9 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 		}
 		before := *w
 		c.applyTo(w)
+		if (c.Types.Set || c.Tags.Set) && !before.IsBehind() {
+			w.moveTo(head) // it receives new events by the new filter
+		}
 		if err := checkUpdate(ctx, tx, m, &before, w); err != nil {
 			return err
 		}
@@ -201,9 +204,13 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID st
 // lock returns a webhook of the workspace, locked until the transaction ends. Without one it returns
 // sql.ErrNoRows.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, webhookID string) (*Webhook, error) {
-	w := &Webhook{In: m}
-	q := s.WithFilter(tx.NewSelect().Model(w)).Where("id = ?", webhookID).Where("workspace_id = ?", m.ID())
-	return w, s.DB.ForChange(q).Scan(ctx)
+	w := &Webhook{ID: webhookID, In: m}
+	q := tx.NewSelect().Model(w).Column("id").WherePK().Where("workspace_id = ?", m.ID())
+	if err := s.DB.ForChange(q).Scan(ctx); err != nil {
+		return nil, err
+	}
+	// A statement that waits for a lock reads other tables as of before.
+	return w, s.WithFilter(tx.NewSelect().Model(w)).WherePK().Scan(ctx)
 }
 
 // Get returns a webhook of the workspace. It returns NotFound or Forbidden.
@@ -235,7 +242,7 @@ func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if !c.URL.Set {
 		return c, nil
 	}
-	u, err := s.CheckURL(ctx, s.DB, c.URL.To)
+	u, err := s.CheckURL(ctx, c.URL.To)
 	if err != nil {
 		return c, err
 	}

@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 )
 
 // Batch is how many rows one statement reads or changes.
 const Batch = 1000
 
-// CleanUp removes deliveries that are older than Retention, and deleted webhooks with their deliveries.
+// CleanUp removes deliveries that are older than audit.FeedRetention, and deleted webhooks with their deliveries.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	before := s.now().Add(-Retention)
+	before := s.now().Add(-audit.FeedRetention)
 	_, err := db.InBatches(Batch, func() (int64, error) { return s.removeOld(ctx, before) })
 	if err != nil {
 		err = fmt.Errorf("removing deliveries: %w", err)
@@ -67,7 +67,7 @@ func (s *Store) remove(ctx context.Context, webhookID string, deliveries []*Deli
 		if _, err := tx.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return err
 		}
-		return Release(ctx, tx, webhookID, s.now(), SubjectsOf(deliveries)...)
+		return s.Release(ctx, tx, webhookID, SubjectsOf(deliveries)...)
 	})
 }
 
@@ -90,19 +90,4 @@ func (s *Store) removeAll(ctx context.Context, match func(*bun.SelectQuery) *bun
 		}
 	}
 	return nil
-}
-
-// SubjectsOf returns the subjects of deliveries, sorted.
-func SubjectsOf(deliveries []*Delivery) (subjects []string) {
-	for _, delivery := range deliveries {
-		subjects = append(subjects, delivery.SubjectID)
-	}
-	slices.Sort(subjects)
-	return slices.Compact(subjects)
-}
-
-// Touch makes a webhook due, and locks it before its deliveries, as claims do.
-func (s *Store) Touch(ctx context.Context, tx bun.Tx, webhookID string) error {
-	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id = ?", webhookID).Exec(ctx)
-	return err
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -38,7 +39,7 @@ type Delivery struct {
 	// Clicks is the size of a batch, ClickIDs are the ids of its clicks, separated by spaces.
 	Clicks   int64
 	ClickIDs string `bun:"click_ids"`
-	// SubjectID is what the event is about. First attempts about it are sent in the order of Number, that of the log.
+	// SubjectID is what the event is about. First attempts about it are sent in the order of Number, which is that of the event in the log.
 	SubjectID string
 	Type      audit.Action
 	Number    int64
@@ -46,7 +47,7 @@ type Delivery struct {
 	// Tries is the number of attempts since the schedule began, FirstTriedAt the time of the first.
 	Tries        int
 	FirstTriedAt *time.Time
-	// DueAt is nil while an earlier delivery about the subject is first, and of one that does not wait.
+	// DueAt is nil while an earlier delivery about the subject has to be tried first, and of one that does not wait.
 	DueAt *time.Time
 	// ClaimedUntil is until when the node that sends it has it; nil if no node does.
 	ClaimedUntil *time.Time
@@ -219,11 +220,11 @@ func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQ
 
 // Release makes the first of the deliveries due that wait for their first attempt, for each of the
 // subjects; none means all.
-func Release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, subjects ...string) error {
-	first := tx.NewSelect().TableExpr("webhook_deliveries AS first").ColumnExpr("min(first.number)").
+func (s *Store) Release(ctx context.Context, tx bun.Tx, webhookID string, subjects ...string) error {
+	first := tx.NewSelect().TableExpr("webhook_deliveries AS first").ColumnExpr("first.subject_id, min(first.number)").
 		Where("first.webhook_id = ?", webhookID).Where("first.status = 'WAITING'").Where("first.tries = 0").
 		Group("first.subject_id")
-	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("due_at = ?", now).Where("webhook_id = ?", webhookID).
+	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("due_at = ?", s.now()).Where("webhook_id = ?", webhookID).
 		Where("status = 'WAITING'").Where("tries = 0").Where("due_at IS NULL")
 	if len(subjects) > 0 {
 		first = first.Where("first.subject_id IN (?)", bun.In(subjects))
@@ -231,9 +232,24 @@ func Release(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, su
 	}
 	// IS TRUE has PostgreSQL evaluate the subquery once. As a join it would be evaluated for each row while there are
 	// no statistics on new rows, which takes seconds for thousands of deliveries.
-	q = q.Where("(number IN (?)) IS TRUE", first)
+	q = q.Where("((subject_id, number) IN (?)) IS TRUE", first)
 	if _, err := q.Exec(ctx); err != nil {
 		return fmt.Errorf("releasing deliveries: %w", err)
 	}
 	return nil
+}
+
+// SubjectsOf returns the subjects of deliveries, sorted.
+func SubjectsOf(deliveries []*Delivery) (subjects []string) {
+	for _, delivery := range deliveries {
+		subjects = append(subjects, delivery.SubjectID)
+	}
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+// Touch makes a webhook due, and locks it before its deliveries, as claims do.
+func (s *Store) Touch(ctx context.Context, tx bun.Tx, webhookID string) error {
+	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id = ?", webhookID).Exec(ctx)
+	return err
 }

@@ -80,7 +80,8 @@ const maxCounted = 100_000
 func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, error) {
 	events := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("1").
 		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
-		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)").Where("event.created_at > ?", s.now().Add(-audit.FeedRetention)).
+		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)").
+		Where("(event.xid, event.seq) <= (webhook.until_xid, webhook.until_seq)").Where("event.created_at > ?", s.now().Add(-audit.FeedRetention)).
 		Where("event.action IN (SELECT type FROM webhook_types WHERE webhook_id = webhook.id)").
 		Where(`NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = webhook.id) OR EXISTS (
 			SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
@@ -105,9 +106,13 @@ func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, e
 // ReplaceTags replaces tags in the filters of the workspace's webhooks; nil removes them. A filter that would become empty
 // stays, because it would select events about all links. The caller has checked the permission.
 func (s *Store) ReplaceTags(ctx context.Context, tx bun.Tx, m workspace.Membership, from []string, to *string) error {
-	var webhooks []*Webhook
-	q := s.WithFilter(tx.NewSelect().Model(&webhooks)).Where("workspace_id = ?", m.ID()).Order("id")
-	if err := s.DB.ForChange(q).Scan(ctx); err != nil {
+	var ids []string
+	q := tx.NewSelect().Model((*Webhook)(nil)).Column("id").Where("workspace_id = ?", m.ID()).Order("id")
+	if err := s.DB.ForChange(q).Scan(ctx, &ids); err != nil {
+		return fmt.Errorf("locking webhooks: %w", err)
+	}
+	var webhooks []*Webhook // a statement that waits for a lock reads other tables as of before
+	if err := s.WithFilter(tx.NewSelect().Model(&webhooks)).Where("id IN (?)", bun.In(ids)).Order("id").Scan(ctx); err != nil {
 		return fmt.Errorf("reading the tags of webhooks: %w", err)
 	}
 	for _, w := range webhooks {

@@ -10,19 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/feed"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
-
-// Stopped reports whether the operator has stopped all webhooks.
-func (s *Store) Stopped(ctx context.Context) (bool, error) {
-	stopped, err := s.DB.NewSelect().Table("webhook_stops").Exists(ctx)
-	if err != nil {
-		return false, fmt.Errorf("looking up whether webhooks are stopped: %w", err)
-	}
-	return stopped, nil
-}
 
 // Stop ends all attempts and tests on every node within a second. Events are still recorded.
 func (s *Store) Stop(ctx context.Context) error {
@@ -71,20 +60,10 @@ func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []
 	return rows, nil
 }
 
-// Block disables a webhook so that members cannot enable it. It returns NotFound.
-func (s *Store) Block(ctx context.Context, webhookID string) error {
-	n, err := s.setBlocked(ctx, true, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
-	return orMissing(n, err, webhookID)
-}
-
-// Unblock reverses Block: the webhook is active again. It returns NotFound.
-func (s *Store) Unblock(ctx context.Context, webhookID string) error {
-	n, err := s.setBlocked(ctx, false, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
-	return orMissing(n, err, webhookID)
-}
-
-func orMissing(n int, err error, webhookID string) error {
-	if err == nil && (n == 0 || !id.Valid(id.Webhook, webhookID)) {
+// SetBlocked disables a webhook so that members cannot enable it, or reverses that: it is active again. It returns NotFound.
+func (s *Store) SetBlocked(ctx context.Context, webhookID string, blocked bool) error {
+	n, err := s.setBlocked(ctx, blocked, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
+	if err == nil && n == 0 {
 		return errs.New(errs.NotFound, "There is no such webhook. This lists them: linkforge webhooks list.")
 	}
 	return err
@@ -107,10 +86,6 @@ func (s *Store) setBlocked(
 	ctx context.Context, blocked bool, match func(*bun.SelectQuery) *bun.SelectQuery,
 ) (n int, err error) {
 	ctx = db.AsSystem(ctx)
-	head, err := audit.Horizon(ctx, s.DB)
-	if err != nil {
-		return 0, err
-	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []*Webhook
 		if err := s.DB.ForChange(match(tx.NewSelect().Model(&rows)).Order("id")).Scan(ctx); err != nil {
@@ -118,7 +93,7 @@ func (s *Store) setBlocked(
 		}
 		n = len(rows)
 		for _, w := range rows {
-			if err := s.setOneBlocked(ctx, tx, w, blocked, head); err != nil {
+			if err := s.setOneBlocked(ctx, tx, w, blocked); err != nil {
 				return err
 			}
 		}
@@ -130,23 +105,22 @@ func (s *Store) setBlocked(
 	return n, nil
 }
 
-func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool, head feed.Position) error {
+func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocked bool) error {
 	before := *w
 	_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("blocked = ?", blocked).Where("id = ?", w.ID).Exec(ctx)
 	if err != nil {
 		return err
 	}
 	if blocked {
-		_, err := s.Disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"}, nil)
-		return err
+		return s.Disable(ctx, tx, w, audit.Details{"reason": "OPERATOR"}, nil)
 	}
 	if !before.Blocked || w.Status == Active {
 		return nil
 	}
-	if err := s.activate(ctx, tx, w, head); err != nil {
+	if err := s.activate(ctx, tx, w); err != nil {
 		return err
 	}
-	_, err = tx.NewUpdate().Model(w).Column("status", "failing_since", "due_at", "until_xid", "until_seq").WherePK().Exec(ctx)
+	_, err = tx.NewUpdate().Model(w).Column("status", "failing_since", "due_at").WherePK().Exec(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,13 +137,16 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 		return err
 	}
 	const last = "(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL)"
-	next := `SELECT min(event.seq) - 1 FROM audit_events AS event
-		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL AND (event.xid, event.seq) > (webhook.xid, webhook.seq)`
-	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(("+next+"), "+last+")").Set("xid = 0").
-		Set("until_seq = "+last).Set("until_xid = 0").Set("due_at = ?", s.now()).
-		Set("click_xid = ?", clicks.XID).Set("click_seq = ?", clicks.Seq).Where("1 = 1").Exec(ctx)
+	const next = `(SELECT min(event.seq) - 1 FROM audit_events AS event
+		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL AND (event.xid, event.seq) > (webhook.xid, webhook.seq))`
+	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(" + next + ", " + last + ")").Set("xid = 0").Where("xid > 0").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("moving the positions of webhooks: %w", err)
+	}
+	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("until_seq = "+last).Set("until_xid = 0").Set("due_at = ?", s.now()).
+		Set("click_xid = ?", clicks.XID).Set("click_seq = ?", clicks.Seq).Where("1 = 1").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("making webhooks due: %w", err)
 	}
 	_, err = s.DB.NewUpdate().Table("webhook_readers").
 		Set("xid = CASE log WHEN 'CLICKS' THEN ? ELSE 0 END", clicks.XID).

@@ -32,7 +32,12 @@ func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 	for _, t := range w.Types {
 		needed = append(needed, permissionFor(t))
 	}
-	return enterAll(ctx, m, needed)
+	for _, p := range needed {
+		if _, err := m.Enter(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkReadsDeliveries returns Forbidden unless the caller may read the selected deliveries of a webhook. They may
@@ -55,14 +60,4 @@ func checkReadsDeliveries(
 	}
 	_, err := m.Enter(ctx, permissionFor(found[0]))
 	return err
-}
-
-// enterAll returns Forbidden unless the caller has all permissions.
-func enterAll(ctx context.Context, m workspace.Membership, needed []workspace.Permission) error {
-	for _, p := range needed {
-		if _, err := m.Enter(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }

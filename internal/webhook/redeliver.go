@@ -124,7 +124,7 @@ func (s *Store) requeueSelected(
 		}
 		count = len(ofEvents)
 	}
-	if err := Release(ctx, tx, w.ID, s.now()); err != nil {
+	if err := s.Release(ctx, tx, w.ID); err != nil {
 		return 0, err
 	}
 	return count, s.Touch(ctx, tx, w.ID)

@@ -14,7 +14,7 @@ import (
 )
 
 // setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to the head of
-// the log. It returns InvalidInput or UnsafeURL.
+// the log, unless a reader is further. It returns InvalidInput or UnsafeURL.
 func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head feed.Position) error {
 	switch {
 	case !c.Status.Set:
@@ -37,21 +37,30 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 	if err := s.keep(ctx, tx, w); err != nil {
 		return err
 	}
-	if w.Status == Active && !c.SkipBacklog {
-		return nil
-	}
 	if c.SkipBacklog {
-		w.Status, w.FailingSince, w.Position, w.Until = Active, nil, head, head
+		w.Status, w.FailingSince = Active, nil
+		w.moveTo(head)
 		return skipWaiting(ctx, tx, w.ID)
 	}
-	return s.activate(ctx, tx, w, head)
+	if w.Status == Active {
+		return nil
+	}
+	return s.activate(ctx, tx, w)
 }
 
-// activate sets the status ACTIVE of a locked webhook, which the caller stores with FailingSince, DueAt and Until, the head of the log.
-// The schedule begins again for waiting deliveries, and for deliveries that have failed since FailingSince.
-func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook, head feed.Position) error {
+// moveTo moves the position to the head of the log, unless a reader is further.
+func (w *Webhook) moveTo(head feed.Position) {
+	if w.Until.Compare(head) < 0 {
+		w.Until = head
+	}
+	w.Position = w.Until
+}
+
+// activate makes a locked webhook active. The caller stores it. The schedule begins again for waiting deliveries, and for deliveries that
+// have failed since FailingSince.
+func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	failingSince := w.FailingSince
-	w.Status, w.FailingSince, w.DueAt, w.Until = Active, nil, new(s.now()), head
+	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
 	err := requeue(ctx, tx, w, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		if failingSince == nil {
 			return q.Where("status = ?", Waiting)
@@ -61,7 +70,7 @@ func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook, head feed.P
 	if err != nil {
 		return err
 	}
-	return Release(ctx, tx, w.ID, s.now())
+	return s.Release(ctx, tx, w.ID)
 }
 
 // checkCreator returns InvalidInput if the webhook belongs to an API key that has ended.
@@ -118,17 +127,16 @@ const (
 	MemberEnded    Notice = "MEMBER"
 )
 
-// Disable disables a webhook that is not disabled, and writes the event. With a notice, an email about it follows. It reports whether
-// it did.
-func (s *Store) Disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details, n *Notice) (bool, error) {
+// Disable disables a webhook that is not disabled, and writes the event. With a notice, an email about it follows.
+func (s *Store) Disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details, n *Notice) error {
 	changed, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("status = ?", Disabled).Set("due_at = NULL").
 		Set("notice = ?", n).Where("id = ?", w.ID).Where("status <> ?", Disabled).Exec(ctx))
 	if err != nil || changed == 0 {
-		return false, err
+		return err
 	}
 	after := *w
 	after.Status = Disabled
-	return true, audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookDisabled, w.ID, details, s.now()).
+	return audit.Write(ctx, tx, audit.New(w.WorkspaceID, "", audit.WebhookDisabled, w.ID, details, s.now()).
 		WithChanges(audit.Compare(w.fields(), after.fields())))
 }
 
@@ -162,8 +170,7 @@ func (s *Store) DisableEnded(ctx context.Context) error {
 			reason = KeyEnded
 		}
 		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := s.Disable(ctx, tx, &w.Webhook, audit.Details{"reason": reason}, &reason)
-			return err
+			return s.Disable(ctx, tx, &w.Webhook, audit.Details{"reason": reason}, &reason)
 		})
 		if err != nil {
 			return fmt.Errorf("disabling a webhook: %w", err)

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -24,7 +22,7 @@ const (
 // CheckURL returns the canonical form of a URL to which requests may be sent. It is the one check of new
 // URLs, tests and attempts. The address is checked again when it is connected to. It returns InvalidURL or
 // UnsafeURL.
-func (s *Store) CheckURL(ctx context.Context, conn bun.IDB, raw string) (urlnorm.URL, error) {
+func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
 	if err != nil {
 		return u, errs.New(errs.InvalidURL, "The URL cannot be used: %s", err).At("url")
@@ -43,7 +41,7 @@ func (s *Store) CheckURL(ctx context.Context, conn bun.IDB, raw string) (urlnorm
 	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
 		return u, errNotPublic()
 	}
-	if err := s.Destinations.Check(ctx, conn, u.String()); err != nil {
+	if err := s.Destinations.Check(ctx, s.DB, u.String()); err != nil {
 		return u, errs.From(err).At("url")
 	}
 	return u, nil

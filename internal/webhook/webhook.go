@@ -28,8 +28,6 @@ const (
 	maxName         = 100
 	// initialConcurrency is how many requests of a new webhook may be in flight.
 	initialConcurrency = 2
-	// Retention is how long deliveries and attempts are stored.
-	Retention = audit.FeedRetention
 )
 
 // Status is the status of a webhook.
@@ -66,7 +64,8 @@ type Webhook struct {
 	// Secret and OldSecret are encrypted. The old one signs until OldSecretEndsAt.
 	Secret, OldSecret []byte
 	OldSecretEndsAt   *time.Time
-	// Position is that in the event log up to which it has deliveries. It is behind if there are events until a later one.
+	// Position is up to where the event log has become deliveries, Until up to where there may be events for it. It is behind if Until is
+	// later. Otherwise no event up to where the readers are is for it.
 	feed.Position
 	Until feed.Position `bun:"embed:until_"`
 	// Clicks is the position of the batch of clicks after which it receives clicks.
@@ -74,7 +73,7 @@ type Webhook struct {
 	SkippedClicks int64
 	// DueAt is when deliveries have to be looked at.
 	DueAt *time.Time
-	// Concurrency is how many deliveries all nodes may send at once: 1 after a slow failure, doubled by each success.
+	// Concurrency is how many deliveries all nodes may send at once: 1 after a timeout or a slow answer, doubled by each quick success.
 	Concurrency int64
 	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
 	FailingSince *time.Time
@@ -120,6 +119,9 @@ func (s *Store) Rows() workspace.Collection[Webhook] {
 		Missing: "There is no such webhook.", Also: s.WithFilter, In: func(w *Webhook, m workspace.Membership) { w.In = m },
 	}
 }
+
+// IsBehind reports whether there may be events for it that have no deliveries.
+func (w *Webhook) IsBehind() bool { return w.Position.Compare(w.Until) < 0 }
 
 // fields are the settings with their names in the API, for the audit log.
 func (w *Webhook) fields() []audit.Field {

@@ -29,13 +29,13 @@ CREATE TABLE webhook_readers (
 INSERT INTO webhook_readers SELECT 'EVENTS', pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1, 9223372036854775807, now();
 INSERT INTO webhook_readers SELECT 'CLICKS', xid, seq, now() FROM webhook_readers;
 UPDATE webhook_readers SET xid = first.click_xid, seq = first.click_batch, read_at = first.clicks_at
-FROM (SELECT click_xid, click_batch, clicks_at FROM webhooks WHERE wants_clicks ORDER BY click_xid, click_batch LIMIT 1) AS first
+FROM (SELECT click_xid, click_batch, clicks_at FROM webhooks WHERE wants_clicks AND deleted_at IS NULL ORDER BY click_xid, click_batch LIMIT 1) AS first
 WHERE log = 'CLICKS';
 
 ALTER TABLE webhooks ADD COLUMN until_xid BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhooks ADD COLUMN until_seq BIGINT NOT NULL DEFAULT 0;
 UPDATE webhooks SET until_xid = head.xid, until_seq = head.seq, due_at = created_at
-FROM webhook_readers AS head WHERE head.log = 'EVENTS' AND status = 'ACTIVE';
+FROM webhook_readers AS head WHERE head.log = 'EVENTS';
 DROP INDEX webhooks_of_clicks;
 ALTER TABLE webhooks DROP COLUMN types;
 ALTER TABLE webhooks DROP COLUMN tags;
@@ -44,6 +44,8 @@ ALTER TABLE webhooks DROP COLUMN wants_clicks;
 ALTER TABLE webhooks RENAME COLUMN click_batch TO click_seq;
 ALTER TABLE webhooks DROP COLUMN click_id;
 ALTER TABLE webhooks DROP COLUMN clicks_at;
+UPDATE webhook_deliveries SET number = event.seq FROM audit_events AS event
+WHERE event.id = webhook_deliveries.event_id AND event.seq IS NOT NULL;
 ALTER TABLE webhook_deliveries DROP COLUMN body;
 ALTER TABLE webhook_deliveries DROP COLUMN last_click_id;
 

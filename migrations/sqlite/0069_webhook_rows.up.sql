@@ -28,13 +28,13 @@ CREATE TABLE webhook_readers (
 ) STRICT;
 INSERT INTO webhook_readers SELECT 'EVENTS', 0, coalesce(max(seq), 0), strftime('%Y-%m-%d %H:%M:%f+00:00', 'now'), NULL
 FROM audit_events WHERE seq IS NOT NULL;
-INSERT INTO webhook_readers SELECT 'CLICKS', 0, coalesce((SELECT min(click_batch) FROM webhooks WHERE wants_clicks), max(id), 0),
-    coalesce((SELECT min(clicks_at) FROM webhooks WHERE wants_clicks), strftime('%Y-%m-%d %H:%M:%f+00:00', 'now')), NULL
+INSERT INTO webhook_readers SELECT 'CLICKS', 0, coalesce((SELECT min(click_batch) FROM webhooks WHERE wants_clicks AND deleted_at IS NULL), max(id), 0),
+    coalesce((SELECT min(clicks_at) FROM webhooks WHERE wants_clicks AND deleted_at IS NULL), strftime('%Y-%m-%d %H:%M:%f+00:00', 'now')), NULL
 FROM click_batches;
 
 ALTER TABLE webhooks ADD COLUMN until_xid INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE webhooks ADD COLUMN until_seq INTEGER NOT NULL DEFAULT 0;
-UPDATE webhooks SET until_seq = (SELECT seq FROM webhook_readers WHERE log = 'EVENTS'), due_at = created_at WHERE status = 'ACTIVE';
+UPDATE webhooks SET until_seq = (SELECT seq FROM webhook_readers WHERE log = 'EVENTS'), due_at = created_at;
 DROP INDEX webhooks_of_clicks;
 ALTER TABLE webhooks DROP COLUMN types;
 ALTER TABLE webhooks DROP COLUMN tags;
@@ -43,5 +43,7 @@ ALTER TABLE webhooks DROP COLUMN wants_clicks;
 ALTER TABLE webhooks RENAME COLUMN click_batch TO click_seq;
 ALTER TABLE webhooks DROP COLUMN click_id;
 ALTER TABLE webhooks DROP COLUMN clicks_at;
+UPDATE webhook_deliveries SET number = event.seq FROM audit_events AS event
+WHERE event.id = webhook_deliveries.event_id AND event.seq IS NOT NULL;
 ALTER TABLE webhook_deliveries DROP COLUMN body;
 ALTER TABLE webhook_deliveries DROP COLUMN last_click_id;

@@ -34,12 +34,17 @@ func (r *Run) NewTenant(address, slug string, transport *http.Transport) *Tenant
 		Timeout: 30 * time.Second, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	return t.As(TenantEmail, slug)
+}
+
+// As is another user at the server, who registers and creates a workspace.
+func (t Tenant) As(email, slug string) *Tenant {
 	var registered struct{ Register struct{ Token string } }
 	Check(t.Do(&registered, `mutation ($in: RegisterInput!) { register(input: $in) { token errors { code message } } }`,
-		map[string]any{"in": map[string]any{"email": TenantEmail, "password": TenantPassword, "name": TenantName}}))
+		map[string]any{"in": map[string]any{"email": email, "password": TenantPassword, "name": TenantName}}))
 	t.Token = registered.Register.Token
 	t.Workspace = t.CreateWorkspace(slug)
-	return t
+	return &t
 }
 
 // CreateWorkspace returns the id of a new workspace.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 
@@ -26,10 +27,8 @@ const maxConcurrency = 8
 func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery, o outcome) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
-	disabled := false
 	err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		disabled = false
-		q := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("due_at = ?", d.now())
+		q := tx.NewUpdate().Model((*webhook.Webhook)(nil)) // which locks the webhook before its deliveries, as claim does
 		switch {
 		case o.isSlow():
 			q = q.Set("concurrency = 1")
@@ -51,27 +50,25 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 			return err
 		}
 		if delivery.Tries == 0 {
-			if err := webhook.Release(ctx, tx, w.ID, d.now(), delivery.SubjectID); err != nil {
+			if err := d.Release(ctx, tx, w.ID, delivery.SubjectID); err != nil {
 				return err
 			}
 		}
 		if err := storeAttempt(ctx, tx, delivery, o.Attempt); err != nil {
 			return err
 		}
-		if o.succeeded() {
-			return nil
+		if err := setDue(ctx, tx, w.ID, d.now(), false); err != nil || o.succeeded() {
+			return err
 		}
 		hopeless, err := d.isHopeless(ctx, tx, delivery, o)
 		if err == nil && hopeless {
-			disabled, err = d.Disable(ctx, tx, w, nil, new(webhook.ReceiverFailed))
+			err = d.Disable(ctx, tx, w, nil, new(webhook.ReceiverFailed))
+			poll.Signal(d.disabled)
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("recording an attempt: %w", err)
-	}
-	if disabled {
-		return d.announce(ctx)
 	}
 	return nil
 }
@@ -106,14 +103,10 @@ const maxAttempts = 20
 // storeAttempt stores an attempt, and removes those beyond maxAttempts.
 func storeAttempt(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, a webhook.Attempt) error {
 	a.DeliveryID = delivery.ID
-	last := 0
-	err := tx.NewSelect().Model((*webhook.Attempt)(nil)).ColumnExpr("coalesce(max(number), 0)").
-		Where("delivery_id = ?", delivery.ID).Scan(ctx, &last)
-	if err != nil {
-		return err
-	}
-	a.Number = last + 1
-	if _, err := tx.NewInsert().Model(&a).Exec(ctx); err != nil || a.Number <= maxAttempts {
+	_, err := tx.NewInsert().Model(&a).
+		Value("number", "(SELECT coalesce(max(number), 0) + 1 FROM webhook_attempts WHERE delivery_id = ?)", delivery.ID).
+		Returning("number").Exec(ctx)
+	if err != nil || a.Number <= maxAttempts {
 		return err
 	}
 	_, err = tx.NewDelete().Model((*webhook.Attempt)(nil)).Where("delivery_id = ?", delivery.ID).

@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,13 +57,14 @@ func (d *Dispatcher) bodyOf(
 	if len(events) == 0 {
 		return "", "", fmt.Errorf("the event %s is not in the log", delivery.EventID)
 	}
-	return d.eventBody(ctx, m, w, events[0])
+	rendered, problem, err := d.eventMessage(ctx, m, w, events[0])
+	return rendered.encode(), problem, err
 }
 
-// eventBody renders an event: with the selection, if the body is too large with the default data, and if it still is without changes.
-func (d *Dispatcher) eventBody(
+// eventMessage renders an event: with the selection, if the body is too large with the default data, and if it still is without changes.
+func (d *Dispatcher) eventMessage(
 	ctx context.Context, m workspace.Membership, w *webhook.Webhook, e *audit.Event,
-) (body string, problem string, err error) {
+) (_ message, problem string, err error) {
 	short := *e
 	short.Changes = nil
 	for i, try := range []struct {
@@ -74,7 +73,7 @@ func (d *Dispatcher) eventBody(
 	}{{w.Selection, e}, {nil, e}, {nil, &short}} {
 		data, failed, err := d.Renderer.Event(ctx, m, try.selection, try.event)
 		if err != nil {
-			return "", "", err
+			return message{}, "", err
 		}
 		if i == 0 {
 			problem = failed
@@ -82,13 +81,13 @@ func (d *Dispatcher) eventBody(
 		if data == nil {
 			continue
 		}
-		message := newMessage(e, data, false)
-		message.Truncated = i > 0
-		if body = message.encode(); len(body) <= MaxBody {
-			return body, problem, nil
+		rendered := newMessage(e, data)
+		rendered.Truncated = i > 0
+		if len(rendered.encode()) <= MaxBody {
+			return rendered, problem, nil
 		}
 	}
-	return "", "", errors.New("the default data of an event is too large")
+	return message{}, "", errors.New("the default data of an event is too large")
 }
 
 // clicksBody renders a batch of clicks. Clicks that have been removed since are missing. If the body is too large, the last clicks become
@@ -115,7 +114,7 @@ func (d *Dispatcher) clicksBody(
 		data = data[:end]
 	}
 	return message{
-		Type: typeName(audit.LinkClicked), Timestamp: firstAt.UTC(), WorkspaceID: w.WorkspaceID, Data: clickData(data),
+		Type: typeName(audit.LinkClicked), Timestamp: firstAt.UTC(), WorkspaceID: w.WorkspaceID, Data: clickData{data},
 	}.encode(), nil
 }
 
@@ -138,10 +137,13 @@ func (d *Dispatcher) split(
 		if err := d.Touch(ctx, tx, w.ID); err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("clicks = ?", end).Set("click_ids = ?", idsOf(clicks[:end])).
-			Where("id = ?", delivery.ID).Exec(ctx)
+		n, err := db.Affected(tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("clicks = ?", end).Set("click_ids = ?", idsOf(clicks[:end])).
+			Where("id = ?", delivery.ID).Where("claimed_until = ?", delivery.ClaimedUntil).Exec(ctx))
 		if err != nil {
 			return err
+		}
+		if n == 0 {
+			return errors.New("the claim of the delivery was lost")
 		}
 		return d.Add(ctx, tx, []*webhook.Delivery{d.batch(w, clicks[end:])})
 	})
@@ -152,30 +154,18 @@ func (d *Dispatcher) split(
 }
 
 // clicksByID returns the stored clicks with the ids, in their order.
-func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids []string) ([]*click.Click, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadStats)
-	if err != nil || len(ids) == 0 {
+func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids []string) (clicks []*click.Click, err error) {
+	if ctx, err = m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}
-	var numbers []int64
-	var times []time.Time
-	for _, clickID := range ids {
-		at, number, _ := click.SplitID(clickID)
-		numbers, times = append(numbers, number), append(times, at)
-	}
-	var rows []*click.Row // by the primary key, where the time follows the workspace
-	err = d.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).
-		Where("clicked_at BETWEEN ? AND ?", slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)).
-		Where("id IN (?)", bun.In(numbers)).Scan(ctx)
+	found, err := d.Clicks.ByID(ctx, m, ids...)
 	if err != nil {
-		return nil, fmt.Errorf("looking up clicks: %w", err)
+		return nil, err
 	}
 	byID := map[string]*click.Click{}
-	for _, row := range rows {
-		c := row.Click()
+	for _, c := range found {
 		byID[c.PublicID()] = c
 	}
-	var clicks []*click.Click
 	for _, clickID := range ids {
 		if c := byID[clickID]; c != nil {
 			clicks = append(clicks, c)
@@ -184,33 +174,23 @@ func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids
 	return clicks, nil
 }
 
-func clickData(clicks []json.RawMessage) json.RawMessage {
-	var b bytes.Buffer
-	b.WriteString(`{"clicks":[`)
-	for i, click := range clicks {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(click)
-	}
-	b.WriteString(`]}`)
-	return b.Bytes()
+// clickData is the data of a batch of clicks.
+type clickData struct {
+	Clicks []json.RawMessage `json:"clicks"`
 }
 
 // message is the body of a request.
 type message struct {
-	Type        string          `json:"type"`
-	Timestamp   time.Time       `json:"timestamp"`
-	WorkspaceID string          `json:"workspaceId"`
-	Data        json.RawMessage `json:"data"`
-	Truncated   bool            `json:"truncated,omitempty"`
-	Test        bool            `json:"test,omitempty"`
+	Type        string    `json:"type"`
+	Timestamp   time.Time `json:"timestamp"`
+	WorkspaceID string    `json:"workspaceId"`
+	Data        any       `json:"data"`
+	Truncated   bool      `json:"truncated,omitempty"`
+	Test        bool      `json:"test,omitempty"`
 }
 
-func newMessage(e *audit.Event, data json.RawMessage, test bool) message {
-	return message{
-		Type: typeName(e.Action), Timestamp: e.At().UTC(), WorkspaceID: e.WorkspaceID, Data: data, Test: test,
-	}
+func newMessage(e *audit.Event, data any) message {
+	return message{Type: typeName(e.Action), Timestamp: e.At().UTC(), WorkspaceID: e.WorkspaceID, Data: data}
 }
 
 // typeName is the name of a type in bodies: link.updated for LINK_UPDATED.

@@ -195,6 +195,7 @@ func TestDispatcher_RecoversFromPanics(t *testing.T) {
 			t.Errorf("after a panic: %+v", got)
 		}
 		b.dispatcher.Renderer = plain{}
+		b.clock.advance(10 * time.Second)
 		b.send(t, w)
 		b.last(t, r, 2)
 	})

@@ -107,7 +107,7 @@ func TestStore_DeletesWebhooks(t *testing.T) {
 		_, _, rotated := b.Webhooks.Rotate(t.Context(), b.m, w.ID, time.Hour)
 		_, deleted := b.Webhooks.Delete(t.Context(), b.m, w.ID)
 		_, found := b.Webhooks.Rows().WorkspaceOf(t.Context(), w.ID)
-		blocked := b.Webhooks.Block(t.Context(), w.ID)
+		blocked := b.Webhooks.SetBlocked(t.Context(), w.ID, true)
 		_, redelivered := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{Failed: true})
 		for i, err := range []error{updated, rotated, deleted, found, blocked, redelivered} {
 			if !errs.Is(err, errs.NotFound) {

@@ -25,33 +25,42 @@ const (
 )
 
 // nextClicks reads the next clicks of the workspaces with webhooks that receive clicks.
-func (d *Dispatcher) nextClicks(ctx context.Context, after feed.Position) (p part, err error) {
+func (d *Dispatcher) nextClicks(ctx context.Context, from feed.Position) (p part, err error) {
+	// The end is read first: a webhook that is created later receives no clicks before it.
+	end, err := d.Clicks.Head(ctx)
+	if err != nil {
+		return p, err
+	}
 	var receivers []*webhook.Webhook
-	err = d.DB.NewSelect().Model(&receivers).Column("id", "workspace_id", "created_at").
+	err = d.DB.NewSelect().Model(&receivers).Column("id", "workspace_id", "click_xid", "click_seq").
 		Where("id IN (SELECT webhook_id FROM webhook_types WHERE type = ?)", audit.LinkClicked).Scan(ctx)
 	if err != nil {
 		return p, fmt.Errorf("looking up the webhooks of clicks: %w", err)
 	}
 	if len(receivers) == 0 {
-		p.reached, err = d.Clicks.Head(ctx)
-		return p, err
+		return part{reached: end}, nil
 	}
 	var workspaces []string
 	for _, w := range receivers {
 		workspaces = append(workspaces, w.WorkspaceID)
 	}
 	slices.Sort(workspaces)
-	workspaces = slices.Compact(workspaces)
-	step, err := d.Clicks.After(ctx, after, workspaces...)
+	step, err := d.Clicks.After(ctx, from, slices.Compact(workspaces)...)
 	if errs.Is(err, errs.Expired) {
-		return d.skipExpired(ctx, after, receivers)
+		return d.skipExpired(ctx, from, receivers)
 	}
-	if err != nil || len(step.Items) == 0 {
-		return part{reached: step.Reached, more: step.More}, err
+	if err != nil {
+		return p, err
+	}
+	p = part{reached: end}
+	if step.More && step.Reached.Compare(end) < 0 {
+		p = part{reached: step.Reached, more: true}
 	}
 	clicks := map[string][]stream.Item[*click.Click]{}
 	for _, item := range step.Items {
-		clicks[item.WorkspaceID] = append(clicks[item.WorkspaceID], item)
+		if item.Position.Compare(p.reached) <= 0 {
+			clicks[item.WorkspaceID] = append(clicks[item.WorkspaceID], item)
+		}
 	}
 	var ids []string
 	for _, w := range receivers {
@@ -59,8 +68,10 @@ func (d *Dispatcher) nextClicks(ctx context.Context, after feed.Position) (p par
 			ids = append(ids, w.ID)
 		}
 	}
-	store := func(ctx context.Context, tx bun.Tx) error { return d.storeClicks(ctx, tx, ids, clicks) }
-	return part{reached: step.Reached, more: step.More, store: store}, nil
+	if len(ids) > 0 {
+		p.store = func(ctx context.Context, tx bun.Tx) error { return d.storeClicks(ctx, tx, ids, clicks) }
+	}
+	return p, nil
 }
 
 // storeClicks creates the deliveries of clicks. Webhooks that are not active, or have too many waiting deliveries, count them as skipped.
@@ -73,9 +84,11 @@ func (d *Dispatcher) storeClicks(
 	if err := d.DB.ForChange(q).Scan(ctx); err != nil {
 		return fmt.Errorf("locking the webhooks of clicks: %w", err)
 	}
+	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("1").Where("webhook_id = webhook.id").
+		Where("status = 'WAITING'").Limit(maxWaiting + 1)
 	var full []string
-	err := tx.NewSelect().Model((*webhook.Delivery)(nil)).Column("webhook_id").Where("webhook_id IN (?)", bun.In(webhookIDs)).
-		Where("status = 'WAITING'").Group("webhook_id").Having("count(*) > ?", maxWaiting).Scan(ctx, &full)
+	err := tx.NewSelect().Model((*webhook.Webhook)(nil)).Column("id").Where("id IN (?)", bun.In(webhookIDs)).
+		Where("(SELECT count(*) FROM (?) AS waiting) > ?", waiting, maxWaiting).Scan(ctx, &full)
 	if err != nil {
 		return fmt.Errorf("counting deliveries: %w", err)
 	}
@@ -83,13 +96,16 @@ func (d *Dispatcher) storeClicks(
 	var due []string
 	skipped := map[string]int64{}
 	for _, w := range webhooks {
-		received := after(w.Clicks, clicks[w.WorkspaceID])
+		received := clicksAfter(w.Clicks, clicks[w.WorkspaceID])
 		switch {
 		case len(received) == 0:
 		case w.Status != webhook.Active || slices.Contains(full, w.ID):
 			skipped[w.ID] = int64(len(received))
 		default:
-			due, deliveries = append(due, w.ID), append(deliveries, d.batches(w, received)...)
+			due = append(due, w.ID)
+			for batch := range slices.Chunk(received, maxClicks) {
+				deliveries = append(deliveries, d.batch(w, batch))
+			}
 		}
 	}
 	if err := d.Add(ctx, tx, deliveries); err != nil {
@@ -102,8 +118,8 @@ func (d *Dispatcher) storeClicks(
 	return skip(ctx, tx, skipped)
 }
 
-// after returns the clicks after the batch of a position.
-func after(p feed.Position, items []stream.Item[*click.Click]) (clicks []*click.Click) {
+// clicksAfter returns the clicks after the batch of a position.
+func clicksAfter(p feed.Position, items []stream.Item[*click.Click]) (clicks []*click.Click) {
 	p.Item = math.MaxInt64
 	for _, item := range items {
 		if item.Position.Compare(p) > 0 {
@@ -113,14 +129,7 @@ func after(p feed.Position, items []stream.Item[*click.Click]) (clicks []*click.
 	return clicks
 }
 
-// batches returns deliveries of clicks, which are due at once.
-func (d *Dispatcher) batches(w *webhook.Webhook, clicks []*click.Click) (deliveries []*webhook.Delivery) {
-	for batch := range slices.Chunk(clicks, maxClicks) {
-		deliveries = append(deliveries, d.batch(w, batch))
-	}
-	return deliveries
-}
-
+// batch returns a delivery of clicks, which is due at once.
 func (d *Dispatcher) batch(w *webhook.Webhook, clicks []*click.Click) *webhook.Delivery {
 	first := clicks[0].PublicID()
 	return d.NewDelivery(w, webhook.Delivery{
@@ -154,8 +163,8 @@ func skip(ctx context.Context, tx bun.Tx, skipped map[string]int64) error {
 	return nil
 }
 
-// skipExpired moves a position after which clicks can no longer be read to the first one where they can. Webhooks count the clicks between
-// them, since they were created, as skipped.
+// skipExpired moves a position after which clicks can no longer be read to the first one where they can. The webhooks that received clicks
+// before count the clicks between them as skipped.
 func (d *Dispatcher) skipExpired(ctx context.Context, expired feed.Position, receivers []*webhook.Webhook) (p part, err error) {
 	at, err := d.Clicks.Resume(ctx)
 	if err != nil {
@@ -163,11 +172,10 @@ func (d *Dispatcher) skipExpired(ctx context.Context, expired feed.Position, rec
 	}
 	skipped := map[string]int64{}
 	for _, w := range receivers {
-		since := expired.At
-		if w.CreatedAt.After(since) {
-			since = w.CreatedAt
+		if w.Clicks.Compare(expired) > 0 {
+			continue
 		}
-		if skipped[w.ID], err = d.Clicks.Missed(ctx, w.WorkspaceID, since); err != nil {
+		if skipped[w.ID], err = d.Clicks.Missed(ctx, w.WorkspaceID, expired.At); err != nil {
 			return p, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/admission"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	// interval is the time between two reads of a log without news. They find what a node that has died did not read.
+	// interval is the longest time between two runs of a loop. Without news they find what a node that has died did not do.
 	interval = 30 * time.Second
 	// clickInterval is the time between two reads of clicks, and so the longest span of a batch.
 	clickInterval = time.Second
@@ -56,8 +57,10 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	// newEvents, newClicks and wake have its loops look for events, clicks, and due deliveries.
-	newEvents, newClicks, wake chan struct{}
+	// newEvents, newClicks, wake and disabled have its loops look for events, clicks, due deliveries and disabled webhooks.
+	newEvents, newClicks, wake, disabled chan struct{}
+	// stopped says that the operator has stopped all webhooks.
+	stopped atomic.Bool
 
 	pace *pace
 	// sending are the requests in flight.
@@ -75,6 +78,7 @@ type Dispatcher struct {
 func New(c Config) *Dispatcher {
 	return &Dispatcher{
 		Config: c, newEvents: make(chan struct{}, 1), newClicks: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		disabled:    make(chan struct{}, 1),
 		pausedUntil: map[string]time.Time{}, pace: newPace(c.Now, c.NoRates),
 	}
 }
@@ -86,7 +90,7 @@ func (d *Dispatcher) Wake() { poll.Signal(d.wake) }
 
 // Follow interrupts requests if the operator has stopped all webhooks, and has the loops look for what is new.
 func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
-	if n.IsStopped {
+	if d.stopped.Store(n.IsStopped); n.IsStopped {
 		d.interrupt()
 	}
 	if n.HasEvents {
@@ -108,33 +112,20 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		all.Go(func() { poll.OnSignal(ctx, signal, interval, poll.Failures{Log: d.Log, Message: message}, f) })
 	}
 	every(d.newEvents, "reading events for webhooks failed", func(ctx context.Context) error {
-		return d.follow(ctx, eventLog, d.nextEvents)
+		return d.readLog(ctx, eventLog, d.nextEvents)
 	})
 	every(d.newClicks, "reading clicks for webhooks failed", func(ctx context.Context) error {
-		err := d.follow(ctx, clickLog, d.nextClicks)
+		err := d.readLog(ctx, clickLog, d.nextClicks)
 		_ = poll.Wait(ctx, clickInterval)
 		return err
 	})
-	every(d.wake, "dispatching webhooks failed", d.sendUnlessStopped)
-	every(nil, "disabling webhooks failed", d.disable)
+	every(d.wake, "dispatching webhooks failed", d.sendDue)
+	every(d.disabled, "disabling webhooks failed", d.disable)
 	<-ctx.Done()
 	d.interrupt()
 	all.Wait()
 	d.flights.Wait()
 	return nil
-}
-
-// checkStop reads whether the operator has stopped all webhooks. If so, it ends all requests.
-func (d *Dispatcher) checkStop(ctx context.Context) (stopped bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
-	if stopped, err = d.Stopped(ctx); err != nil {
-		return false, err
-	}
-	if stopped {
-		d.interrupt()
-	}
-	return stopped, nil
 }
 
 // interrupt ends all requests of this node.

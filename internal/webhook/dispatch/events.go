@@ -16,7 +16,7 @@ const (
 	// maxWritten is how many events of all workspaces one part of the log has.
 	maxWritten = 5000
 	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its other events get theirs when half of the
-	// room is free: a webhook sends at a bounded rate, so deliveries further ahead would only cost earlier.
+	// room is free: a webhook sends at a bounded rate, so deliveries further ahead would only take space earlier.
 	maxUntried = 200
 )
 
@@ -31,21 +31,25 @@ func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part,
 		workspaces[row.Action] = append(workspaces[row.Action], row.WorkspaceID)
 	}
 	reached := rows[len(rows)-1].Position
-	reached.At = d.Now()
-	store := func(ctx context.Context, tx bun.Tx) error { return d.markBehind(ctx, tx, workspaces, reached) }
+	store := func(ctx context.Context, tx bun.Tx) error { return d.markBehind(ctx, tx, workspaces, after, reached) }
 	return part{reached: reached, more: len(rows) == maxWritten, store: store}, nil
 }
 
-// markBehind makes the active webhooks due that receive events of workspaces until a position: claim reads the events.
-func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, workspaces map[audit.Action][]string, until feed.Position) error {
+// markBehind makes the webhooks due that receive events of workspaces in a part of the log. claim creates the deliveries. Those that were
+// not behind need not read what precedes the part.
+func (d *Dispatcher) markBehind(
+	ctx context.Context, tx bun.Tx, workspaces map[audit.Action][]string, after, until feed.Position,
+) error {
 	receivers := tx.NewSelect().Table("webhook_types").Column("webhook_id")
 	for action, ids := range workspaces {
 		slices.Sort(ids)
 		receivers = receivers.WhereOr("type = ? AND workspace_id IN (?)", action, bun.In(slices.Compact(ids)))
 	}
 	marked := tx.NewSelect().Model((*webhook.Webhook)(nil)).Column("id").Where("id IN (?)", receivers).
-		Where("status = ?", webhook.Active).Order("id")
-	_, err := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("until_xid = ?", until.XID).Set("until_seq = ?", until.Seq).
+		Where("(until_xid, until_seq) < (?, ?)", until.XID, until.Seq).Order("id")
+	const skips = "CASE WHEN (xid, seq) >= (until_xid, until_seq) AND (xid, seq) < (?0, ?1) THEN "
+	_, err := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("xid = "+skips+"?0 ELSE xid END", after.XID, after.Seq).
+		Set("seq = "+skips+"?1 ELSE seq END", after.XID, after.Seq).Set("until_xid = ?", until.XID).Set("until_seq = ?", until.Seq).
 		Set("due_at = ?", d.now()).Where("id IN (?)", d.DB.ForChange(marked)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("marking webhooks: %w", err)
@@ -53,11 +57,15 @@ func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, workspaces map[a
 	return nil
 }
 
-// refill creates the deliveries of the next events of a locked webhook for which there is room, and moves its position. Without room it
-// stays behind: each first attempt makes it due.
+// refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their first attempt, and moves its position.
+// If events are left, it stays behind: recording an attempt makes it due again.
 func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) error {
-	if w.Position.Compare(w.Until) >= 0 {
+	if !w.IsBehind() {
 		return nil
+	}
+	// Types and tags are read after the lock: a statement that waits for one reads other tables as of before.
+	if err := d.WithFilter(tx.NewSelect().Model(w)).WherePK().Scan(ctx); err != nil {
+		return err
 	}
 	untried := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("1").Where("webhook_id = ?", w.ID).
 		Where("status = 'WAITING'").Where("tries = 0").Where("type <> ?", audit.LinkClicked).Limit(maxUntried)
@@ -81,5 +89,5 @@ func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) 
 	if err := d.Add(ctx, tx, deliveries); err != nil {
 		return err
 	}
-	return webhook.Release(ctx, tx, w.ID, d.now(), webhook.SubjectsOf(deliveries)...)
+	return d.Release(ctx, tx, w.ID, webhook.SubjectsOf(deliveries)...)
 }

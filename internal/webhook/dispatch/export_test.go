@@ -15,23 +15,26 @@ import (
 
 // SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for the requests.
 func (d *Dispatcher) SendNext(ctx context.Context, webhookID, host string) error {
-	_, err := d.sendNext(ctx, &target{ID: webhookID, Host: host, Concurrency: maxConcurrency})
+	t := &target{ID: webhookID, Host: host, Concurrency: maxConcurrency}
+	slots := d.sending.Take(maxConcurrency, t.bounds()...)
+	n, err := d.sendNext(ctx, webhookID, slots, t.bounds())
+	d.sending.Give(slots-n, t.bounds()...)
 	d.flights.Wait()
 	return err
 }
 
 // Claim claims due deliveries of a webhook, which are not sent, and returns their number.
 func (d *Dispatcher) Claim(ctx context.Context, webhookID string) (int, error) {
-	c, err := d.claim(ctx, webhookID, maxConcurrency)
-	return len(c.deliveries), err
+	_, deliveries, err := d.claim(ctx, webhookID, maxConcurrency)
+	return len(deliveries), err
 }
 
 // ClaimForLater claims the due deliveries of a webhook, and returns a function that sends them.
 func (d *Dispatcher) ClaimForLater(ctx context.Context, webhookID string) (send func(), err error) {
-	c, err := d.claim(ctx, webhookID, maxConcurrency)
+	w, deliveries, err := d.claim(ctx, webhookID, maxConcurrency)
 	return func() {
-		for _, delivery := range c.deliveries {
-			d.deliver(ctx, c.webhook, delivery)
+		for _, delivery := range deliveries {
+			d.deliver(ctx, w, delivery)
 		}
 	}, err
 }
@@ -52,12 +55,12 @@ func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 
 // FindEvents reads the event log.
 func (d *Dispatcher) FindEvents(ctx context.Context) error {
-	return d.follow(ctx, eventLog, d.nextEvents)
+	return d.readLog(ctx, eventLog, d.nextEvents)
 }
 
 // FailReading claims the event log, and fails to read it.
 func (d *Dispatcher) FailReading(ctx context.Context) error {
-	return d.follow(ctx, eventLog, func(context.Context, feed.Position) (part, error) { return part{}, errors.New("no events") })
+	return d.readLog(ctx, eventLog, func(context.Context, feed.Position) (part, error) { return part{}, errors.New("no events") })
 }
 
 // ClaimEvents claims the event log as a node that dies, and reports whether it did.
@@ -69,7 +72,7 @@ func (d *Dispatcher) ClaimEvents(ctx context.Context) (bool, error) {
 
 // ReadClicks creates the deliveries of clicks.
 func (d *Dispatcher) ReadClicks(ctx context.Context) error {
-	return d.follow(ctx, clickLog, d.nextClicks)
+	return d.readLog(ctx, clickLog, d.nextClicks)
 }
 
 // InFlight returns the number of requests in flight.
@@ -96,11 +99,11 @@ func (d *Dispatcher) Occupy(ctx context.Context, webhookID string, n int64) (int
 // DeliverLate claims the due deliveries of a webhook and delivers them after an interrupt of Run, which ends ctx.
 func (d *Dispatcher) DeliverLate(ctx context.Context, webhookID string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	c, err := d.claim(ctx, webhookID, maxConcurrency)
+	w, deliveries, err := d.claim(ctx, webhookID, maxConcurrency)
 	cancel()
 	d.interrupt()
-	for _, delivery := range c.deliveries {
-		d.deliver(ctx, c.webhook, delivery)
+	for _, delivery := range deliveries {
+		d.deliver(ctx, w, delivery)
 	}
 	return err
 }
@@ -127,3 +130,6 @@ func Rates() (ofWebhook, ofWorkspace ratelimit.Rate) { return webhookRate, works
 func (d *Dispatcher) IsPaused(webhookID string) bool {
 	return slices.Contains(d.paused(), webhookID)
 }
+
+// AnnounceDisabled disables webhooks of lost creators, and sends the emails about disabled ones.
+func (d *Dispatcher) AnnounceDisabled(ctx context.Context) error { return d.disable(ctx) }

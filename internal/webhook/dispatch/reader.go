@@ -28,7 +28,7 @@ type reader struct {
 
 	Log string `bun:",pk"`
 	feed.Position
-	// ReadAt is when the log was read up to the position.
+	// ReadAt is when clicks were read up to the position.
 	ReadAt       time.Time
 	ClaimedUntil time.Time
 }
@@ -47,8 +47,8 @@ type part struct {
 	store func(ctx context.Context, tx bun.Tx) error
 }
 
-// follow reads a log to its end, unless another node does.
-func (d *Dispatcher) follow(ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error)) error {
+// readLog reads a log to its end, unless another node does.
+func (d *Dispatcher) readLog(ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error)) error {
 	ctx = db.AsSystem(ctx)
 	for {
 		p, err := d.readPart(ctx, log, next)
@@ -79,18 +79,19 @@ func (d *Dispatcher) readPart(
 	}
 	claim := claims[0]
 	if p, err = next(reading, claim.position()); err == nil {
-		err = d.move(reading, claim, p)
+		err = d.end(reading, claim, p)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 		defer cancel()
-		err = errors.Join(err, d.move(ctx, claim, part{reached: claim.position()}))
+		err = errors.Join(err, d.end(ctx, claim, part{reached: claim.position()}))
 	}
 	return p, err
 }
 
-// move ends a claim. Nothing is stored if it was lost to another node.
-func (d *Dispatcher) move(ctx context.Context, claim reader, p part) error {
+// end ends a claim at the position that a part has reached, and stores what the part means. If the claim was lost to another node, it does
+// nothing.
+func (d *Dispatcher) end(ctx context.Context, claim reader, p part) error {
 	return d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).Set("seq = ?", p.reached.Seq).
 			Set("read_at = ?", db.Instant(p.reached.At)).Set("claimed_until = NULL").

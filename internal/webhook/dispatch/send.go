@@ -2,77 +2,77 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/webhook"
+	"golang.org/x/sync/errgroup"
 )
 
-// maxClaims is how many webhooks send after one read of the due ones: each takes a transaction, while others wait.
+// maxClaims is how many webhooks send after one read of the due ones, at the same time.
 const maxClaims = 8
 
-// pauseAfterError is how long a webhook sends nothing after a request that could not be prepared.
-const pauseAfterError = 10 * time.Second
+const (
+	// renderTimeout bounds the rendering of a body.
+	renderTimeout = 30 * time.Second
+	// pauseAfterError is the time until the next attempt after a request that could not be prepared.
+	pauseAfterError = 10 * time.Second
+)
 
-func (d *Dispatcher) sendUnlessStopped(ctx context.Context) error {
-	stopped, err := d.checkStop(ctx)
-	if err != nil || stopped {
-		return err
-	}
-	return d.sendDue(ctx)
-}
-
-// sendDue claims due deliveries, and sends them in the background.
+// sendDue claims due deliveries, unless the operator has stopped all webhooks, and sends them in the background.
 func (d *Dispatcher) sendDue(ctx context.Context) error {
+	if d.stopped.Load() {
+		return nil
+	}
 	due, err := d.due(ctx)
 	if err != nil {
 		return err
 	}
-	var problems []error
-	claims := 0
+	var claims errgroup.Group
+	started := 0
 	for _, t := range due {
-		if claims == maxClaims { // others may have become due whose turn it is
+		if started == maxClaims { // others may have become due whose turn it is
 			d.Wake()
 			break
 		}
-		tried, err := d.sendNext(ctx, t)
-		if problems = append(problems, err); tried {
-			claims++
+		bounds := t.bounds()
+		slots := d.sending.Take(t.Concurrency, bounds...)
+		if slots == 0 {
+			continue
 		}
+		attempts, wait := d.pace.take(t, slots)
+		if attempts == 0 {
+			d.sending.Give(slots, bounds...)
+			d.pause(t.ID, wait)
+			continue
+		}
+		started++
+		claims.Go(func() error {
+			n, err := d.sendNext(ctx, t.ID, attempts, bounds)
+			d.sending.Give(slots-n, bounds...)
+			d.pace.giveBack(t, attempts-n)
+			return err
+		})
 	}
-	return errors.Join(problems...)
+	return claims.Wait()
 }
 
-// sendNext claims due deliveries of a webhook, and sends them in the background. They use the shares of the target, also
-// if the webhook has changed meanwhile. It reports whether there was room for any.
-func (d *Dispatcher) sendNext(ctx context.Context, t *target) (tried bool, err error) {
-	bounds := t.bounds()
-	slots := d.sending.Take(t.Concurrency, bounds...)
-	if slots == 0 {
-		return false, nil
-	}
-	attempts, wait := d.pace.take(t, slots)
-	if attempts == 0 {
-		d.sending.Give(slots, bounds...)
-		d.pause(t.ID, wait)
-		return false, nil
-	}
-	c, err := d.claim(ctx, t.ID, attempts)
-	for _, delivery := range c.deliveries {
+// sendNext claims up to limit due deliveries of a webhook, and sends them in the background. Each gives a request back to the bounds. It
+// returns how many they are.
+func (d *Dispatcher) sendNext(ctx context.Context, webhookID string, limit int64, bounds []admission.Bound) (int64, error) {
+	w, deliveries, err := d.claim(ctx, webhookID, limit)
+	for _, delivery := range deliveries {
 		d.flights.Go(func() {
 			defer d.Wake()
 			defer d.sending.Give(1, bounds...)
-			d.deliver(ctx, c.webhook, delivery)
+			d.deliver(ctx, w, delivery)
 		})
 	}
-	claimed := int64(len(c.deliveries))
-	d.sending.Give(slots-claimed, bounds...)
-	d.pace.giveBack(t, attempts-claimed)
-	return true, err
+	return int64(len(deliveries)), err
 }
 
 // paused returns the ids of the paused webhooks, and forgets pauses that have ended.
@@ -89,12 +89,14 @@ func (d *Dispatcher) deliver(ctx context.Context, w *webhook.Webhook, delivery *
 	sending := d.attemptContext(ctx)
 	// An attempt that begins after the last interrupt of Run would keep Run waiting.
 	if ctx.Err() != nil || !d.mayAttempt(sending, w) {
-		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), delivery))
+		d.report(ctx, d.unclaim(context.WithoutCancel(ctx), delivery, 0))
 		return
 	}
 	var o outcome
 	err := recovered(func() error {
-		body, problem, err := d.bodyOf(sending, w, delivery)
+		rendering, cancel := context.WithTimeout(sending, renderTimeout)
+		defer cancel()
+		body, problem, err := d.bodyOf(rendering, w, delivery)
 		if err != nil {
 			return err
 		}
@@ -106,11 +108,12 @@ func (d *Dispatcher) deliver(ctx context.Context, w *webhook.Webhook, delivery *
 	})
 	recording := context.WithoutCancel(ctx)
 	if err != nil {
+		pause := time.Duration(0)
 		if sending.Err() == nil { // it was not interrupted
 			d.report(ctx, err)
-			d.pause(w.ID, pauseAfterError)
+			pause = pauseAfterError
 		}
-		d.report(ctx, d.unclaim(recording, delivery))
+		d.report(ctx, d.unclaim(recording, delivery, pause))
 		return
 	}
 	d.report(ctx, d.record(recording, w, delivery, o))

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,11 +43,7 @@ func (d *Dispatcher) Test(
 	if err := d.Limits.Charge(ctx, testRate, m.ID()); err != nil {
 		return nil, err
 	}
-	stopped, err := d.checkStop(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if stopped {
+	if d.stopped.Load() {
 		return nil, errStopped()
 	}
 	body, err := d.testBody(ctx, w, t)
@@ -82,12 +79,12 @@ func (d *Dispatcher) testBody(ctx context.Context, w *webhook.Webhook, t audit.A
 		return "", err
 	}
 	e := audit.New(w.WorkspaceID, "", t, id.New(id.Link), nil, d.Now())
-	if t == audit.LinkClicked {
-		return newMessage(e, clickData(nil), true).encode(), nil
+	body := newMessage(e, clickData{Clicks: []json.RawMessage{}})
+	if t != audit.LinkClicked {
+		if body, _, err = d.eventMessage(ctx, m, w, e); err != nil {
+			return "", err
+		}
 	}
-	data, _, err := d.Renderer.Event(ctx, m, w.Selection, e)
-	if err != nil {
-		return "", err
-	}
-	return newMessage(e, data, true).encode(), nil
+	body.Test = true
+	return body.encode(), nil
 }

@@ -238,7 +238,7 @@ func TestStore_OperatorsWordStands(t *testing.T) {
 		if !errs.Is(err, errs.UnsafeURL) {
 			t.Error(err)
 		}
-		if err := b.Webhooks.Unblock(t.Context(), w.ID); err != nil || b.reload(t, w.ID).Status != webhook.Active {
+		if err := b.Webhooks.SetBlocked(t.Context(), w.ID, false); err != nil || b.reload(t, w.ID).Status != webhook.Active {
 			t.Error(err)
 		}
 	})
@@ -258,6 +258,7 @@ func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 		if n, got := len(r.got()), b.reload(t, w.ID).Status; n != 2 || got != webhook.Disabled {
 			t.Errorf("after %d requests it is %s", n, got)
 		}
+		must.NoError(t, b.dispatcher.AnnounceDisabled(t.Context()))
 		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
 			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
 		if n := len(b.mails.sent()); err != nil || len(disabled.Items) != 1 || n != 1 {
