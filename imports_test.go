@@ -251,7 +251,7 @@ var scopes = map[string][]string{
 		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.Check",
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
-		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.follow", "dispatch.record", "dispatch.split", "dispatch.targetOf",
+		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split", "dispatch.targetOf",
 		"dispatch.unclaim",
 		"workspace.AdminAddresses", "workspace.AdminChange", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
