@@ -59,18 +59,37 @@ type Written struct {
 	Action      Action
 }
 
-// WrittenAfter returns the events of all workspaces after a position, in the order of the log.
-func WrittenAfter(ctx context.Context, d *db.DB, after feed.Position, limit int) (rows []*Written, err error) {
-	q := final(d).Column("xid", "seq", "workspace_id", "action")
+// WrittenAfter returns the positions of the next final events of all workspaces after a position.
+func WrittenAfter(ctx context.Context, d *db.DB, after feed.Position, limit int) (rows []feed.Position, err error) {
+	q := final(d).Column("xid", "seq").Apply(afterOnly(d, after))
 	if d.Kind == db.Postgres {
-		q = q.Apply(afterPosition(after, inLog), first(limit, inLog))
-	} else { // by the index of the number: transactions are zero
-		q = q.Where("seq > ?", after.Seq).Order("seq").Limit(int64(limit))
+		q = q.Apply(first(limit, inLog))
+	} else {
+		q = q.Order("seq").Limit(int64(limit))
 	}
 	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading the event log: %w", err)
 	}
 	return rows, nil
+}
+
+// Part selects the events of all workspaces after a position, up to another one, as rows of audit_events AS event. The caller adds columns.
+func Part(d *db.DB, after, upTo feed.Position) *bun.SelectQuery {
+	q := positioned(d).Apply(afterOnly(d, after))
+	if d.Kind == db.Postgres {
+		return q.Where("(event.xid, event.seq) <= (?, ?)", upTo.XID, upTo.Seq)
+	}
+	return q.Where("event.seq <= ?", upTo.Seq)
+}
+
+// afterOnly selects the events of all workspaces after a position. SQLite has an index of their numbers: their transactions are zero.
+func afterOnly(d *db.DB, p feed.Position) condition {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		if d.Kind == db.Postgres {
+			return q.Where("(event.xid, event.seq) > (?, ?)", p.XID, p.Seq)
+		}
+		return q.Where("event.seq > ?", p.Seq)
+	}
 }
 
 // positioned selects the events that have a position: those from before positions existed have none.

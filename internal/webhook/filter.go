@@ -65,13 +65,13 @@ func storeFilter(ctx context.Context, tx bun.Tx, w *Webhook) error {
 func (s *Store) Select(w *Webhook, r audit.LogRequest) *bun.SelectQuery {
 	r.WorkspaceIDs = []string{w.WorkspaceID}
 	r.Actions = slices.DeleteFunc(slices.Clone(w.Types), func(t audit.Action) bool { return t == audit.LinkClicked }) // not in the log
-	q := audit.Select(s.DB, r)
-	if len(w.Tags) == 0 {
-		return q
-	}
-	return q.Where(`EXISTS (SELECT 1 FROM link_tags WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id
-		AND link_tags.tag IN (?))`, bun.In(w.Tags))
+	return audit.Select(s.DB, r).Where(TagsMatch, w.ID)
 }
+
+// TagsMatch is the condition that a webhook, whose id is its argument, has no tags, or one of those of the link of an event.
+const TagsMatch = `NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = ?0) OR EXISTS (
+	SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
+	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id AND webhook_tags.webhook_id = ?0)`
 
 // maxCounted bounds the events of a webhook that unreadOf counts.
 const maxCounted = 100_000
@@ -83,9 +83,7 @@ func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, e
 		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)").
 		Where("(event.xid, event.seq) <= (webhook.until_xid, webhook.until_seq)").Where("event.created_at > ?", s.now().Add(-audit.FeedRetention)).
 		Where("event.action IN (SELECT type FROM webhook_types WHERE webhook_id = webhook.id)").
-		Where(`NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = webhook.id) OR EXISTS (
-			SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
-			WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id AND webhook_tags.webhook_id = webhook.id)`).
+		Where(TagsMatch, bun.Safe("webhook.id")).
 		Limit(maxCounted)
 	var rows []struct {
 		ID string

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -28,22 +30,10 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
 	err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		q := tx.NewUpdate().Model((*webhook.Webhook)(nil)) // which locks the webhook before its deliveries, as claim does
-		switch {
-		case o.isSlow():
-			q = q.Set("concurrency = 1")
-		case o.succeeded():
-			q = q.Set("concurrency = CASE WHEN concurrency < ? THEN 2 * concurrency ELSE concurrency END", maxConcurrency)
-		}
-		if o.succeeded() {
-			q = q.Set("failing_since = NULL")
-		} else {
-			q = q.Set("failing_since = coalesce(failing_since, ?)", o.SentAt)
-		}
-		if delivery.Type != audit.LinkClicked {
-			q = q.Set("selection_error = ?", o.problem)
-		}
-		if _, err := q.Where("id = ?", w.ID).Exec(ctx); err != nil {
+		w := &webhook.Webhook{ID: w.ID} // locked before its deliveries, as claim does
+		if err := d.DB.ForChange(tx.NewSelect().Model(w).WherePK()).Scan(ctx); errors.Is(err, sql.ErrNoRows) {
+			return nil // deleted
+		} else if err != nil {
 			return err
 		}
 		if lost, err := d.finish(ctx, tx, delivery, o); err != nil || lost {
@@ -57,7 +47,23 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 		if err := storeAttempt(ctx, tx, delivery, o.Attempt); err != nil {
 			return err
 		}
-		if err := setDue(ctx, tx, w.ID, d.now(), false); err != nil || o.succeeded() {
+		switch {
+		case o.isSlow():
+			w.Concurrency = 1
+		case o.succeeded():
+			w.Concurrency = min(2*w.Concurrency, maxConcurrency)
+		}
+		if o.succeeded() {
+			w.FailingSince = nil
+		} else if w.FailingSince == nil {
+			w.FailingSince = &o.SentAt
+		}
+		if delivery.Type != audit.LinkClicked {
+			w.SelectionError = o.problem
+		}
+		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).Set("failing_since = ?", w.FailingSince).
+			Set("selection_error = ?", w.SelectionError)
+		if _, err := setDue(tx, q, w, d.now(), false).Exec(ctx); err != nil || o.succeeded() {
 			return err
 		}
 		hopeless, err := d.isHopeless(ctx, tx, delivery, o)

@@ -229,14 +229,15 @@ func (w testWriter) Write(p []byte) (int, error) {
 func (b *bundle) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	news := feed.New(b.DB, b.dispatcher.Log, b.clock.Now)
+	news.Subscribe(b.dispatcher.Follow)
+	must.NoError(t, news.CatchUp(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := b.dispatcher.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	news := feed.New(b.DB, b.dispatcher.Log, b.clock.Now)
-	news.Subscribe(b.dispatcher.Follow)
 	running.Go(func() { _ = news.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()

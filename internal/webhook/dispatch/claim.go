@@ -23,8 +23,8 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 	err := d.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		*w, deliveries = webhook.Webhook{}, nil
 		now := d.now()
-		q := d.WithoutEnded(tx.NewSelect().Model(w).Where("webhook.id = ?", webhookID).Where("status = ?", webhook.Active))
-		if err := d.DB.SkipLocked(q).Scan(ctx); err != nil {
+		active := d.WithoutEnded(tx.NewSelect().Model(w).Where("webhook.id = ?", webhookID).Where("status = ?", webhook.Active))
+		if err := d.DB.SkipLocked(active).Scan(ctx); err != nil {
 			return err
 		}
 		inFlight, err := tx.NewSelect().Model((*webhook.Delivery)(nil)).Where("webhook_id = ?", webhookID).
@@ -34,7 +34,8 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 		}
 		room := min(limit, w.Concurrency-inFlight)
 		if room <= 0 { // bun omits a LIMIT of 0
-			return setDue(ctx, tx, webhookID, now, true)
+			_, err := setDue(tx, tx.NewUpdate().Model(w).WherePK(), w, now, true).Exec(ctx)
+			return err
 		}
 		if err := d.refill(ctx, tx, w); err != nil {
 			return err
@@ -56,7 +57,9 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 				return err
 			}
 		}
-		return setDue(ctx, tx, webhookID, now, inFlight+int64(len(deliveries)) >= w.Concurrency)
+		q := tx.NewUpdate().Model(w).WherePK().Set("xid = ?", w.XID).Set("seq = ?", w.Seq)
+		_, err = setDue(tx, q, w, now, inFlight+int64(len(deliveries)) >= w.Concurrency).Exec(ctx)
+		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) { // another node has it, or it is not active any more
 		return nil, nil, nil
@@ -67,21 +70,21 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 	return w, deliveries, nil
 }
 
-// setDue stores when a locked webhook has to be looked at again: at once if it is behind the log, when the next delivery is due, and when a
-// claim ends. While as many requests are in flight as may be, it waits for the end of one: record calls setDue, too.
-func setDue(ctx context.Context, tx bun.Tx, webhookID string, now time.Time, isFull bool) error {
-	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(due_at) AS due_at").Where("webhook_id = ?", webhookID).
-		Where("status = 'WAITING'").Where("claimed_until IS NULL").Where("due_at IS NOT NULL")
-	claims := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(claimed_until) AS due_at").Where("webhook_id = ?", webhookID)
-	q := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Where("id = ?", webhookID)
+// setDue has an update of a locked webhook store when it has to be looked at again: at once if it is behind the log, when the next delivery
+// is due, and when a claim ends. While as many requests are in flight as may be, it waits for the end of one: record calls setDue, too.
+func setDue(tx bun.Tx, q *bun.UpdateQuery, w *webhook.Webhook, now time.Time, isFull bool) *bun.UpdateQuery {
+	claims := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(claimed_until) AS due_at").Where("webhook_id = ?", w.ID)
 	if isFull {
-		q = q.Set("due_at = (?)", claims.Where("claimed_until > ?", now))
-	} else {
-		q = q.Set("due_at = CASE WHEN (xid, seq) < (until_xid, until_seq) THEN ? ELSE (SELECT min(due_at) FROM (?) AS next) END",
-			now, waiting.UnionAll(claims.Where("claimed_until IS NOT NULL")))
+		return q.Set("due_at = (?)", claims.Where("claimed_until > ?", now))
 	}
-	_, err := q.Exec(ctx)
-	return err
+	if w.IsBehind() {
+		return q.Set("due_at = ?", now)
+	}
+	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(due_at) AS due_at").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'").Where("claimed_until IS NULL").Where("due_at IS NOT NULL")
+	// Those that are due already take turns with other webhooks.
+	return q.Set("due_at = (SELECT CASE WHEN min(due_at) < ?0 THEN ?0 ELSE min(due_at) END FROM (?1) AS next)", now,
+		waiting.UnionAll(claims.Where("claimed_until IS NOT NULL")))
 }
 
 // unclaim gives a delivery back that was not sent. It waits for a pause.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -26,25 +25,17 @@ func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part,
 	if err != nil || len(rows) == 0 {
 		return part{reached: after}, err
 	}
-	workspaces := map[audit.Action][]string{}
-	for _, row := range rows {
-		workspaces[row.Action] = append(workspaces[row.Action], row.WorkspaceID)
-	}
-	reached := rows[len(rows)-1].Position
-	store := func(ctx context.Context, tx bun.Tx) error { return d.markBehind(ctx, tx, workspaces, after, reached) }
+	reached := rows[len(rows)-1]
+	store := func(ctx context.Context, tx bun.Tx) error { return d.markBehind(ctx, tx, after, reached) }
 	return part{reached: reached, more: len(rows) == maxWritten, store: store}, nil
 }
 
-// markBehind makes the webhooks due that receive events of workspaces in a part of the log. claim creates the deliveries. Those that were
-// not behind need not read what precedes the part.
-func (d *Dispatcher) markBehind(
-	ctx context.Context, tx bun.Tx, workspaces map[audit.Action][]string, after, until feed.Position,
-) error {
-	receivers := tx.NewSelect().Table("webhook_types").Column("webhook_id")
-	for action, ids := range workspaces {
-		slices.Sort(ids)
-		receivers = receivers.WhereOr("type = ? AND workspace_id IN (?)", action, bun.In(slices.Compact(ids)))
-	}
+// markBehind makes the webhooks due that receive events of a part of the log. claim creates the deliveries. Those that were not behind need
+// not read what precedes the part.
+func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until feed.Position) error {
+	receivers := audit.Part(d.DB, after, until).ColumnExpr("wanted.webhook_id").
+		Join("JOIN webhook_types AS wanted ON wanted.type = event.action AND wanted.workspace_id = event.workspace_id").
+		Where(webhook.TagsMatch, bun.Safe("wanted.webhook_id"))
 	marked := tx.NewSelect().Model((*webhook.Webhook)(nil)).Column("id").Where("id IN (?)", receivers).
 		Where("(until_xid, until_seq) < (?, ?)", until.XID, until.Seq).Order("id")
 	const skips = "CASE WHEN (xid, seq) >= (until_xid, until_seq) AND (xid, seq) < (?0, ?1) THEN "
@@ -57,8 +48,8 @@ func (d *Dispatcher) markBehind(
 	return nil
 }
 
-// refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their first attempt, and moves its position.
-// If events are left, it stays behind: recording an attempt makes it due again.
+// refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their first attempt, and moves its position,
+// which the caller stores. If events are left, it stays behind: recording an attempt makes it due again.
 func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) error {
 	if !w.IsBehind() {
 		return nil
@@ -82,9 +73,8 @@ func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) 
 	if w.Position = w.Until; len(deliveries) == room {
 		w.Position = last
 	}
-	_, err = tx.NewUpdate().Model(w).Column("xid", "seq").WherePK().Exec(ctx)
-	if err != nil || len(deliveries) == 0 {
-		return err
+	if len(deliveries) == 0 {
+		return nil
 	}
 	if err := d.Add(ctx, tx, deliveries); err != nil {
 		return err

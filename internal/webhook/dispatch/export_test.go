@@ -49,7 +49,11 @@ func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 		if err := d.WithFilter(tx.NewSelect().Model(w)).Where("id = ?", webhookID).Scan(ctx); err != nil {
 			return nil // deleted
 		}
-		return d.refill(ctx, tx, w)
+		if err := d.refill(ctx, tx, w); err != nil {
+			return err
+		}
+		_, err := tx.NewUpdate().Model(w).Column("xid", "seq").WherePK().Exec(ctx)
+		return err
 	})
 }
 

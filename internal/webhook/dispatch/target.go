@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -21,15 +22,19 @@ const (
 	// requests of a node and of those to a host, those of an account a quarter, and those of a workspace an eighth.
 	slowDivisor, accountDivisor, workspaceDivisor = 2, 4, 8
 	// maxDue is how many due webhooks one read returns.
-	maxDue = 1000
+	maxDue = 100
 )
 
-// The kinds of bounds by which due leaves out webhooks.
-const (
-	perAccount   = "account"
-	perWorkspace = "workspace"
-	perHost      = "host"
-)
+// accountOf is the expression of target.Account.
+const accountOf = `coalesce((SELECT api_keys.created_by FROM api_keys WHERE api_keys.id = webhook.created_by),
+	webhook.created_by)`
+
+// subjects are the expressions of the subjects of bounds, by kind.
+var subjects = map[string]string{
+	"account": accountOf, "workspace": "workspace_id", "host": "host", "account and host": accountOf + " || ' ' || host",
+	"workspace and host": "workspace_id || ' ' || host", "slow": "CASE concurrency WHEN 1 THEN '' ELSE 'quick' END",
+	"slow and host": "CASE concurrency WHEN 1 THEN host ELSE '' END",
+}
 
 // allRequests bounds the requests of a node.
 var allRequests = admission.Bound{Kind: "node", Max: maxSending}
@@ -41,15 +46,16 @@ type target struct {
 	Account string
 	// Concurrency is that of the webhook.
 	Concurrency int64
-	// Turn is the place of the webhook among the due ones of its workspace.
-	Turn int64
+	// Turn is the place of the webhook among the due ones of its workspace, which are due since DueAt.
+	Turn  int64
+	DueAt time.Time
 }
 
 // bounds are those of the requests of a webhook in flight on this node.
 func (t *target) bounds() []admission.Bound {
 	all := []admission.Bound{
-		allRequests, {Kind: perAccount, Subject: t.Account, Max: maxSending / accountDivisor}, t.ofWorkspace(),
-		{Kind: perHost, Subject: t.Host, Max: maxPerHost},
+		allRequests, {Kind: "account", Subject: t.Account, Max: maxSending / accountDivisor}, t.ofWorkspace(),
+		{Kind: "host", Subject: t.Host, Max: maxPerHost},
 		{Kind: "account and host", Subject: t.Account + " " + t.Host, Max: maxPerHost / accountDivisor},
 		{Kind: "workspace and host", Subject: t.WorkspaceID + " " + t.Host, Max: maxPerHost / workspaceDivisor},
 	}
@@ -61,12 +67,8 @@ func (t *target) bounds() []admission.Bound {
 }
 
 func (t *target) ofWorkspace() admission.Bound {
-	return admission.Bound{Kind: perWorkspace, Subject: t.WorkspaceID, Max: maxSending / workspaceDivisor}
+	return admission.Bound{Kind: "workspace", Subject: t.WorkspaceID, Max: maxSending / workspaceDivisor}
 }
-
-// accountOf is the expression of target.Account.
-const accountOf = `coalesce((SELECT api_keys.created_by FROM api_keys WHERE api_keys.id = webhook.created_by),
-	webhook.created_by)`
 
 // targets selects webhooks as targets.
 func (d *Dispatcher) targets() *bun.SelectQuery {
@@ -83,26 +85,26 @@ func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, e
 	return t, nil
 }
 
-// due returns webhooks with due deliveries that may send more. Workspaces take turns, those with the fewest requests in
-// flight first. It leaves out webhooks of ended API keys and deleted workspaces.
+// due returns webhooks with due deliveries that may send more, those that have been due for the longest time. Workspaces take turns, those
+// with the fewest requests in flight first. It leaves out webhooks of ended API keys and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if d.sending.Used(allRequests) == maxSending {
 		return nil, nil
 	}
-	q := d.WithoutEnded(d.targets()).Where("due_at <= ?", d.now()).Where("status = ?", webhook.Active).
-		ColumnExpr("row_number() OVER (PARTITION BY workspace_id ORDER BY due_at) AS turn")
-	for _, full := range []struct {
-		subject string
-		names   []string
-	}{
-		{accountOf, d.sending.Full(perAccount)}, {"workspace_id", d.sending.Full(perWorkspace)},
-		{"host", d.sending.Full(perHost)}, {"id", d.paused()},
-	} {
-		if len(full.names) > 0 {
-			q = q.Where(full.subject+" NOT IN (?)", bun.In(full.names))
+	q := d.WithoutEnded(d.targets()).Column("due_at").Where("due_at <= ?", d.now()).Where("status = ?", webhook.Active).
+		Order("due_at").Limit(maxDue)
+	for kind, subject := range subjects {
+		if full := d.sending.Full(kind); len(full) > 0 {
+			q = q.Where(subject+" NOT IN (?)", bun.In(full))
 		}
 	}
-	if err := q.Order("turn", "due_at").Limit(maxDue).Scan(db.AsSystem(ctx), &rows); err != nil {
+	if paused := d.paused(); len(paused) > 0 {
+		q = q.Where("id NOT IN (?)", bun.In(paused))
+	}
+	err = d.DB.NewSelect().TableExpr("(?) AS due", q).ColumnExpr("due.*").
+		ColumnExpr("row_number() OVER (PARTITION BY workspace_id ORDER BY due_at) AS turn").Order("turn", "due_at").
+		Scan(db.AsSystem(ctx), &rows)
+	if err != nil {
 		return nil, fmt.Errorf("looking up due webhooks: %w", err)
 	}
 	for _, t := range rows {

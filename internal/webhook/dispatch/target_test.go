@@ -69,9 +69,9 @@ func TestDispatcher_BoundsShares(t *testing.T) {
 			want int64
 			due  int
 		}{
-			{"a workspace and a host", func() int64 { return occupy(0) }, 4, 4},
-			{"an account and a host", func() int64 { return occupy(1) + occupy(2) }, 4, 4},
-			{"a foreign account at the host", func() int64 { return occupy(3) }, 4, 4},
+			{"a workspace and a host", func() int64 { return occupy(0) }, 4, 3},
+			{"an account and a host", func() int64 { return occupy(1) + occupy(2) }, 4, 1},
+			{"a foreign account at the host", func() int64 { return occupy(3) }, 4, 0},
 			{"a workspace", func() (n int64) {
 				for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 					move(host)
