@@ -58,8 +58,8 @@ func serveReceiver(ctx context.Context, args []string) {
 	}))
 }
 
-// reportDeliveries has links created for webhooks of many users and hosts, each event for one of them, and reports how late the deliveries
-// to those arrive that do not hang.
+// reportDeliveries has links created for webhooks of many users and hosts, by calls that make an event for each webhook of a workspace, and
+// reports how late the deliveries to those arrive that do not hang.
 func (n *notifier) reportDeliveries() {
 	tenants := make([]*rig.Tenant, *webhooks/hooksPerWorkspace)
 	_, port, _ := strings.Cut(n.receiver.Address, ":")
@@ -88,21 +88,20 @@ func (n *notifier) reportDeliveries() {
 	var next, sent atomic.Int64
 	callers := slices.Repeat([]func(){func() {
 		for {
-			i := int(next.Add(1)) - 1
+			i := int(next.Add(hooksPerWorkspace)) - hooksPerWorkspace
 			at := began.Add(time.Duration(i) * time.Second / time.Duration(*rate))
 			if at.Sub(began) > *lasting {
 				return
 			}
 			n.run.Pause(time.Until(at))
-			hook := i * 7919 % *webhooks // webhooks in turn, far from each other
-			t := tenants[hook/hooksPerWorkspace]
-			_, err := t.CreateLinks([]any{map[string]any{
-				"url": fmt.Sprintf("https://www.example.com/late/%d", i), "tags": []string{fmt.Sprint("tag-", hook%hooksPerWorkspace)},
-			}})
-			rig.Check(err)
-			if hook%hooksPerWorkspace != 0 {
-				sent.Add(1)
+			var links []any
+			for tag := range hooksPerWorkspace {
+				links = append(links, map[string]any{
+					"url": fmt.Sprintf("https://www.example.com/late/%d", i+tag), "tags": []string{fmt.Sprint("tag-", tag)},
+				})
 			}
+			rig.Must(tenants[i/hooksPerWorkspace*79%len(tenants)].CreateLinks(links)) // workspaces in turn, far from each other
+			sent.Add(hooksPerWorkspace - 1)
 		}
 	}}, 16)
 	rig.Parallel(callers...)

@@ -40,6 +40,7 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 		if err := d.refill(ctx, tx, w); err != nil {
 			return err
 		}
+		now = d.now() // when new deliveries are due
 		err = tx.NewSelect().Model(&deliveries).Where("webhook_id = ?", webhookID).Where("status = 'WAITING'").
 			Where("due_at <= ?", now).Where("claimed_until IS NULL OR claimed_until <= ?", now).Order("due_at", "number").
 			Limit(room).Scan(ctx)
