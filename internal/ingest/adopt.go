@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -13,6 +14,13 @@ import (
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/wal"
+)
+
+const (
+	// adoptEvery is how often a process looks for the logs of others that have died. adoptBatch is
+	// small, because on SQLite statements of redirects wait for the batch.
+	adoptEvery = 10 * time.Second
+	adoptBatch = 2000
 )
 
 // batch is a part of a log: its clicks, and where it ends.

@@ -40,7 +40,7 @@ func (l *Log) Progress() chan struct{} {
 func (r *Recorder) Write(ctx context.Context, b *batch) error { return r.write(ctx, b) }
 
 // SetCrowded replaces the check for waiting goroutines.
-func (r *Recorder) SetCrowded(crowded func() bool) { r.crowded = crowded }
+func (r *Recorder) SetCrowded(crowded func() bool) { r.pace.crowded = crowded }
 
 // Ingest writes a batch.
 func (r *Recorder) Ingest(ctx context.Context, b *batch) error { return r.ingest(ctx, b) }
@@ -55,7 +55,7 @@ func (r *Recorder) Next(j *wal.Log, position int64, most int) (*batch, error) {
 
 // Rest waits after a batch, and returns the size of the next one.
 func (r *Recorder) Rest(ctx context.Context, clicks int64, took time.Duration) int {
-	return r.rest(ctx, clicks, took)
+	return r.pace.rest(ctx, clicks, took, r.free())
 }
 
 // Synced returns the position that is on the disk.

@@ -34,24 +34,6 @@ const (
 	// unavailable.
 	minRetryPause = 100 * time.Millisecond
 	maxRetryPause = 2 * time.Second
-	// throttleRatio is the pause after a batch as a multiple of its duration, while redirects wait for
-	// processors and the log is empty. The fuller the log, the shorter the pause.
-	throttleRatio = 9
-	// maxPause bounds that pause, because a batch may have waited for the database. It ends when the
-	// processors have been idle for idleTime.
-	maxPause = 15 * time.Second
-	idleTime = time.Second
-	// maxBatchDuration is the longest time of a batch while redirects wait for processors. minBatch is
-	// the number of clicks that a batch has in any case, because a part of its time does not depend on
-	// clicks. When only minFreeLog of the log is free, full batches are written, which take less time
-	// per click.
-	maxBatchDuration = 250 * time.Millisecond
-	minBatch         = 1000
-	minFreeLog       = 0.5
-	// adoptEvery is how often a process looks for the logs of others that have died. adoptBatch is
-	// small, because on SQLite statements of redirects wait for the batch.
-	adoptEvery = 10 * time.Second
-	adoptBatch = 2000
 )
 
 // Leases owns the leases whose records are in click logs; hitquota.Leases implements it.
@@ -85,8 +67,7 @@ type Recorder struct {
 	clicks clickstore.Store
 	ledger *clickledger.Ledger
 	leases Leases
-	// crowded reports whether many goroutines waited for a processor since the last call.
-	crowded func() bool
+	pace   pace
 
 	recent                    recent
 	ingested, batches, poison atomic.Int64
@@ -96,7 +77,7 @@ type Recorder struct {
 // NewRecorder returns a Recorder of a log.
 func NewRecorder(c RecorderConfig) *Recorder {
 	return &Recorder{
-		Log: c.Log, clicks: c.Clicks, ledger: c.Ledger, leases: c.Leases, crowded: new(queue).isLong,
+		Log: c.Log, clicks: c.Clicks, ledger: c.Ledger, leases: c.Leases, pace: newPace(c.Log.rush),
 	}
 }
 
@@ -145,7 +126,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for most := maxBatch; r.batchDelay(ctx); {
 		before, began := r.handled.Load(), time.Now() // not the injected clock: this is about the machine's load
 		r.ingestNext(ctx, most)
-		most = r.rest(ctx, r.handled.Load()-before, time.Since(began))
+		most = r.pace.rest(ctx, r.handled.Load()-before, time.Since(began), r.free())
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, which also ends adoption
 	defer cancel()
@@ -156,6 +137,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 	return r.leave(last)
 }
+
+// free is the share of the room of the log that is free.
+func (r *Recorder) free() float64 { return 1 - float64(r.journal.Bytes())/float64(r.MaxBytes) }
 
 // leave removes the log if all its clicks are in the database and all its leases have ended.
 // Otherwise another process adopts it.
@@ -187,39 +171,8 @@ func (r *Recorder) batchDelay(ctx context.Context) bool {
 	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a full batch
 		return true
 	}
-	r.wait(ctx, batchDelay)
+	r.pace.wait(ctx, batchDelay)
 	return ctx.Err() == nil
-}
-
-// rest yields the processors to redirects for a while, if redirects wait for them and no caller
-// waits for the clicks, which are safe in the log. It returns the maximum number of records of the
-// next batch, from the duration and clicks of the last one.
-func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
-	free := 1 - float64(r.journal.Bytes())/float64(r.MaxBytes)
-	r.crowded() // from now on
-	for rest := min(maxPause, time.Duration(throttleRatio*max(0, free)*float64(took))); rest > 0; rest -= idleTime {
-		if !r.wait(ctx, min(rest, idleTime)) || !r.crowded() {
-			return maxBatch
-		}
-	}
-	if clicks == 0 || free < minFreeLog {
-		return maxBatch
-	}
-	n := float64(clicks) * float64(maxBatchDuration) / float64(max(took, 1))
-	return int(min(max(n, minBatch), maxBatch))
-}
-
-// wait reports whether it waited for d. It ends early for a Flush, or with the context.
-func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.rush:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // ingestNext writes the next batch of at most most records, and retries until it succeeds. It
