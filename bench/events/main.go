@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks or deliveries")
+	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks, deliveries or visible")
 	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
 	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing, or with -only deliveries one event at a time")
@@ -52,8 +52,12 @@ type version struct {
 func run(r *rig.Run) {
 	var pairs []*rig.Pair
 	var all []*rig.Process
-	if *only == "deliveries" {
+	switch *only {
+	case "deliveries":
 		startNotifier(r).reportDeliveries()
+		return
+	case "visible":
+		reportVisible(r)
 		return
 	}
 	if *only != "webhooks" {
