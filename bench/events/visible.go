@@ -46,6 +46,8 @@ func reportVisible(r *rig.Run) {
 		}
 	})
 	slices.Sort(took)
-	at := func(share float64) time.Duration { return took[min(int(share*float64(len(took))), len(took)-1)].Round(time.Millisecond) }
+	at := func(share float64) time.Duration {
+		return took[min(int(share*float64(len(took))), len(took)-1)].Round(time.Millisecond)
+	}
 	fmt.Printf("\n%d changes, visible at another node after: median %s, p95 %s, p99 %s, at most %s\n", len(took), at(0.5), at(0.95), at(0.99), at(1))
 }
