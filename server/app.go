@@ -238,7 +238,7 @@ func (a *app) wire() error {
 		Store:      a.Webhooks,
 		Client:     outbound.NewClient(dispatch.ClientConfig(outbound.Config{Allow: outbound.PublicOr(a.config.OutboundAllow)})),
 		Workspaces: a.Workspaces, Renderer: graph.NewRenderer(endpoint),
-		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, NoRates: !a.config.RateLimits, Log: a.log,
+		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
 	})
 	a.Feed.Subscribe(a.dispatcher.Follow)
 	a.Feed.Subscribe(a.tasks.Follow)

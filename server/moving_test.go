@@ -62,7 +62,7 @@ func TestImport_DryRunChangesTasksOnly(t *testing.T) {
 			t.Error(got)
 		}
 		for table, rows := range b.dump(t) {
-			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) && !strings.HasPrefix(table, "link_search") {
+			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) && !strings.HasPrefix(table, "link_search") && table != "webhook_readers" {
 				t.Errorf("%s (-before +after):\n%s", table, diff)
 			}
 		}

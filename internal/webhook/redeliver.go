@@ -106,93 +106,47 @@ func (s *Store) deliveriesOf(ctx context.Context, w *Webhook, r Redelivery) ([]*
 }
 
 // requeueSelected has the selected deliveries of a locked webhook wait for their first attempt. Events of the span
-// that have no delivery get one. It returns the number of deliveries.
+// that have no delivery get one. It returns the number of deliveries, NotFound for unknown ones, or Forbidden for deliveries that the
+// caller may not read.
 func (s *Store) requeueSelected(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, r Redelivery, ofEvents []*Delivery,
 ) (int, error) {
-	ids, err := r.find(ctx, tx, w, ofEvents)
-	if err != nil {
+	if err := s.Add(ctx, tx, ofEvents); err != nil {
 		return 0, err
 	}
-	if err := requeueByID(ctx, tx, m, w, ids); err != nil {
+	q := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID)
+	switch {
+	case r.Failed:
+		q = q.Where("status = ?", Failed).Order("number").Limit(maxRedelivered)
+	case r.From != nil:
+		eventIDs := make([]string, 0, len(ofEvents))
+		for _, d := range ofEvents {
+			eventIDs = append(eventIDs, d.EventID)
+		}
+		q = q.Where("event_id IN (?)", bun.In(eventIDs))
+	default:
+		q = q.Where("id IN (?)", bun.In(r.IDs))
+	}
+	var ids []string
+	if err := q.Scan(ctx, &ids); err != nil {
 		return 0, err
 	}
-	count := len(ids)
-	if r.From != nil {
-		if err := s.Add(ctx, tx, ofEvents); err != nil {
+	if slices.ContainsFunc(r.IDs, func(wanted string) bool { return !slices.Contains(ids, wanted) }) {
+		return 0, errs.New(errs.NotFound, "The webhook has no such delivery. Deliveries are stored for "+
+			"30 days: use ids of Webhook.deliveries.").At("deliveryIds")
+	}
+	for chunk := range slices.Chunk(ids, Batch) {
+		selected := func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id IN (?)", bun.In(chunk)) }
+		if err := checkReadsDeliveries(ctx, tx, m, w, selected); err != nil {
 			return 0, err
 		}
-		count = len(ofEvents)
+		again := func(q *bun.UpdateQuery) *bun.UpdateQuery { return q.Where("id IN (?)", bun.In(chunk)) }
+		if err := requeue(ctx, tx, w, again); err != nil {
+			return 0, err
+		}
 	}
 	if err := s.Release(ctx, tx, w.ID); err != nil {
 		return 0, err
 	}
-	return count, s.Touch(ctx, tx, w.ID)
-}
-
-// find returns the ids of the selected deliveries.
-func (r Redelivery) find(ctx context.Context, tx bun.Tx, w *Webhook, ofEvents []*Delivery) ([]string, error) {
-	switch {
-	case r.Failed:
-		return failedIDs(ctx, tx, w)
-	case r.From != nil:
-		return idsOfEvents(ctx, tx, w, ofEvents)
-	}
-	return r.knownIDs(ctx, tx, w)
-}
-
-// requeueByID has deliveries wait for their first attempt. It returns
-// Forbidden for deliveries that the caller may not read.
-func requeueByID(ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, ids []string) error {
-	for chunk := range slices.Chunk(ids, Batch) {
-		selected := func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id IN (?)", bun.In(chunk)) }
-		if err := checkReadsDeliveries(ctx, tx, m, w, selected); err != nil {
-			return err
-		}
-		again := func(q *bun.UpdateQuery) *bun.UpdateQuery { return q.Where("id IN (?)", bun.In(chunk)) }
-		if err := requeue(ctx, tx, w, again); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// failedIDs returns the ids of the failed deliveries of a webhook, oldest first.
-func failedIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
-	err = tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-		Where("status = ?", Failed).Order("number").Limit(maxRedelivered).Scan(ctx, &ids)
-	return ids, err
-}
-
-// knownIDs returns the wanted ids. It returns NotFound if the webhook does not have all of them.
-func (r Redelivery) knownIDs(ctx context.Context, tx bun.Tx, w *Webhook) (ids []string, err error) {
-	err = tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-		Where("id IN (?)", bun.In(r.IDs)).Order("number").Scan(ctx, &ids)
-	if err != nil {
-		return nil, err
-	}
-	for _, wanted := range r.IDs {
-		if !slices.Contains(ids, wanted) {
-			return nil, errs.New(errs.NotFound, "The webhook has no such delivery. Deliveries are stored for "+
-				"30 days: use ids of Webhook.deliveries.").At("deliveryIds")
-		}
-	}
-	return ids, nil
-}
-
-// idsOfEvents returns the ids of the stored deliveries of the events of new ones.
-func idsOfEvents(ctx context.Context, tx bun.Tx, w *Webhook, ofEvents []*Delivery) (ids []string, err error) {
-	for chunk := range slices.Chunk(ofEvents, Batch) {
-		var eventIDs, found []string
-		for _, d := range chunk {
-			eventIDs = append(eventIDs, d.EventID)
-		}
-		err := tx.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", w.ID).
-			Where("event_id IN (?)", bun.In(eventIDs)).Scan(ctx, &found)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, found...)
-	}
-	return ids, nil
+	return len(ids), s.Touch(ctx, tx, w.ID)
 }

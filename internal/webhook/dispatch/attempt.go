@@ -29,6 +29,7 @@ const maxConcurrency = 8
 func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery, o outcome) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
+	hopeless := false
 	err := d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		w := &webhook.Webhook{ID: w.ID} // locked before its deliveries, as claim does
 		if err := d.DB.ForChange(tx.NewSelect().Model(w).WherePK()).Scan(ctx); errors.Is(err, sql.ErrNoRows) {
@@ -66,15 +67,17 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 		if _, err := setDue(tx, q, w, d.now(), false).Exec(ctx); err != nil || o.succeeded() {
 			return err
 		}
-		hopeless, err := d.isHopeless(ctx, tx, delivery, o)
-		if err == nil && hopeless {
+		var err error
+		if hopeless, err = d.isHopeless(ctx, tx, delivery, o); err == nil && hopeless {
 			err = d.Disable(ctx, tx, w, nil, new(webhook.ReceiverFailed))
-			poll.Signal(d.disabled)
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("recording an attempt: %w", err)
+	}
+	if hopeless {
+		poll.Signal(d.disabled)
 	}
 	return nil
 }

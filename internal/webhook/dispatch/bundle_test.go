@@ -211,7 +211,7 @@ func (b *bundle) newDispatcher(log *slog.Logger) *dispatch.Dispatcher {
 			Allow: func(a netip.Addr) bool { return outbound.Public(a) || a == netip.MustParseAddr("127.0.0.1") },
 		})),
 		Workspaces: b.Workspaces, Renderer: plain{}, Mail: b.mails, Limits: b.Limits,
-		NoRates: true, Log: log,
+		Log: log,
 	})
 }
 

@@ -119,8 +119,7 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	})
 }
 
-// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, the attempts of this node, or those of
-// all nodes are used up.
+// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -137,13 +136,6 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 			t.Errorf("sent beside %d requests", n)
 		}
 		b.dispatcher.Vacate()
-		b.dispatcher.EnforceRates()
-		for i := range 21 {
-			if isRefused() != (i == 20) {
-				t.Errorf("refused: test %d in a second", i+1)
-			}
-		}
-		b.clock.advance(time.Second)
 		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		for _, ofWorkspace := range []bool{false, true} {
 			refused := false

@@ -48,9 +48,7 @@ type Config struct {
 	Renderer   Renderer
 	Mail       Mailer
 	Limits     ratelimit.Limiter
-	// NoRates permits any number of attempts a second.
-	NoRates bool
-	Log     *slog.Logger
+	Log        *slog.Logger
 }
 
 // Dispatcher creates deliveries and sends them.
@@ -62,7 +60,6 @@ type Dispatcher struct {
 	// stopped says that the operator has stopped all webhooks.
 	stopped atomic.Bool
 
-	pace *pace
 	// sending are the requests in flight.
 	sending admission.Shares
 
@@ -79,7 +76,7 @@ func New(c Config) *Dispatcher {
 	return &Dispatcher{
 		Config: c, newEvents: make(chan struct{}, 1), newClicks: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		disabled:    make(chan struct{}, 1),
-		pausedUntil: map[string]time.Time{}, pace: newPace(c.Now, c.NoRates),
+		pausedUntil: map[string]time.Time{},
 	}
 }
 

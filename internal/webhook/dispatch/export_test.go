@@ -124,9 +124,6 @@ func (d *Dispatcher) UseUpRate(ctx context.Context, w *webhook.Webhook, ofWorksp
 	_, _ = d.Limits.Spend(ctx, rate, subject, rate.Attempts)
 }
 
-// EnforceRates bounds the attempts of this node.
-func (d *Dispatcher) EnforceRates() { d.pace = newPace(d.Now, false) }
-
 // Rates returns the rates of a webhook and of its workspace.
 func Rates() (ofWebhook, ofWorkspace ratelimit.Rate) { return webhookRate, workspaceRate }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"golang.org/x/sync/errgroup"
 )
@@ -44,17 +45,10 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 		if slots == 0 {
 			continue
 		}
-		attempts, wait := d.pace.take(t, slots)
-		if attempts == 0 {
-			d.sending.Give(slots, bounds...)
-			d.pause(t.ID, wait)
-			continue
-		}
 		started++
 		claims.Go(func() error {
-			n, err := d.sendNext(ctx, t.ID, attempts, bounds)
+			n, err := d.sendNext(ctx, t.ID, slots, bounds)
 			d.sending.Give(slots-n, bounds...)
-			d.pace.giveBack(t, attempts-n)
 			return err
 		})
 	}
@@ -150,11 +144,6 @@ func (d *Dispatcher) reserveTest(ctx context.Context, w *webhook.Webhook) (done 
 			"Try again in a moment.").After(time.Second)
 	}
 	done = func() { d.sending.Give(1, bounds...) }
-	if n, wait := d.pace.take(t, 1); n == 0 {
-		done()
-		return nil, errs.New(errs.RateLimited, "This webhook sends as many requests as it may. Try again in a moment.").
-			After(wait)
-	}
 	if err := d.charge(ctx, w); err != nil {
 		done()
 		return nil, err
@@ -164,10 +153,9 @@ func (d *Dispatcher) reserveTest(ctx context.Context, w *webhook.Webhook) (done 
 
 // charge consumes an attempt of the rates of a webhook and its workspace. It returns RateLimited.
 func (d *Dispatcher) charge(ctx context.Context, w *webhook.Webhook) error {
-	if err := d.Limits.Charge(ctx, webhookRate, w.ID); err != nil {
-		return err
-	}
-	return d.Limits.Charge(ctx, workspaceRate, w.WorkspaceID)
+	_, err := d.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: webhookRate, Subject: w.ID},
+		ratelimit.Counter{Rate: workspaceRate, Subject: w.WorkspaceID})
+	return err
 }
 
 // pause has the webhook send nothing on this node for a duration.
