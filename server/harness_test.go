@@ -262,10 +262,10 @@ func onPostgres(t testing.TB, databaseURL string) backend {
 		t.Skipf("%s is not set: make test sets it", dbtest.RedisURL)
 	}
 	return backend{
-		env: []string{
+		env: []string{ // a connection costs PostgreSQL as much as tens of requests
 			"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + redisURL,
 			"LINKFORGE_JWT_SECRET=" + jwtSecret, "LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_DATA_DIR=" + t.TempDir(),
-			"LINKFORGE_ENCRYPTION_KEY=" + encryptionKey,
+			"LINKFORGE_ENCRYPTION_KEY=" + encryptionKey, "LINKFORGE_DATABASE_POOL=6",
 		},
 		nodes: 2,
 		open:  func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) },
