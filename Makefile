@@ -93,7 +93,7 @@ bench-scale: ## measure how what an operation costs grows with links, nodes and 
 bench-routing: ## measure redirects beside an earlier version, and links with rules beside plain ones: ARGS, such as -from HEAD~1
 	cd bench && go run ./routing $(ARGS)
 
-bench-events: ## measure creations, changes and redirects beside an earlier version, and upserts beside reads: ARGS, such as -from HEAD~1
+bench-events: ## measure creations, changes and redirects beside an earlier version, and late deliveries of webhooks: ARGS, such as -from HEAD~1 or -only deliveries
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./events $(ARGS)
 
 bench-create: ## measure creations of links beside an earlier version and beside an empty query: ARGS, such as -from HEAD~1
