@@ -50,13 +50,12 @@ func Read(ctx context.Context, d *db.DB, r LogRequest) (events []*Positioned, er
 	return events, nil
 }
 
-// Written is an event of the log of all workspaces, without its content.
+// Written is an event of the log, without its content.
 type Written struct {
 	feed.Position
-	ID          string
-	WorkspaceID string
-	TargetID    string
-	Action      Action
+	ID       string
+	TargetID string
+	Action   Action
 }
 
 // WrittenAfter returns the positions of the next final events of all workspaces after a position.

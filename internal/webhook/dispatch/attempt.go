@@ -64,7 +64,7 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 		}
 		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).Set("failing_since = ?", w.FailingSince).
 			Set("selection_error = ?", w.SelectionError)
-		if _, err := setDue(tx, q, w, d.now(), false).Exec(ctx); err != nil || o.succeeded() {
+		if _, err := setDue(tx, q, w.ID, d.now(), false, w.IsBehind()).Exec(ctx); err != nil || o.succeeded() {
 			return err
 		}
 		var err error

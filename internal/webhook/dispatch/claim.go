@@ -34,10 +34,11 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 		}
 		room := min(limit, w.Concurrency-inFlight)
 		if room <= 0 { // bun omits a LIMIT of 0
-			_, err := setDue(tx, tx.NewUpdate().Model(w).WherePK(), w, now, true).Exec(ctx)
+			_, err := setDue(tx, tx.NewUpdate().Model(w).WherePK(), w.ID, now, true, false).Exec(ctx)
 			return err
 		}
-		if err := d.refill(ctx, tx, w); err != nil {
+		hasRoom, err := d.refill(ctx, tx, w)
+		if err != nil {
 			return err
 		}
 		now = d.now() // when new deliveries are due
@@ -59,7 +60,8 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 			}
 		}
 		q := tx.NewUpdate().Model(w).WherePK().Set("xid = ?", w.XID).Set("seq = ?", w.Seq)
-		_, err = setDue(tx, q, w, now, inFlight+int64(len(deliveries)) >= w.Concurrency).Exec(ctx)
+		isFull := inFlight+int64(len(deliveries)) >= w.Concurrency
+		_, err = setDue(tx, q, webhookID, now, isFull, hasRoom && w.IsBehind()).Exec(ctx)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) { // another node has it, or it is not active any more
@@ -71,17 +73,17 @@ func (d *Dispatcher) claim(ctx context.Context, webhookID string, limit int64) (
 	return w, deliveries, nil
 }
 
-// setDue has an update of a locked webhook store when it has to be looked at again: at once if it is behind the log, when the next delivery
+// setDue has an update of a locked webhook store when it has to be looked at again: at once if it has events to read, when the next delivery
 // is due, and when a claim ends. While as many requests are in flight as may be, it waits for the end of one: record calls setDue, too.
-func setDue(tx bun.Tx, q *bun.UpdateQuery, w *webhook.Webhook, now time.Time, isFull bool) *bun.UpdateQuery {
-	claims := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(claimed_until) AS due_at").Where("webhook_id = ?", w.ID)
+func setDue(tx bun.Tx, q *bun.UpdateQuery, webhookID string, now time.Time, isFull, hasEvents bool) *bun.UpdateQuery {
+	claims := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(claimed_until) AS due_at").Where("webhook_id = ?", webhookID)
 	if isFull {
 		return q.Set("due_at = (?)", claims.Where("claimed_until > ?", now))
 	}
-	if w.IsBehind() {
+	if hasEvents {
 		return q.Set("due_at = ?", now)
 	}
-	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(due_at) AS due_at").Where("webhook_id = ?", w.ID).
+	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(due_at) AS due_at").Where("webhook_id = ?", webhookID).
 		Where("status = 'WAITING'").Where("claimed_until IS NULL").Where("due_at IS NOT NULL")
 	// Those that are due already take turns with other webhooks.
 	return q.Set("due_at = (SELECT CASE WHEN min(due_at) < ?0 THEN ?0 ELSE min(due_at) END FROM (?1) AS next)", now,

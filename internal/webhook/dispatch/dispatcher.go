@@ -64,7 +64,7 @@ type Dispatcher struct {
 	sending admission.Shares
 
 	mu sync.Mutex
-	// pausedUntil has the webhooks that wait for their rate or after an error.
+	// pausedUntil has the webhooks that wait for their rate.
 	pausedUntil map[string]time.Time
 	halt        context.CancelFunc
 	running     context.Context

@@ -49,35 +49,35 @@ func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until fee
 }
 
 // refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their first attempt, and moves its position,
-// which the caller stores. If events are left, it stays behind: recording an attempt makes it due again.
-func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) error {
+// which the caller stores. It reports whether there was room. If events are left, it stays behind.
+func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) (hasRoom bool, err error) {
 	if !w.IsBehind() {
-		return nil
+		return true, nil
 	}
 	// Types and tags are read after the lock: a statement that waits for one reads other tables as of before.
 	if err := d.WithFilter(tx.NewSelect().Model(w)).WherePK().Scan(ctx); err != nil {
-		return err
+		return false, err
 	}
 	untried := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("1").Where("webhook_id = ?", w.ID).
 		Where("status = 'WAITING'").Where("tries = 0").Where("type <> ?", audit.LinkClicked).Limit(maxUntried)
 	n, err := tx.NewSelect().TableExpr("(?) AS untried", untried).Count(ctx)
 	if err != nil || n > maxUntried/2 {
-		return err
+		return false, err
 	}
 	room := maxUntried - int(n)
 	events := d.Select(w, audit.LogRequest{After: w.Position, UpTo: w.Until, Limit: room}).Conn(tx)
 	deliveries, last, err := d.OfEvents(ctx, w, events)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if w.Position = w.Until; len(deliveries) == room {
 		w.Position = last
 	}
 	if len(deliveries) == 0 {
-		return nil
+		return true, nil
 	}
 	if err := d.Add(ctx, tx, deliveries); err != nil {
-		return err
+		return false, err
 	}
-	return d.Release(ctx, tx, w.ID, webhook.SubjectsOf(deliveries)...)
+	return true, d.Release(ctx, tx, w.ID, webhook.SubjectsOf(deliveries)...)
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/uptrace/bun"
 )
 
 // SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for the requests.
@@ -49,7 +50,7 @@ func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 		if err := d.WithFilter(tx.NewSelect().Model(w)).Where("id = ?", webhookID).Scan(ctx); err != nil {
 			return nil // deleted
 		}
-		if err := d.refill(ctx, tx, w); err != nil {
+		if _, err := d.refill(ctx, tx, w); err != nil {
 			return err
 		}
 		_, err := tx.NewUpdate().Model(w).Column("xid", "seq").WherePK().Exec(ctx)

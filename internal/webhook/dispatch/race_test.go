@@ -218,3 +218,25 @@ func TestStore_RestoresTwice(t *testing.T) {
 		}
 	})
 }
+
+// TestDispatcher_WaitsWithoutRoom: while too many deliveries wait for a later attempt, a webhook that is behind is not due before them.
+func TestDispatcher_WaitsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		var events []*audit.Event
+		for range 250 {
+			events = append(events, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()))
+		}
+		b.writeEvents(t, events...)
+		b.readUpTo(t, events[249].ID)
+		b.readEvents(t, w)
+		later := b.clock.Now().Add(10 * time.Second)
+		b.exec(t, "UPDATE webhook_deliveries SET due_at = ?", later)
+		must.Value(b.dispatcher.Claim(t.Context(), w.ID))(t)
+		if got := b.reload(t, w.ID); !got.IsBehind() || got.DueAt == nil || !got.DueAt.Equal(later) {
+			t.Errorf("it is due at %v, want %v", got.DueAt, later)
+		}
+	})
+}

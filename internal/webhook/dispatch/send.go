@@ -7,17 +7,17 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/linkforge/linkforge/internal/admission"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"golang.org/x/sync/errgroup"
 )
 
-// maxClaims is how many webhooks send after one read of the due ones, at the same time.
-const maxClaims = 8
-
 const (
+	// maxClaims is how many webhooks send after one read of the due ones, at the same time.
+	maxClaims = 8
 	// renderTimeout bounds the rendering of a body.
 	renderTimeout = 30 * time.Second
 	// pauseAfterError is the time until the next attempt after a request that could not be prepared.
@@ -119,7 +119,7 @@ func (d *Dispatcher) report(ctx context.Context, err error) {
 	}
 }
 
-// mayAttempt consumes an attempt of the rates. If none is left, it pauses the webhook.
+// mayAttempt consumes an attempt of the rates. If none is left, the webhook sends nothing on this node until the next window.
 func (d *Dispatcher) mayAttempt(ctx context.Context, w *webhook.Webhook) bool {
 	if ctx.Err() != nil {
 		return false
@@ -127,7 +127,9 @@ func (d *Dispatcher) mayAttempt(ctx context.Context, w *webhook.Webhook) bool {
 	if d.charge(ctx, w) == nil {
 		return true
 	}
-	d.pause(w.ID, time.Second)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pausedUntil[w.ID] = d.Now().Add(webhookRate.Window)
 	return false
 }
 
@@ -156,13 +158,6 @@ func (d *Dispatcher) charge(ctx context.Context, w *webhook.Webhook) error {
 	_, err := d.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: webhookRate, Subject: w.ID},
 		ratelimit.Counter{Rate: workspaceRate, Subject: w.WorkspaceID})
 	return err
-}
-
-// pause has the webhook send nothing on this node for a duration.
-func (d *Dispatcher) pause(webhookID string, duration time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pausedUntil[webhookID] = d.Now().Add(duration)
 }
 
 // recovered calls f and returns a panic as an error, with its stack, so that other webhooks continue.
