@@ -54,7 +54,7 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	pair.Hold(t)
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE written ()"))(t)
 	here.Wrote(t.Context(), "usr_writer")
-	for range 3 {
+	for range 8 { // while time passes for the keys in the process
 		if reads(there, "usr_writer") {
 			t.Error("a user that has written reads a replica without the write")
 		}
