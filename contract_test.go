@@ -92,7 +92,8 @@ func problems(s *ast.Schema) (found []string) {
 			say(name+" is deprecated without a date or a successor", !deprecatedWell(f.Directives))
 			payload := s.Types[f.Type.Name()]
 			say(name+" is a deletion without deletedId", def.Name == "Mutation" && deletion.MatchString(f.Name) &&
-				payload.Fields.ForName("deletedId") == nil && payload.Fields.ForName("results") == nil)
+				payload.Fields.ForName("deletedId") == nil && payload.Fields.ForName("results") == nil &&
+				payload.Fields.ForName("user") == nil) // what an account has one of has no id
 			connection := strings.HasSuffix(f.Type.Name(), "Connection")
 			say(name+" is a list of unknown size: declare @listSize",
 				f.Arguments.ForName("first") != nil && f.Directives.ForName("listSize") == nil)

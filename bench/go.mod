@@ -15,7 +15,9 @@ require (
 )
 
 require (
+	github.com/boombuler/barcode v1.0.1-0.20190219062509-6c824513bacc // indirect
 	github.com/makiuchi-d/gozxing v0.1.1 // indirect
+	github.com/pquerna/otp v1.5.0 // indirect
 	github.com/rs/cors v1.11.1 // indirect
 	github.com/uptrace/bun v1.3.0 // indirect
 	golang.org/x/image v0.48.0 // indirect

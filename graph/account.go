@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -24,11 +25,11 @@ func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (
 		invitation = r.Workspaces.Presented(*in.InvitationToken)
 	}
 	l, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, origin(ctx), invitation)
-	return (*gen.RegisterPayload)(loginPayload(l)), err
+	return (*gen.RegisterPayload)(sessionPayload(l)), err
 }
 
 func (r *queryResolver) LoginOptions(context.Context) (*gen.LoginOptions, error) {
-	return &gen.LoginOptions{Registration: cmp.Or(r.Accounts.Registration, account.Open)}, nil
+	return &gen.LoginOptions{Password: true, Registration: cmp.Or(r.Accounts.Registration, account.Open)}, nil
 }
 
 func (r *mutationResolver) ChangePassword(
@@ -38,7 +39,11 @@ func (r *mutationResolver) ChangePassword(
 	if err != nil {
 		return nil, err
 	}
-	a, err := r.Accounts.ChangePassword(ctx, actor, in.CurrentPassword, in.NewPassword, web.AddressOf(ctx))
+	p, err := passwordOrProof("currentPassword", in.CurrentPassword, in.Proof)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.Accounts.ChangePassword(ctx, actor, p, in.NewPassword, web.AddressOf(ctx))
 	return &gen.ChangePasswordPayload{User: a}, err
 }
 
@@ -68,8 +73,17 @@ func (r *mutationResolver) RequestPasswordReset(
 func (r *mutationResolver) ResetPassword(
 	ctx context.Context, in gen.ResetPasswordInput,
 ) (*gen.ResetPasswordPayload, error) {
-	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, origin(ctx))
+	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, proofAt("secondFactor", in.SecondFactor), origin(ctx))
 	return &gen.ResetPasswordPayload{User: a}, err
+}
+
+func (r *mutationResolver) UpdateMe(ctx context.Context, in gen.UpdateMeInput) (*gen.UpdateMePayload, error) {
+	actor, err := account.RequireUser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.Accounts.Update(ctx, actor, in.Name, in.Email, proofAt("proof", in.Proof), web.AddressOf(ctx))
+	return &gen.UpdateMePayload{User: a}, err
 }
 
 func (r *queryResolver) Me(ctx context.Context) (*account.Account, error) {
@@ -97,6 +111,48 @@ func (r *userResolver) Sessions(
 	return &gen.SessionConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
 }
 
+// isCaller reports whether the account is the caller's own.
+func isCaller(ctx context.Context, a *account.Account) bool {
+	actor, err := account.Current(ctx)
+	return err == nil && actor.AccountID == a.ID
+}
+
+// private returns what only the caller may see of their account; nil for other accounts.
+func private(ctx context.Context, a *account.Account) (*account.Private, error) {
+	if !isCaller(ctx, a) {
+		return nil, nil
+	}
+	return loader.Of(ctx).Private.Get(ctx, a.ID)
+}
+
+func (r *userResolver) PendingEmail(ctx context.Context, a *account.Account) (*string, error) {
+	p, err := private(ctx, a)
+	if p == nil {
+		return nil, err
+	}
+	return optional.Of(p.PendingEmail), err
+}
+
+func (r *userResolver) HasPassword(ctx context.Context, a *account.Account) (bool, error) {
+	return isCaller(ctx, a) && a.PasswordHash != "", nil
+}
+
+func (r *userResolver) SecondFactors(ctx context.Context, a *account.Account) (*account.Factors, error) {
+	p, err := private(ctx, a)
+	if p == nil {
+		return nil, err
+	}
+	return &p.Factors, err
+}
+
+func (r *userResolver) SsoIdentities(ctx context.Context, a *account.Account) ([]*account.Identity, error) {
+	p, err := private(ctx, a)
+	if p == nil {
+		return nil, err
+	}
+	return p.Identities, err
+}
+
 func (r *userResolver) Workspaces(
 	ctx context.Context, a *account.Account, deleted *bool, first *int, after *string,
 ) (*gen.WorkspaceConnection, error) {
@@ -118,9 +174,12 @@ func own[T any](
 	load func(ctx context.Context, actor account.Actor, r page.Request) (page.Page[T], error),
 ) func(ctx context.Context, a *account.Account, r page.Request) (page.Page[T], error) {
 	return func(ctx context.Context, a *account.Account, r page.Request) (page.Page[T], error) {
-		actor, err := account.Current(ctx)
-		if err != nil || actor.AccountID != a.ID {
+		if !isCaller(ctx, a) {
 			return page.Page[T]{}, nil
+		}
+		actor, err := account.Current(ctx)
+		if err != nil {
+			return page.Page[T]{}, err
 		}
 		return load(ctx, actor, r)
 	}

@@ -85,6 +85,10 @@ func (r *workspaceResolver) Inspectable(_ context.Context, m *workspace.Membersh
 	return m.Workspace().Inspectable, nil
 }
 
+func (r *workspaceResolver) RequireSecondFactor(_ context.Context, m *workspace.Membership) (bool, error) {
+	return m.Workspace().RequireSecondFactor, nil
+}
+
 func (r *workspaceResolver) UtmTemplates(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.UtmTemplateConnection, error) {

@@ -78,7 +78,8 @@ func (c *Config) manyLinks(ctx context.Context, m workspace.Membership, ids ...s
 func (r *resolver) sources() loader.Sources {
 	c := &r.Config
 	return loader.Sources{
-		Accounts: c.Accounts.Load, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
+		Accounts: c.Accounts.Load,
+		Private:  c.Accounts.PrivateOf, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
 		Scheduled: c.Schedule.ByLink, Folders: c.foldersOf, Domains: c.domainsOf, FolderLinks: r.folderLinks, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Origins: c.Imports.Origins, Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,

@@ -84,6 +84,7 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 		ExpiresAt: now.Add(time.Hour),
 	}
 	b.insert(t, &session)
+	b.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID, CreatedAt: now, UsedAt: now})
 	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, b.person(t, "eve").token
 	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
 		p := b.person(t, "our-"+strings.ToLower(string(role)))

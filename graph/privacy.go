@@ -23,7 +23,11 @@ func (r *mutationResolver) ExportMyData(
 	if err != nil {
 		return nil, err
 	}
-	if _, err = r.Accounts.Confirm(ctx, actor, in.Password, web.AddressOf(ctx)); err != nil {
+	p, err := passwordOrProof("password", in.Password, in.Proof)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Accounts.Confirm(ctx, actor, p, web.AddressOf(ctx)); err != nil {
 		return nil, err
 	}
 	data, next, err := r.exportPart(ctx, actor, in.After)
@@ -91,6 +95,10 @@ func (r *mutationResolver) DeleteMyAccount(
 	if err != nil {
 		return nil, err
 	}
-	err = r.Accounts.Delete(ctx, actor, in.Password, web.AddressOf(ctx), r.Workspaces.LeaveAll)
+	p, err := passwordOrProof("password", in.Password, in.Proof)
+	if err != nil {
+		return nil, err
+	}
+	err = r.Accounts.Delete(ctx, actor, p, web.AddressOf(ctx), r.Workspaces.LeaveAll)
 	return &gen.DeleteMyAccountPayload{DeletedID: &actor.AccountID}, err
 }

@@ -21,7 +21,8 @@ var unscoped = map[string]string{
 	"PageInfo": "positions in a page", "UserError": "errors of the caller's own input",
 	"Event":         "its fields and nodes need AUDIT_READ or the permission of its type, see workspace.Store",
 	"PlatformStats": "public", "LoginOptions": "public", "RateLimit": "the caller's own",
-	"Session":   "a person's own: a key has none",
+	"Session":       "a person's own: a key has none",
+	"SecondFactors": "the caller's own", "SsoIdentity": "the caller's own", "LoginChallenge": "the caller's own",
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
@@ -17,13 +18,43 @@ func (r *mutationResolver) RefreshSession(
 	ctx context.Context, in gen.RefreshSessionInput,
 ) (*gen.RefreshSessionPayload, error) {
 	l, err := r.Accounts.Refresh(ctx, in.RefreshToken)
-	return (*gen.RefreshSessionPayload)(loginPayload(l)), err
+	return sessionPayload(l), err
+}
+
+func (r *mutationResolver) CompleteLogin(ctx context.Context, in gen.CompleteLoginInput) (*gen.CompleteLoginPayload, error) {
+	l, err := r.Accounts.CompleteLogin(ctx, in.Challenge, proofAt("proof", in.Proof), origin(ctx))
+	return (*gen.CompleteLoginPayload)(loginPayload(l)), err
 }
 
 func loginPayload(l account.Login) *gen.LoginPayload {
-	return &gen.LoginPayload{
-		Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account,
+	if c := l.Challenge; c != nil {
+		return &gen.LoginPayload{Challenge: &gen.LoginChallenge{Token: c.Token, Methods: c.Methods, ExpiresAt: c.ExpiresAt}}
 	}
+	return &gen.LoginPayload{Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account}
+}
+
+func sessionPayload(l account.Login) *gen.RefreshSessionPayload {
+	return &gen.RefreshSessionPayload{Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account}
+}
+
+// proofAt is the proof of an input's field; none for nil.
+func proofAt(field string, p *account.Proof) account.Proof {
+	proof := optional.Value(p)
+	proof.Field = field
+	return proof
+}
+
+// passwordOrProof is the proof of an input with a field for the password, and proof for others. It returns InvalidInput for both.
+func passwordOrProof(field string, password *string, p *account.Proof) (account.Proof, error) {
+	switch {
+	case password != nil && p != nil:
+		return account.Proof{}, errs.New(errs.InvalidInput, "Send either %s or proof.", field).At("proof")
+	case password != nil:
+		return account.Proof{Password: password, Field: field}, nil
+	case p != nil:
+		return proofAt("proof", p), nil
+	}
+	return account.Proof{Field: field}, nil
 }
 
 func (r *mutationResolver) Logout(ctx context.Context, in gen.LogoutInput) (*gen.LogoutPayload, error) {
@@ -44,6 +75,10 @@ func (r *mutationResolver) LogoutEverywhere(
 	}
 	err = r.Accounts.LogoutEverywhere(ctx, actor, optional.Value(in.KeepThis))
 	return &gen.LogoutEverywherePayload{LoggedOut: true}, err
+}
+
+func (r *sessionResolver) Methods(_ context.Context, s *account.Session) ([]account.Method, error) {
+	return s.Methods.List(), nil
 }
 
 func (r *sessionResolver) IsCurrent(ctx context.Context, s *account.Session) (bool, error) {

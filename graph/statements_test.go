@@ -83,6 +83,7 @@ func ofWorkspace(connection string) string {
 // notCounted are the lists that need no counting, and why.
 var notCounted = map[string]string{
 	"ApiKey.folders":                       "loaded for all keys of a page",
+	"User.ssoIdentities":                   "loaded once for the caller, and none for others",
 	"Stats.series":                         "computed from the sums of one subject, however many points they are cut into",
 	"LinkRouting.rules":                    "parts of the link's row",
 	"LinkRouting.tests":                    "parts of the link's row",
@@ -113,8 +114,10 @@ var notCounted = map[string]string{
 	"ScheduledChange.changes":              "computed from the link's row and its scheduled changes",
 }
 
-// eachByItself are fields that need statements for each item of a page, with the reason.
+// eachByItself are fields that are not requested for each item of a page, with the reason: most need statements for each.
 var eachByItself = map[string]string{
+	"User.secondFactors": "loaded once for the caller, and none for others", "User.pendingEmail": "as User.secondFactors",
+	"User.hasPassword": "a part of the row", "Workspace.requireSecondFactor": "a part of the row: a page of all fields is as dear as may be",
 	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
 	"Workspace.linkQuota": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
 		"wall",

@@ -55,7 +55,8 @@ func (r *mutationResolver) workspaceChange(
 		DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
 		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
 		Inspectable: setOrRemove(in.Inspectable), CaseSensitiveCodes: in.CaseSensitiveCodes,
-		FoldCodes: r.Config.Links.FoldCodes(m),
+		RequireSecondFactor: in.RequireSecondFactor,
+		FoldCodes:           r.Config.Links.FoldCodes(m),
 	}
 	if c.RoutingDefaults.Set = in.RoutingDefaults.IsSet(); in.RoutingDefaults.Value() != nil {
 		defaults := in.RoutingDefaults.Value()

@@ -222,7 +222,7 @@ func (a *app) wire() error {
 		Store: a.Tasks, Slots: a.config.TaskSlots, Log: a.log,
 		Handlers: map[task.Kind]task.Handler{task.Import: a.Imports, task.ParityCheck: a.Parity, task.WorkspaceExport: a.Archives},
 		MemberOf: func(ctx context.Context, t *task.Task) (workspace.Membership, error) {
-			return a.member(ctx, t.ActorID, "", t.WorkspaceID)
+			return a.member(ctx, account.Actor{AccountID: t.ActorID}, t.WorkspaceID)
 		},
 	}
 	a.uploads = newUploads()

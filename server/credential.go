@@ -14,16 +14,18 @@ import (
 // URL ends on every node when the credential does. It returns Expired when that has ended, and NotFound when the account or the
 // workspace has left.
 func (a *app) memberOfGrant(ctx context.Context, g *signed.Grant) (workspace.Membership, error) {
+	actor := account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}
 	if !id.Valid(id.Key, g.ActorID) {
-		active, err := a.Accounts.SessionsByID(ctx, account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}, g.SessionID)
+		active, err := a.Accounts.SessionsByID(ctx, actor, g.SessionID)
 		if err != nil {
 			return workspace.Membership{}, err
 		}
 		if len(active) == 0 {
 			return workspace.Membership{}, errEnded()
 		}
+		actor = a.Accounts.ActorOf(active[0])
 	}
-	m, err := a.member(ctx, g.ActorID, g.SessionID, g.WorkspaceID)
+	m, err := a.member(ctx, actor, g.WorkspaceID)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = errEnded()
 	}
@@ -34,12 +36,11 @@ func errEnded() error {
 	return errs.New(errs.Expired, "The session or the API key that requested this URL has ended. Request a new one.")
 }
 
-// member returns the membership of an account or an API key, as it is now. It returns Unauthenticated for a key that has ended,
-// and NotFound when the account or the workspace has left.
-func (a *app) member(ctx context.Context, actorID, sessionID, workspaceID string) (workspace.Membership, error) {
-	actor := account.Actor{AccountID: actorID, SessionID: sessionID}
-	if id.Valid(id.Key, actorID) {
-		key, err := a.APIKeys.Valid(ctx, actorID)
+// member returns the membership of an account, or of an API key whose ID is in its place, as it is now. It returns Unauthenticated for a
+// key that has ended, and NotFound when the account or the workspace has left.
+func (a *app) member(ctx context.Context, actor account.Actor, workspaceID string) (workspace.Membership, error) {
+	if id.Valid(id.Key, actor.AccountID) {
+		key, err := a.APIKeys.Valid(ctx, actor.AccountID)
 		if err != nil {
 			return workspace.Membership{}, err
 		}

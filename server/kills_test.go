@@ -575,8 +575,9 @@ func (k *killer) bringTo(n int) {
 }
 
 var (
-	makes  = regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW|(?:UNIQUE )?INDEX) (\w+)`)
-	alters = regexp.MustCompile(`(?m)^(?:ALTER TABLE|(?:ALTER|CREATE) POLICY \w+ ON) (\w+)`)
+	makes   = regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW|(?:UNIQUE )?INDEX) (\w+)`)
+	remakes = regexp.MustCompile(`(?:DROP INDEX \w+;\n)+CREATE INDEX \w+ ON (\w+)`)
+	alters  = regexp.MustCompile(`(?m)^(?:ALTER TABLE|(?:ALTER|CREATE) POLICY \w+ ON) (\w+)`)
 	// triggers and online indexes wait for writers, and for others like them.
 	triggers = regexp.MustCompile(`(?m)^CREATE TRIGGER .* ON (\w+) `)
 	online   = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY .* ON (\w+) `)
@@ -601,6 +602,9 @@ func holdingUp(t *testing.T, step string) string {
 	script := must.Value(migrations.Files.ReadFile("postgres/" + step + ".up.sql"))(t)
 	if all := online.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
 		return "LOCK TABLE " + all[len(all)-1][1] + " IN SHARE UPDATE EXCLUSIVE MODE"
+	}
+	if same := remakes.FindStringSubmatch(string(script)); same != nil {
+		return "LOCK TABLE " + same[1] + " IN ACCESS SHARE MODE"
 	}
 	if all := makes.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
 		return "CREATE TABLE " + all[len(all)-1][1] + " ()"

@@ -54,6 +54,8 @@ var fixedLimits = map[string]string{
 	"internal/account.wrongFromSite":            "wrong passwords | account from an IPv6 /48",
 	"internal/account.wrongPerSite":             "wrong passwords | IPv6 /48",
 	"internal/account.wrongOfSession":           "wrong passwords | session",
+	"internal/account.wrongCodesOfAccount":      "wrong codes of authenticator apps | account; recovery codes still work",
+	"internal/account.wrongCodesPerAddress":     "wrong codes of authenticator apps | address network",
 	"internal/account.wrongPerAddress":          "wrong passwords | address network",
 	"internal/account.rightOfAccount":           "correct passwords | account",
 	"internal/account.rightPerAddress":          "correct passwords | address network",

@@ -27,7 +27,7 @@ func (a *app) setPassword(w http.ResponseWriter, r *http.Request) {
 		err = errs.New(errs.InvalidInput, "The form must be sent by this page, in UTF-8.")
 	} else {
 		from := account.Origin{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
-		_, err = a.Accounts.ResetPassword(ctx, f.Token, password, from)
+		_, err = a.Accounts.ResetPassword(ctx, f.Token, password, account.ProofOfCode(r.PostFormValue("code")), from)
 	}
 	if err == nil {
 		visitorpage.WriteEnglish(w, r, http.StatusOK, "The password is set", "You can log in with it now.")

@@ -343,6 +343,14 @@ var fillers = map[string]filler{
 	"DeleteMyAccountInput.password":       wrongPassword,
 	"ChangePasswordInput.currentPassword": wrongPassword,
 	"ChangePasswordInput.newPassword":     put("a pass phrase that is new"),
+	"CompleteLoginInput.challenge":        secret,
+	"ConfirmTotpInput.code":               put("000000"),
+	"ProofInput.password":                 wrongPassword,
+	"ProofInput.totp":                     put("000000"),
+	"ProofInput.recoveryCode":             put("unknown"),
+	"ProofInput.passkey":                  put("{}"),
+	"UpdateMeInput.name":                  put("Renamed"),
+	"UpdateMeInput.email":                 names(oneEmail),
 
 	"CreateWorkspaceInput.name":                  put("Another"),
 	"CreateWorkspaceInput.slug":                  names(newSlugs),
@@ -547,6 +555,7 @@ var fillers = map[string]filler{
 	"UpdateWorkspaceInput.endedUrl":             put("https://example.com/elsewhere"),
 	"RoutingDefaultsInput.bots":                 put("REDIRECT"),
 	"UpdateWorkspaceInput.caseSensitiveCodes":   put(false),
+	"UpdateWorkspaceInput.requireSecondFactor":  put(false),
 	"UpdateWorkspaceInput.inspectable":          put(true),
 	"QrStyleInput.size":                         put(256),
 	"QrStyleInput.margin":                       put(6),
@@ -734,9 +743,15 @@ var operations = map[string]calls{
 	"Mutation.requestEmailVerification": {refuses: "INVALID_INPUT"}, // of every address but the caller's own
 	"Mutation.requestPasswordReset":     {hashes: true},
 	"Mutation.resetPassword":            {},
-	"Mutation.exportMyData":             {hashes: true},
-	"Mutation.deleteMyAccount":          {hashes: true},
-	"Mutation.changePassword":           {hashes: true},
+	"Mutation.exportMyData":             {hashes: true, variants: []variant{{without: []string{"ExportMyDataInput.proof"}}}},
+	"Mutation.deleteMyAccount":          {hashes: true, variants: []variant{{without: []string{"DeleteMyAccountInput.proof"}}}},
+	"Mutation.changePassword":           {hashes: true, variants: []variant{{without: []string{"ChangePasswordInput.proof"}}}},
+	"Mutation.completeLogin":            {},
+	"Mutation.updateMe":                 {hashes: true}, // a new address needs the proof, which is wrong
+	"Mutation.enrollTotp":               {hashes: true},
+	"Mutation.confirmTotp":              {},
+	"Mutation.removeTotp":               {},
+	"Mutation.renewRecoveryCodes":       {},
 
 	"Mutation.createWorkspace": {taken: "SLUG_TAKEN"},
 	"Mutation.updateWorkspace": {taken: "SLUG_TAKEN", variants: []variant{

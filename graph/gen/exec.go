@@ -219,6 +219,21 @@ type ComplexityRoot struct {
 		Existing     func(childComplexity int) int
 	}
 
+	CompleteLoginPayload struct {
+		Challenge    func(childComplexity int) int
+		Errors       func(childComplexity int) int
+		ExpiresAt    func(childComplexity int) int
+		RefreshToken func(childComplexity int) int
+		Token        func(childComplexity int) int
+		User         func(childComplexity int) int
+	}
+
+	ConfirmTotpPayload struct {
+		Errors        func(childComplexity int) int
+		RecoveryCodes func(childComplexity int) int
+		User          func(childComplexity int) int
+	}
+
 	CreateAnonymousLinkPayload struct {
 		ClaimToken func(childComplexity int) int
 		Errors     func(childComplexity int) int
@@ -350,6 +365,13 @@ type ComplexityRoot struct {
 	DomainEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	EnrollTotpPayload struct {
+		Errors    func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		Secret    func(childComplexity int) int
+		URI       func(childComplexity int) int
 	}
 
 	Event struct {
@@ -648,11 +670,22 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	LoginChallenge struct {
+		ExpiresAt      func(childComplexity int) int
+		Methods        func(childComplexity int) int
+		PasskeyOptions func(childComplexity int) int
+		Token          func(childComplexity int) int
+	}
+
 	LoginOptions struct {
+		Passkeys     func(childComplexity int) int
+		Password     func(childComplexity int) int
 		Registration func(childComplexity int) int
+		SsoName      func(childComplexity int) int
 	}
 
 	LoginPayload struct {
+		Challenge    func(childComplexity int) int
 		Errors       func(childComplexity int) int
 		ExpiresAt    func(childComplexity int) int
 		RefreshToken func(childComplexity int) int
@@ -703,6 +736,8 @@ type ComplexityRoot struct {
 		CheckLink                func(childComplexity int, input CheckLinkInput) int
 		CheckParity              func(childComplexity int, input CheckParityInput) int
 		ClaimLinks               func(childComplexity int, input ClaimLinksInput) int
+		CompleteLogin            func(childComplexity int, input CompleteLoginInput) int
+		ConfirmTotp              func(childComplexity int, input ConfirmTotpInput) int
 		CreateAPIKey             func(childComplexity int, input CreateAPIKeyInput) int
 		CreateAnonymousLink      func(childComplexity int, input CreateAnonymousLinkInput) int
 		CreateFolder             func(childComplexity int, input CreateFolderInput) int
@@ -719,6 +754,7 @@ type ComplexityRoot struct {
 		DeleteUtmTemplate        func(childComplexity int, input DeleteUtmTemplateInput) int
 		DeleteWebhook            func(childComplexity int, input DeleteWebhookInput) int
 		DeleteWorkspace          func(childComplexity int, input DeleteWorkspaceInput) int
+		EnrollTotp               func(childComplexity int, input EnrollTotpInput) int
 		ExportClicks             func(childComplexity int, input ExportClicksInput) int
 		ExportMyData             func(childComplexity int, input ExportMyDataInput) int
 		ExportWorkspace          func(childComplexity int, input ExportWorkspaceInput) int
@@ -731,6 +767,8 @@ type ComplexityRoot struct {
 		Register                 func(childComplexity int, input RegisterInput) int
 		RemoveDomain             func(childComplexity int, input RemoveDomainInput) int
 		RemoveMember             func(childComplexity int, input RemoveMemberInput) int
+		RemoveTotp               func(childComplexity int, input RemoveTotpInput) int
+		RenewRecoveryCodes       func(childComplexity int, input RenewRecoveryCodesInput) int
 		ReplaceTags              func(childComplexity int, input ReplaceTagsInput) int
 		ReportLink               func(childComplexity int, input ReportLinkInput) int
 		RequestEmailVerification func(childComplexity int, input RequestEmailVerificationInput) int
@@ -751,6 +789,7 @@ type ComplexityRoot struct {
 		UpdateFolder             func(childComplexity int, input UpdateFolderInput) int
 		UpdateLink               func(childComplexity int, input UpdateLinkInput) int
 		UpdateLinks              func(childComplexity int, input UpdateLinksInput) int
+		UpdateMe                 func(childComplexity int, input UpdateMeInput) int
 		UpdateMemberRole         func(childComplexity int, input UpdateMemberRoleInput) int
 		UpdateUtmTemplate        func(childComplexity int, input UpdateUtmTemplateInput) int
 		UpdateWebhook            func(childComplexity int, input UpdateWebhookInput) int
@@ -919,6 +958,16 @@ type ComplexityRoot struct {
 		ScheduledChanges func(childComplexity int) int
 	}
 
+	RemoveTotpPayload struct {
+		Errors func(childComplexity int) int
+		User   func(childComplexity int) int
+	}
+
+	RenewRecoveryCodesPayload struct {
+		Errors        func(childComplexity int) int
+		RecoveryCodes func(childComplexity int) int
+	}
+
 	ReplaceTagsPayload struct {
 		Changed     func(childComplexity int) int
 		Errors      func(childComplexity int) int
@@ -1042,13 +1091,21 @@ type ComplexityRoot struct {
 		Link      func(childComplexity int) int
 	}
 
+	SecondFactors struct {
+		RecoveryCodes func(childComplexity int) int
+		TOTP          func(childComplexity int) int
+		TOTPSince     func(childComplexity int) int
+	}
+
 	Session struct {
-		Agent     func(childComplexity int) int
-		CreatedAt func(childComplexity int) int
-		ExpiresAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		IsCurrent func(childComplexity int) int
-		UsedAt    func(childComplexity int) int
+		Agent           func(childComplexity int) int
+		AuthenticatedAt func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		ExpiresAt       func(childComplexity int) int
+		ID              func(childComplexity int) int
+		IsCurrent       func(childComplexity int) int
+		Methods         func(childComplexity int) int
+		UsedAt          func(childComplexity int) int
 	}
 
 	SessionConnection struct {
@@ -1060,6 +1117,13 @@ type ComplexityRoot struct {
 	SessionEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	SsoIdentity struct {
+		CreatedAt func(childComplexity int) int
+		Issuer    func(childComplexity int) int
+		Subject   func(childComplexity int) int
+		UsedAt    func(childComplexity int) int
 	}
 
 	Stats struct {
@@ -1176,6 +1240,11 @@ type ComplexityRoot struct {
 		Results     func(childComplexity int) int
 	}
 
+	UpdateMePayload struct {
+		Errors func(childComplexity int) int
+		User   func(childComplexity int) int
+	}
+
 	UpdateMemberRolePayload struct {
 		Errors func(childComplexity int) int
 		Member func(childComplexity int) int
@@ -1212,9 +1281,13 @@ type ComplexityRoot struct {
 		CreatedAt     func(childComplexity int) int
 		Email         func(childComplexity int) int
 		EmailVerified func(childComplexity int) int
+		HasPassword   func(childComplexity int) int
 		ID            func(childComplexity int) int
 		Name          func(childComplexity int) int
+		PendingEmail  func(childComplexity int) int
+		SecondFactors func(childComplexity int) int
 		Sessions      func(childComplexity int, first *int, after *string) int
+		SsoIdentities func(childComplexity int) int
 		Workspaces    func(childComplexity int, deleted *bool, first *int, after *string) int
 	}
 
@@ -1392,6 +1465,7 @@ type ComplexityRoot struct {
 		Permissions           func(childComplexity int) int
 		PrimaryHost           func(childComplexity int) int
 		QRStyle               func(childComplexity int) int
+		RequireSecondFactor   func(childComplexity int) int
 		Role                  func(childComplexity int) int
 		RoutingDefaults       func(childComplexity int) int
 		Slug                  func(childComplexity int) int
@@ -1519,6 +1593,7 @@ type MutationResolver interface {
 	Register(ctx context.Context, input RegisterInput) (*RegisterPayload, error)
 	Login(ctx context.Context, input LoginInput) (*LoginPayload, error)
 	RefreshSession(ctx context.Context, input RefreshSessionInput) (*RefreshSessionPayload, error)
+	CompleteLogin(ctx context.Context, input CompleteLoginInput) (*CompleteLoginPayload, error)
 	Logout(ctx context.Context, input LogoutInput) (*LogoutPayload, error)
 	LogoutEverywhere(ctx context.Context, input LogoutEverywhereInput) (*LogoutEverywherePayload, error)
 	VerifyEmail(ctx context.Context, input VerifyEmailInput) (*VerifyEmailPayload, error)
@@ -1526,6 +1601,11 @@ type MutationResolver interface {
 	RequestPasswordReset(ctx context.Context, input RequestPasswordResetInput) (*RequestPasswordResetPayload, error)
 	ResetPassword(ctx context.Context, input ResetPasswordInput) (*ResetPasswordPayload, error)
 	ChangePassword(ctx context.Context, input ChangePasswordInput) (*ChangePasswordPayload, error)
+	UpdateMe(ctx context.Context, input UpdateMeInput) (*UpdateMePayload, error)
+	EnrollTotp(ctx context.Context, input EnrollTotpInput) (*EnrollTotpPayload, error)
+	ConfirmTotp(ctx context.Context, input ConfirmTotpInput) (*ConfirmTotpPayload, error)
+	RemoveTotp(ctx context.Context, input RemoveTotpInput) (*RemoveTotpPayload, error)
+	RenewRecoveryCodes(ctx context.Context, input RenewRecoveryCodesInput) (*RenewRecoveryCodesPayload, error)
 	ExportMyData(ctx context.Context, input ExportMyDataInput) (*ExportMyDataPayload, error)
 	DeleteMyAccount(ctx context.Context, input DeleteMyAccountInput) (*DeleteMyAccountPayload, error)
 	CreateWorkspace(ctx context.Context, input CreateWorkspaceInput) (*CreateWorkspacePayload, error)
@@ -1613,6 +1693,8 @@ type ScheduledChangeResolver interface {
 	CreatedBy(ctx context.Context, obj *link.ScheduledChange) (*account.Account, error)
 }
 type SessionResolver interface {
+	Methods(ctx context.Context, obj *account.Session) ([]account.Method, error)
+
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
 }
 type StatsResolver interface {
@@ -1642,6 +1724,10 @@ type UnmatchedRequestResolver interface {
 	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
 }
 type UserResolver interface {
+	PendingEmail(ctx context.Context, obj *account.Account) (*string, error)
+	HasPassword(ctx context.Context, obj *account.Account) (bool, error)
+	SecondFactors(ctx context.Context, obj *account.Account) (*account.Factors, error)
+	SsoIdentities(ctx context.Context, obj *account.Account) ([]*account.Identity, error)
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*SessionConnection, error)
 }
@@ -1656,6 +1742,8 @@ type WebhookDeliveryResolver interface {
 	Attempts(ctx context.Context, obj *webhook.Delivery) ([]*webhook.Attempt, error)
 }
 type WorkspaceResolver interface {
+	RequireSecondFactor(ctx context.Context, obj *workspace.Membership) (bool, error)
+
 	DefaultStrategy(ctx context.Context, obj *workspace.Membership) (link.Strategy, error)
 	DefaultRedirectStatus(ctx context.Context, obj *workspace.Membership) (int, error)
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
@@ -2157,6 +2245,62 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CodePreview.Existing(childComplexity), true
 
+	case "CompleteLoginPayload.challenge":
+		if e.ComplexityRoot.CompleteLoginPayload.Challenge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.Challenge(childComplexity), true
+	case "CompleteLoginPayload.errors":
+		if e.ComplexityRoot.CompleteLoginPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.Errors(childComplexity), true
+	case "CompleteLoginPayload.expiresAt":
+		if e.ComplexityRoot.CompleteLoginPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.ExpiresAt(childComplexity), true
+	case "CompleteLoginPayload.refreshToken":
+		if e.ComplexityRoot.CompleteLoginPayload.RefreshToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.RefreshToken(childComplexity), true
+	case "CompleteLoginPayload.token":
+		if e.ComplexityRoot.CompleteLoginPayload.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.Token(childComplexity), true
+	case "CompleteLoginPayload.user":
+		if e.ComplexityRoot.CompleteLoginPayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CompleteLoginPayload.User(childComplexity), true
+
+	case "ConfirmTotpPayload.errors":
+		if e.ComplexityRoot.ConfirmTotpPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.Errors(childComplexity), true
+	case "ConfirmTotpPayload.recoveryCodes":
+		if e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes(childComplexity), true
+	case "ConfirmTotpPayload.user":
+		if e.ComplexityRoot.ConfirmTotpPayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.User(childComplexity), true
+
 	case "CreateAnonymousLinkPayload.claimToken":
 		if e.ComplexityRoot.CreateAnonymousLinkPayload.ClaimToken == nil {
 			break
@@ -2614,6 +2758,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DomainEdge.Node(childComplexity), true
+
+	case "EnrollTotpPayload.errors":
+		if e.ComplexityRoot.EnrollTotpPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnrollTotpPayload.Errors(childComplexity), true
+	case "EnrollTotpPayload.expiresAt":
+		if e.ComplexityRoot.EnrollTotpPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnrollTotpPayload.ExpiresAt(childComplexity), true
+	case "EnrollTotpPayload.secret":
+		if e.ComplexityRoot.EnrollTotpPayload.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnrollTotpPayload.Secret(childComplexity), true
+	case "EnrollTotpPayload.uri":
+		if e.ComplexityRoot.EnrollTotpPayload.URI == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnrollTotpPayload.URI(childComplexity), true
 
 	case "Event.type":
 		if e.ComplexityRoot.Event.Action == nil {
@@ -3860,13 +4029,62 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LinkVersionEdge.Node(childComplexity), true
 
+	case "LoginChallenge.expiresAt":
+		if e.ComplexityRoot.LoginChallenge.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginChallenge.ExpiresAt(childComplexity), true
+	case "LoginChallenge.methods":
+		if e.ComplexityRoot.LoginChallenge.Methods == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginChallenge.Methods(childComplexity), true
+	case "LoginChallenge.passkeyOptions":
+		if e.ComplexityRoot.LoginChallenge.PasskeyOptions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginChallenge.PasskeyOptions(childComplexity), true
+	case "LoginChallenge.token":
+		if e.ComplexityRoot.LoginChallenge.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginChallenge.Token(childComplexity), true
+
+	case "LoginOptions.passkeys":
+		if e.ComplexityRoot.LoginOptions.Passkeys == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginOptions.Passkeys(childComplexity), true
+	case "LoginOptions.password":
+		if e.ComplexityRoot.LoginOptions.Password == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginOptions.Password(childComplexity), true
 	case "LoginOptions.registration":
 		if e.ComplexityRoot.LoginOptions.Registration == nil {
 			break
 		}
 
 		return e.ComplexityRoot.LoginOptions.Registration(childComplexity), true
+	case "LoginOptions.ssoName":
+		if e.ComplexityRoot.LoginOptions.SsoName == nil {
+			break
+		}
 
+		return e.ComplexityRoot.LoginOptions.SsoName(childComplexity), true
+
+	case "LoginPayload.challenge":
+		if e.ComplexityRoot.LoginPayload.Challenge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LoginPayload.Challenge(childComplexity), true
 	case "LoginPayload.errors":
 		if e.ComplexityRoot.LoginPayload.Errors == nil {
 			break
@@ -4093,6 +4311,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ClaimLinks(childComplexity, args["input"].(ClaimLinksInput)), true
+	case "Mutation.completeLogin":
+		if e.ComplexityRoot.Mutation.CompleteLogin == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_completeLogin_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CompleteLogin(childComplexity, args["input"].(CompleteLoginInput)), true
+	case "Mutation.confirmTotp":
+		if e.ComplexityRoot.Mutation.ConfirmTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_confirmTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ConfirmTotp(childComplexity, args["input"].(ConfirmTotpInput)), true
 	case "Mutation.createApiKey":
 		if e.ComplexityRoot.Mutation.CreateAPIKey == nil {
 			break
@@ -4269,6 +4509,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteWorkspace(childComplexity, args["input"].(DeleteWorkspaceInput)), true
+	case "Mutation.enrollTotp":
+		if e.ComplexityRoot.Mutation.EnrollTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_enrollTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EnrollTotp(childComplexity, args["input"].(EnrollTotpInput)), true
 	case "Mutation.exportClicks":
 		if e.ComplexityRoot.Mutation.ExportClicks == nil {
 			break
@@ -4401,6 +4652,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RemoveMember(childComplexity, args["input"].(RemoveMemberInput)), true
+	case "Mutation.removeTotp":
+		if e.ComplexityRoot.Mutation.RemoveTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_removeTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RemoveTotp(childComplexity, args["input"].(RemoveTotpInput)), true
+	case "Mutation.renewRecoveryCodes":
+		if e.ComplexityRoot.Mutation.RenewRecoveryCodes == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_renewRecoveryCodes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RenewRecoveryCodes(childComplexity, args["input"].(RenewRecoveryCodesInput)), true
 	case "Mutation.replaceTags":
 		if e.ComplexityRoot.Mutation.ReplaceTags == nil {
 			break
@@ -4621,6 +4894,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateLinks(childComplexity, args["input"].(UpdateLinksInput)), true
+	case "Mutation.updateMe":
+		if e.ComplexityRoot.Mutation.UpdateMe == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateMe_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateMe(childComplexity, args["input"].(UpdateMeInput)), true
 	case "Mutation.updateMemberRole":
 		if e.ComplexityRoot.Mutation.UpdateMemberRole == nil {
 			break
@@ -5325,6 +5609,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RemoveMemberPayload.ScheduledChanges(childComplexity), true
 
+	case "RemoveTotpPayload.errors":
+		if e.ComplexityRoot.RemoveTotpPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveTotpPayload.Errors(childComplexity), true
+	case "RemoveTotpPayload.user":
+		if e.ComplexityRoot.RemoveTotpPayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveTotpPayload.User(childComplexity), true
+
+	case "RenewRecoveryCodesPayload.errors":
+		if e.ComplexityRoot.RenewRecoveryCodesPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenewRecoveryCodesPayload.Errors(childComplexity), true
+	case "RenewRecoveryCodesPayload.recoveryCodes":
+		if e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes(childComplexity), true
+
 	case "ReplaceTagsPayload.changed":
 		if e.ComplexityRoot.ReplaceTagsPayload.Changed == nil {
 			break
@@ -5723,12 +6033,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ScheduledChange.Link(childComplexity), true
 
+	case "SecondFactors.recoveryCodes":
+		if e.ComplexityRoot.SecondFactors.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.RecoveryCodes(childComplexity), true
+	case "SecondFactors.totp":
+		if e.ComplexityRoot.SecondFactors.TOTP == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.TOTP(childComplexity), true
+	case "SecondFactors.totpSince":
+		if e.ComplexityRoot.SecondFactors.TOTPSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.TOTPSince(childComplexity), true
+
 	case "Session.agent":
 		if e.ComplexityRoot.Session.Agent == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Session.Agent(childComplexity), true
+	case "Session.authenticatedAt":
+		if e.ComplexityRoot.Session.AuthenticatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.AuthenticatedAt(childComplexity), true
 	case "Session.createdAt":
 		if e.ComplexityRoot.Session.CreatedAt == nil {
 			break
@@ -5753,6 +6088,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Session.IsCurrent(childComplexity), true
+	case "Session.methods":
+		if e.ComplexityRoot.Session.Methods == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.Methods(childComplexity), true
 	case "Session.usedAt":
 		if e.ComplexityRoot.Session.UsedAt == nil {
 			break
@@ -5791,6 +6132,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SessionEdge.Node(childComplexity), true
+
+	case "SsoIdentity.createdAt":
+		if e.ComplexityRoot.SsoIdentity.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SsoIdentity.CreatedAt(childComplexity), true
+	case "SsoIdentity.issuer":
+		if e.ComplexityRoot.SsoIdentity.Issuer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SsoIdentity.Issuer(childComplexity), true
+	case "SsoIdentity.subject":
+		if e.ComplexityRoot.SsoIdentity.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SsoIdentity.Subject(childComplexity), true
+	case "SsoIdentity.lastUsedAt":
+		if e.ComplexityRoot.SsoIdentity.UsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SsoIdentity.UsedAt(childComplexity), true
 
 	case "Stats.bots":
 		if e.ComplexityRoot.Stats.Bots == nil {
@@ -6207,6 +6573,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateLinksPayload.Results(childComplexity), true
 
+	case "UpdateMePayload.errors":
+		if e.ComplexityRoot.UpdateMePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateMePayload.Errors(childComplexity), true
+	case "UpdateMePayload.user":
+		if e.ComplexityRoot.UpdateMePayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateMePayload.User(childComplexity), true
+
 	case "UpdateMemberRolePayload.errors":
 		if e.ComplexityRoot.UpdateMemberRolePayload.Errors == nil {
 			break
@@ -6315,6 +6694,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.EmailVerified(childComplexity), true
+	case "User.hasPassword":
+		if e.ComplexityRoot.User.HasPassword == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.HasPassword(childComplexity), true
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
 			break
@@ -6327,6 +6712,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Name(childComplexity), true
+	case "User.pendingEmail":
+		if e.ComplexityRoot.User.PendingEmail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.PendingEmail(childComplexity), true
+	case "User.secondFactors":
+		if e.ComplexityRoot.User.SecondFactors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.SecondFactors(childComplexity), true
 	case "User.sessions":
 		if e.ComplexityRoot.User.Sessions == nil {
 			break
@@ -6338,6 +6735,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Sessions(childComplexity, args["first"].(*int), args["after"].(*string)), true
+	case "User.ssoIdentities":
+		if e.ComplexityRoot.User.SsoIdentities == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.SsoIdentities(childComplexity), true
 	case "User.workspaces":
 		if e.ComplexityRoot.User.Workspaces == nil {
 			break
@@ -7132,6 +7535,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.QRStyle(childComplexity), true
+	case "Workspace.requireSecondFactor":
+		if e.ComplexityRoot.Workspace.RequireSecondFactor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.RequireSecondFactor(childComplexity), true
 	case "Workspace.viewerRole":
 		if e.ComplexityRoot.Workspace.Role == nil {
 			break
@@ -7306,6 +7715,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ClaimLinksInput", ec.unmarshalInputClaimLinksInput),
 			graphql.NewInputUnmarshaler("ClickFilter", ec.unmarshalInputClickFilter),
 			graphql.NewInputUnmarshaler("CodeLinkBy", ec.unmarshalInputCodeLinkBy),
+			graphql.NewInputUnmarshaler("CompleteLoginInput", ec.unmarshalInputCompleteLoginInput),
+			graphql.NewInputUnmarshaler("ConfirmTotpInput", ec.unmarshalInputConfirmTotpInput),
 			graphql.NewInputUnmarshaler("CreateAnonymousLinkInput", ec.unmarshalInputCreateAnonymousLinkInput),
 			graphql.NewInputUnmarshaler("CreateApiKeyInput", ec.unmarshalInputCreateApiKeyInput),
 			graphql.NewInputUnmarshaler("CreateFolderInput", ec.unmarshalInputCreateFolderInput),
@@ -7322,6 +7733,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeleteUtmTemplateInput", ec.unmarshalInputDeleteUtmTemplateInput),
 			graphql.NewInputUnmarshaler("DeleteWebhookInput", ec.unmarshalInputDeleteWebhookInput),
 			graphql.NewInputUnmarshaler("DeleteWorkspaceInput", ec.unmarshalInputDeleteWorkspaceInput),
+			graphql.NewInputUnmarshaler("EnrollTotpInput", ec.unmarshalInputEnrollTotpInput),
 			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
@@ -7343,6 +7755,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("MetadataInput", ec.unmarshalInputMetadataInput),
 			graphql.NewInputUnmarshaler("NewLinkInput", ec.unmarshalInputNewLinkInput),
 			graphql.NewInputUnmarshaler("PeriodInput", ec.unmarshalInputPeriodInput),
+			graphql.NewInputUnmarshaler("ProofInput", ec.unmarshalInputProofInput),
 			graphql.NewInputUnmarshaler("QrStyleInput", ec.unmarshalInputQrStyleInput),
 			graphql.NewInputUnmarshaler("QueryConditionInput", ec.unmarshalInputQueryConditionInput),
 			graphql.NewInputUnmarshaler("QueryForwardingInput", ec.unmarshalInputQueryForwardingInput),
@@ -7351,6 +7764,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RegisterInput", ec.unmarshalInputRegisterInput),
 			graphql.NewInputUnmarshaler("RemoveDomainInput", ec.unmarshalInputRemoveDomainInput),
 			graphql.NewInputUnmarshaler("RemoveMemberInput", ec.unmarshalInputRemoveMemberInput),
+			graphql.NewInputUnmarshaler("RemoveTotpInput", ec.unmarshalInputRemoveTotpInput),
+			graphql.NewInputUnmarshaler("RenewRecoveryCodesInput", ec.unmarshalInputRenewRecoveryCodesInput),
 			graphql.NewInputUnmarshaler("ReplaceTagsInput", ec.unmarshalInputReplaceTagsInput),
 			graphql.NewInputUnmarshaler("ReportLinkInput", ec.unmarshalInputReportLinkInput),
 			graphql.NewInputUnmarshaler("RequestEmailVerificationInput", ec.unmarshalInputRequestEmailVerificationInput),
@@ -7377,6 +7792,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateFolderInput", ec.unmarshalInputUpdateFolderInput),
 			graphql.NewInputUnmarshaler("UpdateLinkInput", ec.unmarshalInputUpdateLinkInput),
 			graphql.NewInputUnmarshaler("UpdateLinksInput", ec.unmarshalInputUpdateLinksInput),
+			graphql.NewInputUnmarshaler("UpdateMeInput", ec.unmarshalInputUpdateMeInput),
 			graphql.NewInputUnmarshaler("UpdateMemberRoleInput", ec.unmarshalInputUpdateMemberRoleInput),
 			graphql.NewInputUnmarshaler("UpdateUtmTemplateInput", ec.unmarshalInputUpdateUtmTemplateInput),
 			graphql.NewInputUnmarshaler("UpdateWebhookInput", ec.unmarshalInputUpdateWebhookInput),
@@ -7671,8 +8087,14 @@ type Query {
 
 "What log-in pages need to know of an instance."
 type LoginOptions {
+  "Whether accounts can log in with a password."
+  password: Boolean!
   "Who may register."
   registration: Registration!
+  "Whether passkeys are available. No server has them yet."
+  passkeys: Boolean!
+  "Name of the instance's identity provider; null: none."
+  ssoName: String
 }
 
 "Who may register an account. The operator creates accounts with each of them."
@@ -7740,7 +8162,7 @@ type Mutation {
   """
   register(input: RegisterInput!): RegisterPayload!
   """
-  Logs in. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists or is disabled.
+  Logs in, or returns a challenge for completeLogin if the account has a second factor. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists or is disabled.
   Rate-limited per account and address: RATE_LIMITED.
   """
   login(input: LoginInput!): LoginPayload!
@@ -7749,12 +8171,19 @@ type Mutation {
   again. After that it ends the session, because it may have been stolen. Error: BAD_CREDENTIALS.
   """
   refreshSession(input: RefreshSessionInput!): RefreshSessionPayload!
+  """
+  Completes a login that login or another call has answered with a challenge. Errors: BAD_CREDENTIALS, EXPIRED for a challenge that
+  was used, has expired or had five wrong proofs. Five wrong codes of an account in 15 minutes: RATE_LIMITED; recovery codes still
+  work.
+  """
+  completeLogin(input: CompleteLoginInput!): CompleteLoginPayload!
   "Ends a session: all nodes refuse its tokens within a second. Error: NOT_FOUND."
   logout(input: LogoutInput!): LogoutPayload!
   "Ends all of the caller's sessions."
   logoutEverywhere(input: LogoutEverywhereInput!): LogoutEverywherePayload!
   """
-  Verifies an e-mail address by a token that was sent to it. Requires no log-in. Error: BAD_CREDENTIALS.
+  Verifies an e-mail address by a token that was sent to it: the account's, or the new one of updateMe, which replaces it. Requires no
+  log-in. Errors: BAD_CREDENTIALS, EMAIL_TAKEN if another account has it by now.
   """
   verifyEmail(input: VerifyEmailInput!): VerifyEmailPayload!
   "Sends the caller another token for verifyEmail. Rate-limited per account: RATE_LIMITED. Error: INVALID_INPUT."
@@ -7766,7 +8195,8 @@ type Mutation {
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload!
   """
-  Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, INVALID_INPUT.
+  Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, also for an account
+  with a second factor without that, INVALID_INPUT.
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
   """
@@ -7774,6 +8204,34 @@ type Mutation {
   login: RATE_LIMITED.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
+  """
+  Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
+  the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
+  takes it back. Otherwise it counts at once. A new address needs a proof, or a log-in of the last ten minutes. Errors: INVALID_INPUT,
+  BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account: RATE_LIMITED.
+  """
+  updateMe(input: UpdateMeInput!): UpdateMePayload!
+  """
+  Creates a secret for an authenticator app. It has no effect until confirmTotp. Without proof the log-in must be at most ten minutes
+  old. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
+  BAD_CREDENTIALS, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
+  """
+  enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload!
+  """
+  Enrolls the authenticator app, which log-ins ask for from then on, and ends the caller's other sessions. Errors: BAD_CREDENTIALS,
+  EXPIRED. Rate-limited: RATE_LIMITED.
+  """
+  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload!
+  """
+  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. Errors: BAD_CREDENTIALS, CONFLICT
+  without an app. Rate-limited: RATE_LIMITED.
+  """
+  removeTotp(input: RemoveTotpInput!): RemoveTotpPayload!
+  """
+  Replaces the recovery codes, and ends the caller's other sessions. Errors: BAD_CREDENTIALS, CONFLICT without an authenticator app.
+  Rate-limited: RATE_LIMITED.
+  """
+  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload!
   """
   Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
   memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
@@ -8144,8 +8602,94 @@ type LoginPayload {
   refreshToken: String
   "The account."
   user: User
+  "A further proof that is needed, with token null; null: the login is complete."
+  challenge: LoginChallenge
   "User errors. Empty on success."
   errors: [UserError!]!
+}
+
+"Input of completeLogin."
+input CompleteLoginInput {
+  "Token of the challenge."
+  challenge: String!
+  "A proof with one of the challenge's methods."
+  proof: ProofInput!
+}
+
+"Payload of completeLogin."
+type CompleteLoginPayload {
+  "The token to send as Authorization: Bearer; null when there are errors."
+  token: String
+  "Expiration of the token."
+  expiresAt: Time
+  "The token for refreshSession, valid once."
+  refreshToken: String
+  "The account."
+  user: User
+  "A further proof that is needed, with token null; null: the login is complete."
+  challenge: LoginChallenge
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Ways to prove an identity."
+enum AuthMethod {
+  "The password of the account."
+  PASSWORD
+  "A code of an authenticator app."
+  TOTP
+  "A recovery code, valid once."
+  RECOVERY_CODE
+  "A passkey with user verification. No account has one yet."
+  PASSKEY
+  "Single sign-on at an identity provider."
+  SSO
+}
+
+"One proof of identity."
+input ProofInput @oneOf {
+  "The password of the account."
+  password: String
+  "A code of six digits. It is valid once."
+  totp: String
+  "A recovery code. It is valid once. Case, spaces and hyphens do not matter."
+  recoveryCode: String
+  "A passkey's response to the given options: AuthenticationResponseJSON as text. No account has a passkey yet."
+  passkey: String
+}
+
+"A login that needs another proof."
+type LoginChallenge {
+  "Token for completeLogin, valid for five tries."
+  token: String!
+  "Methods that complete the login; any one is enough."
+  methods: [AuthMethod!]!
+  "PublicKeyCredentialRequestOptionsJSON as text; null unless methods include PASSKEY."
+  passkeyOptions: String
+  "When it expires: ten minutes later."
+  expiresAt: Time!
+}
+
+"Second factors of an account."
+type SecondFactors {
+  "Whether an authenticator app is enrolled."
+  totp: Boolean!
+  "When it was enrolled; null: it is not."
+  totpSince: Time
+  "Number of unused recovery codes, 0 to 10."
+  recoveryCodes: Int!
+}
+
+"An identity at a provider."
+type SsoIdentity {
+  "Issuer URL of the provider."
+  issuer: URL!
+  "Subject of the account at the provider, up to 255 characters."
+  subject: String!
+  "When it was linked."
+  createdAt: Time!
+  "When it was last used."
+  lastUsedAt: Time!
 }
 
 "Input of refreshSession."
@@ -8198,8 +8742,10 @@ type LogoutEverywherePayload {
 
 "Input of changePassword."
 input ChangePasswordInput {
-  "The current password."
-  currentPassword: String!
+  "The current password; either this or proof."
+  currentPassword: String
+  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  proof: ProofInput
   "The new password; the rules are those of register."
   newPassword: String!
 }
@@ -8208,6 +8754,86 @@ input ChangePasswordInput {
 type ChangePasswordPayload {
   "The account; null when there are errors."
   user: User
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of updateMe."
+input UpdateMeInput {
+  "The displayed name: 1 to 100 characters. Default: unchanged."
+  name: String
+  "The new address, at most 254 bytes. Default: unchanged."
+  email: EmailAddress
+  "Proof of identity for a new address. Absent: the log-in must be at most ten minutes old."
+  proof: ProofInput
+}
+
+"Payload of updateMe."
+type UpdateMePayload {
+  "The account; null when there are errors."
+  user: User
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of enrollTotp."
+input EnrollTotpInput {
+  "Proof of identity. Absent: the log-in must be at most ten minutes old."
+  proof: ProofInput
+}
+
+"Payload of enrollTotp."
+type EnrollTotpPayload {
+  "The secret in base32, for manual entry; null when there are errors."
+  secret: String
+  "The otpauth:// URI for a QR code."
+  uri: String
+  "When the enrollment expires: ten minutes later."
+  expiresAt: Time
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of confirmTotp."
+input ConfirmTotpInput {
+  "A current code of the authenticator app."
+  code: String!
+}
+
+"Payload of confirmTotp."
+type ConfirmTotpPayload {
+  "Ten recovery codes. They are returned this once; null when there are errors."
+  recoveryCodes: [String!]
+  "The account; null when there are errors."
+  user: User
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of removeTotp."
+input RemoveTotpInput {
+  "Proof of identity: a code or a recovery code."
+  proof: ProofInput!
+}
+
+"Payload of removeTotp."
+type RemoveTotpPayload {
+  "The account; null when there are errors."
+  user: User
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of renewRecoveryCodes."
+input RenewRecoveryCodesInput {
+  "Proof of identity: a code or a recovery code."
+  proof: ProofInput!
+}
+
+"Payload of renewRecoveryCodes."
+type RenewRecoveryCodesPayload {
+  "Ten recovery codes that replace all earlier ones. They are returned this once; null when there are errors."
+  recoveryCodes: [String!]
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -8260,6 +8886,11 @@ input UpdateWorkspaceInput {
   inspectable: Boolean
   "The style of QR codes."
   qrStyle: QrStyleInput
+  """
+  Whether members need a second factor or single sign-on, at once. API keys do not. Only a caller whose own session has one may
+  require it: FORBIDDEN.
+  """
+  requireSecondFactor: Boolean
 }
 
 "Payload of updateWorkspace."
@@ -8318,6 +8949,8 @@ input ResetPasswordInput {
   token: String!
   "The new password; the rules are those of register."
   newPassword: String!
+  "A code or recovery code, for accounts that have a second factor."
+  secondFactor: ProofInput
 }
 
 "Payload of resetPassword."
@@ -8330,8 +8963,10 @@ type ResetPasswordPayload {
 
 "Input of exportMyData."
 input ExportMyDataInput {
-  "The caller's password."
-  password: String!
+  "The caller's password; either this or proof."
+  password: String
+  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  proof: ProofInput
   "The value of next in the previous part. Default: the first part."
   after: String
 }
@@ -8348,8 +8983,10 @@ type ExportMyDataPayload {
 
 "Input of deleteMyAccount."
 input DeleteMyAccountInput {
-  "The caller's password."
-  password: String!
+  "The caller's password; either this or proof."
+  password: String
+  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  proof: ProofInput
 }
 
 "Payload of deleteMyAccount."
@@ -9256,6 +9893,14 @@ type User implements Node {
   name: String!
   "Time of registration."
   createdAt: Time!
+  "The new address of updateMe until it is verified. Null for other users than the caller."
+  pendingEmail: EmailAddress
+  "Whether the account has a password. False for other users than the caller."
+  hasPassword: Boolean!
+  "Its second factors. Null for other users than the caller."
+  secondFactors: SecondFactors
+  "Its identities at identity providers, newest first. Empty for other users than the caller."
+  ssoIdentities: [SsoIdentity!]!
   "The workspaces of which the user is a member, newest first. Empty for other users than the caller."
   workspaces(
     "Lists deleted workspaces that the user can restore instead. Default: false."
@@ -9282,6 +9927,10 @@ type Session implements Node {
   agent: String!
   "Time of the log-in."
   createdAt: Time!
+  "How it was authenticated."
+  methods: [AuthMethod!]!
+  "When it was authenticated. Refreshing does not change it."
+  authenticatedAt: Time!
   "Time of the latest refresh."
   usedAt: Time!
   "Expiration, unless it is refreshed before."
@@ -9384,6 +10033,8 @@ type Workspace implements Node {
   name: String!
   "Time of creation."
   createdAt: Time!
+  "Whether members need a second factor or single sign-on to open it: otherwise everything but its name is FORBIDDEN."
+  requireSecondFactor: Boolean!
   "The caller's role."
   viewerRole: Role!
   "The strategy of links that do not set one."
@@ -11324,7 +11975,7 @@ type Folder implements Node {
   "Its name, 1 to 100 characters, unique in the workspace without regard to case."
   name: String!
   "The number of links in it, without deleted ones. Counting for all folders of a page costs a point for each 100 links of the workspace."
-  linkCount: Int64! @cost(weight: 0)
+  linkCount: Int64!
   "When it was created."
   createdAt: Time!
 }
@@ -12591,6 +13242,36 @@ func (ec *executionContext) childFields_CodePreview(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type CodePreview", field.Name)
 }
 
+func (ec *executionContext) childFields_CompleteLoginPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "token":
+		return ec.fieldContext_CompleteLoginPayload_token(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_CompleteLoginPayload_expiresAt(ctx, field)
+	case "refreshToken":
+		return ec.fieldContext_CompleteLoginPayload_refreshToken(ctx, field)
+	case "user":
+		return ec.fieldContext_CompleteLoginPayload_user(ctx, field)
+	case "challenge":
+		return ec.fieldContext_CompleteLoginPayload_challenge(ctx, field)
+	case "errors":
+		return ec.fieldContext_CompleteLoginPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CompleteLoginPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ConfirmTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "recoveryCodes":
+		return ec.fieldContext_ConfirmTotpPayload_recoveryCodes(ctx, field)
+	case "user":
+		return ec.fieldContext_ConfirmTotpPayload_user(ctx, field)
+	case "errors":
+		return ec.fieldContext_ConfirmTotpPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmTotpPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateAnonymousLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -12855,6 +13536,20 @@ func (ec *executionContext) childFields_DomainEdge(ctx context.Context, field gr
 		return ec.fieldContext_DomainEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DomainEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_EnrollTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "secret":
+		return ec.fieldContext_EnrollTotpPayload_secret(ctx, field)
+	case "uri":
+		return ec.fieldContext_EnrollTotpPayload_uri(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_EnrollTotpPayload_expiresAt(ctx, field)
+	case "errors":
+		return ec.fieldContext_EnrollTotpPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EnrollTotpPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Event(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13425,10 +14120,30 @@ func (ec *executionContext) childFields_LinkVersionEdge(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type LinkVersionEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_LoginChallenge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "token":
+		return ec.fieldContext_LoginChallenge_token(ctx, field)
+	case "methods":
+		return ec.fieldContext_LoginChallenge_methods(ctx, field)
+	case "passkeyOptions":
+		return ec.fieldContext_LoginChallenge_passkeyOptions(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_LoginChallenge_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LoginChallenge", field.Name)
+}
+
 func (ec *executionContext) childFields_LoginOptions(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "password":
+		return ec.fieldContext_LoginOptions_password(ctx, field)
 	case "registration":
 		return ec.fieldContext_LoginOptions_registration(ctx, field)
+	case "passkeys":
+		return ec.fieldContext_LoginOptions_passkeys(ctx, field)
+	case "ssoName":
+		return ec.fieldContext_LoginOptions_ssoName(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LoginOptions", field.Name)
 }
@@ -13443,6 +14158,8 @@ func (ec *executionContext) childFields_LoginPayload(ctx context.Context, field 
 		return ec.fieldContext_LoginPayload_refreshToken(ctx, field)
 	case "user":
 		return ec.fieldContext_LoginPayload_user(ctx, field)
+	case "challenge":
+		return ec.fieldContext_LoginPayload_challenge(ctx, field)
 	case "errors":
 		return ec.fieldContext_LoginPayload_errors(ctx, field)
 	}
@@ -13793,6 +14510,26 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_RemoveTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_RemoveTotpPayload_user(ctx, field)
+	case "errors":
+		return ec.fieldContext_RemoveTotpPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RemoveTotpPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RenewRecoveryCodesPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "recoveryCodes":
+		return ec.fieldContext_RenewRecoveryCodesPayload_recoveryCodes(ctx, field)
+	case "errors":
+		return ec.fieldContext_RenewRecoveryCodesPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RenewRecoveryCodesPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ReplaceTagsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "changed":
@@ -14039,6 +14776,18 @@ func (ec *executionContext) childFields_ScheduledChange(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type ScheduledChange", field.Name)
 }
 
+func (ec *executionContext) childFields_SecondFactors(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "totp":
+		return ec.fieldContext_SecondFactors_totp(ctx, field)
+	case "totpSince":
+		return ec.fieldContext_SecondFactors_totpSince(ctx, field)
+	case "recoveryCodes":
+		return ec.fieldContext_SecondFactors_recoveryCodes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecondFactors", field.Name)
+}
+
 func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -14047,6 +14796,10 @@ func (ec *executionContext) childFields_Session(ctx context.Context, field graph
 		return ec.fieldContext_Session_agent(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Session_createdAt(ctx, field)
+	case "methods":
+		return ec.fieldContext_Session_methods(ctx, field)
+	case "authenticatedAt":
+		return ec.fieldContext_Session_authenticatedAt(ctx, field)
 	case "usedAt":
 		return ec.fieldContext_Session_usedAt(ctx, field)
 	case "expiresAt":
@@ -14077,6 +14830,20 @@ func (ec *executionContext) childFields_SessionEdge(ctx context.Context, field g
 		return ec.fieldContext_SessionEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SessionEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_SsoIdentity(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "issuer":
+		return ec.fieldContext_SsoIdentity_issuer(ctx, field)
+	case "subject":
+		return ec.fieldContext_SsoIdentity_subject(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_SsoIdentity_createdAt(ctx, field)
+	case "lastUsedAt":
+		return ec.fieldContext_SsoIdentity_lastUsedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SsoIdentity", field.Name)
 }
 
 func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -14297,6 +15064,16 @@ func (ec *executionContext) childFields_UpdateLinksPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type UpdateLinksPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_UpdateMePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_UpdateMePayload_user(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateMePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateMePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UpdateMemberRolePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "member":
@@ -14373,6 +15150,14 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_name(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "pendingEmail":
+		return ec.fieldContext_User_pendingEmail(ctx, field)
+	case "hasPassword":
+		return ec.fieldContext_User_hasPassword(ctx, field)
+	case "secondFactors":
+		return ec.fieldContext_User_secondFactors(ctx, field)
+	case "ssoIdentities":
+		return ec.fieldContext_User_ssoIdentities(ctx, field)
 	case "workspaces":
 		return ec.fieldContext_User_workspaces(ctx, field)
 	case "sessions":
@@ -14689,6 +15474,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_name(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Workspace_createdAt(ctx, field)
+	case "requireSecondFactor":
+		return ec.fieldContext_Workspace_requireSecondFactor(ctx, field)
 	case "viewerRole":
 		return ec.fieldContext_Workspace_viewerRole(ctx, field)
 	case "defaultStrategy":
@@ -15179,6 +15966,34 @@ func (ec *executionContext) field_Mutation_claimLinks_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_completeLogin_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CompleteLoginInput, error) {
+			return ec.unmarshalNCompleteLoginInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_confirmTotp_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ConfirmTotpInput, error) {
+			return ec.unmarshalNConfirmTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createAnonymousLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15403,6 +16218,20 @@ func (ec *executionContext) field_Mutation_deleteWorkspace_args(ctx context.Cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_enrollTotp_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (EnrollTotpInput, error) {
+			return ec.unmarshalNEnrollTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_exportClicks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15563,6 +16392,34 @@ func (ec *executionContext) field_Mutation_removeMember_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (RemoveMemberInput, error) {
 			return ec.unmarshalNRemoveMemberInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_removeTotp_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RemoveTotpInput, error) {
+			return ec.unmarshalNRemoveTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_renewRecoveryCodes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RenewRecoveryCodesInput, error) {
+			return ec.unmarshalNRenewRecoveryCodesInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -15843,6 +16700,20 @@ func (ec *executionContext) field_Mutation_updateLinks_args(ctx context.Context,
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateLinksInput, error) {
 			return ec.unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateMe_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateMeInput, error) {
+			return ec.unmarshalNUpdateMeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMeInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -18775,6 +19646,258 @@ func (ec *executionContext) fieldContext_CodePreview_existing(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _CompleteLoginPayload_token(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Token, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CompleteLoginPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _CompleteLoginPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CompleteLoginPayload", field, false, false, "Time")
+}
+
+func (ec *executionContext) _CompleteLoginPayload_refreshToken(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_refreshToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RefreshToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_refreshToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CompleteLoginPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _CompleteLoginPayload_user(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CompleteLoginPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CompleteLoginPayload_challenge(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_challenge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Challenge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *LoginChallenge) graphql.Marshaler {
+			return ec.marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginChallenge(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_challenge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CompleteLoginPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LoginChallenge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CompleteLoginPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CompleteLoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CompleteLoginPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CompleteLoginPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CompleteLoginPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ConfirmTotpPayload_recoveryCodes(ctx context.Context, field graphql.CollectedField, obj *ConfirmTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConfirmTotpPayload_recoveryCodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecoveryCodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ConfirmTotpPayload_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConfirmTotpPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _ConfirmTotpPayload_user(ctx context.Context, field graphql.CollectedField, obj *ConfirmTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConfirmTotpPayload_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ConfirmTotpPayload_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ConfirmTotpPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ConfirmTotpPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ConfirmTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConfirmTotpPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConfirmTotpPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ConfirmTotpPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateAnonymousLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *CreateAnonymousLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20737,6 +21860,107 @@ func (ec *executionContext) fieldContext_DomainEdge_node(_ context.Context, fiel
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EnrollTotpPayload_secret(ctx context.Context, field graphql.CollectedField, obj *EnrollTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnrollTotpPayload_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EnrollTotpPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EnrollTotpPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _EnrollTotpPayload_uri(ctx context.Context, field graphql.CollectedField, obj *EnrollTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnrollTotpPayload_uri(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URI, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EnrollTotpPayload_uri(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EnrollTotpPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _EnrollTotpPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *EnrollTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnrollTotpPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EnrollTotpPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EnrollTotpPayload", field, false, false, "Time")
+}
+
+func (ec *executionContext) _EnrollTotpPayload_errors(ctx context.Context, field graphql.CollectedField, obj *EnrollTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnrollTotpPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EnrollTotpPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EnrollTotpPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -25966,6 +27190,121 @@ func (ec *executionContext) fieldContext_LinkVersionEdge_node(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _LoginChallenge_token(ctx context.Context, field graphql.CollectedField, obj *LoginChallenge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginChallenge_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Token, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginChallenge_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginChallenge", field, false, false, "String")
+}
+
+func (ec *executionContext) _LoginChallenge_methods(ctx context.Context, field graphql.CollectedField, obj *LoginChallenge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginChallenge_methods(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Methods, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []account.Method) graphql.Marshaler {
+			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginChallenge_methods(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginChallenge", field, false, false, "AuthMethod")
+}
+
+func (ec *executionContext) _LoginChallenge_passkeyOptions(ctx context.Context, field graphql.CollectedField, obj *LoginChallenge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginChallenge_passkeyOptions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PasskeyOptions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LoginChallenge_passkeyOptions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginChallenge", field, false, false, "String")
+}
+
+func (ec *executionContext) _LoginChallenge_expiresAt(ctx context.Context, field graphql.CollectedField, obj *LoginChallenge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginChallenge_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginChallenge_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginChallenge", field, false, false, "Time")
+}
+
+func (ec *executionContext) _LoginOptions_password(ctx context.Context, field graphql.CollectedField, obj *LoginOptions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginOptions_password(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Password, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginOptions_password(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginOptions", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _LoginOptions_registration(ctx context.Context, field graphql.CollectedField, obj *LoginOptions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25987,6 +27326,52 @@ func (ec *executionContext) _LoginOptions_registration(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_LoginOptions_registration(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LoginOptions", field, false, false, "Registration")
+}
+
+func (ec *executionContext) _LoginOptions_passkeys(ctx context.Context, field graphql.CollectedField, obj *LoginOptions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginOptions_passkeys(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Passkeys, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LoginOptions_passkeys(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginOptions", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _LoginOptions_ssoName(ctx context.Context, field graphql.CollectedField, obj *LoginOptions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginOptions_ssoName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SsoName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LoginOptions_ssoName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LoginOptions", field, false, false, "String")
 }
 
 func (ec *executionContext) _LoginPayload_token(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
@@ -26085,6 +27470,38 @@ func (ec *executionContext) fieldContext_LoginPayload_user(_ context.Context, fi
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LoginPayload_challenge(ctx context.Context, field graphql.CollectedField, obj *LoginPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LoginPayload_challenge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Challenge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *LoginChallenge) graphql.Marshaler {
+			return ec.marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginChallenge(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LoginPayload_challenge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LoginPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LoginChallenge(ctx, field)
 		},
 	}
 	return fc, nil
@@ -26662,6 +28079,50 @@ func (ec *executionContext) fieldContext_Mutation_refreshSession(ctx context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_completeLogin(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_completeLogin(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CompleteLogin(ctx, fc.Args["input"].(CompleteLoginInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CompleteLoginPayload) graphql.Marshaler {
+			return ec.marshalNCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_completeLogin(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CompleteLoginPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_completeLogin_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_logout(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26964,6 +28425,226 @@ func (ec *executionContext) fieldContext_Mutation_changePassword(ctx context.Con
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_changePassword_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateMe(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateMe(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateMe(ctx, fc.Args["input"].(UpdateMeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateMePayload) graphql.Marshaler {
+			return ec.marshalNUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateMe(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateMePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateMe_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_enrollTotp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_enrollTotp(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EnrollTotp(ctx, fc.Args["input"].(EnrollTotpInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *EnrollTotpPayload) graphql.Marshaler {
+			return ec.marshalNEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_enrollTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EnrollTotpPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_enrollTotp_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_confirmTotp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_confirmTotp(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ConfirmTotp(ctx, fc.Args["input"].(ConfirmTotpInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ConfirmTotpPayload) graphql.Marshaler {
+			return ec.marshalNConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_confirmTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConfirmTotpPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_confirmTotp_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_removeTotp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_removeTotp(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RemoveTotp(ctx, fc.Args["input"].(RemoveTotpInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RemoveTotpPayload) graphql.Marshaler {
+			return ec.marshalNRemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_removeTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RemoveTotpPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_removeTotp_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_renewRecoveryCodes(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_renewRecoveryCodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RenewRecoveryCodes(ctx, fc.Args["input"].(RenewRecoveryCodesInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RenewRecoveryCodesPayload) graphql.Marshaler {
+			return ec.marshalNRenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_renewRecoveryCodes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RenewRecoveryCodesPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_renewRecoveryCodes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -31930,6 +33611,125 @@ func (ec *executionContext) fieldContext_RemoveMemberPayload_errors(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _RemoveTotpPayload_user(ctx context.Context, field graphql.CollectedField, obj *RemoveTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RemoveTotpPayload_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RemoveTotpPayload_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RemoveTotpPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RemoveTotpPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RemoveTotpPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RemoveTotpPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RemoveTotpPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RemoveTotpPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RenewRecoveryCodesPayload_recoveryCodes(ctx context.Context, field graphql.CollectedField, obj *RenewRecoveryCodesPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RenewRecoveryCodesPayload_recoveryCodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecoveryCodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RenewRecoveryCodesPayload_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RenewRecoveryCodesPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _RenewRecoveryCodesPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RenewRecoveryCodesPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RenewRecoveryCodesPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RenewRecoveryCodesPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RenewRecoveryCodesPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ReplaceTagsPayload_changed(ctx context.Context, field graphql.CollectedField, obj *ReplaceTagsPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33676,6 +35476,75 @@ func (ec *executionContext) fieldContext_ScheduledChange_createdBy(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _SecondFactors_totp(ctx context.Context, field graphql.CollectedField, obj *account.Factors) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecondFactors_totp(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TOTP(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecondFactors_totp(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecondFactors", field, true, false, "Boolean")
+}
+
+func (ec *executionContext) _SecondFactors_totpSince(ctx context.Context, field graphql.CollectedField, obj *account.Factors) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecondFactors_totpSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TOTPSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecondFactors_totpSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, "Time")
+}
+
+func (ec *executionContext) _SecondFactors_recoveryCodes(ctx context.Context, field graphql.CollectedField, obj *account.Factors) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecondFactors_recoveryCodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecoveryCodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecondFactors_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, "Int")
+}
+
 func (ec *executionContext) _Session_id(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33742,6 +35611,52 @@ func (ec *executionContext) _Session_createdAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Session_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Session", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Session_methods(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Session_methods(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Session().Methods(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []account.Method) graphql.Marshaler {
+			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Session_methods(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Session", field, true, true, "AuthMethod")
+}
+
+func (ec *executionContext) _Session_authenticatedAt(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Session_authenticatedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AuthenticatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Session_authenticatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Session", field, false, false, "Time")
 }
 
@@ -33963,6 +35878,98 @@ func (ec *executionContext) fieldContext_SessionEdge_node(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _SsoIdentity_issuer(ctx context.Context, field graphql.CollectedField, obj *account.Identity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SsoIdentity_issuer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Issuer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNURL2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SsoIdentity_issuer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SsoIdentity", field, false, false, "URL")
+}
+
+func (ec *executionContext) _SsoIdentity_subject(ctx context.Context, field graphql.CollectedField, obj *account.Identity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SsoIdentity_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SsoIdentity_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SsoIdentity", field, false, false, "String")
+}
+
+func (ec *executionContext) _SsoIdentity_createdAt(ctx context.Context, field graphql.CollectedField, obj *account.Identity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SsoIdentity_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SsoIdentity_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SsoIdentity", field, false, false, "Time")
+}
+
+func (ec *executionContext) _SsoIdentity_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *account.Identity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SsoIdentity_lastUsedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UsedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SsoIdentity_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SsoIdentity", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -35723,6 +37730,70 @@ func (ec *executionContext) fieldContext_UpdateLinksPayload_errors(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _UpdateMePayload_user(ctx context.Context, field graphql.CollectedField, obj *UpdateMePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateMePayload_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateMePayload_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateMePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateMePayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateMePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateMePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateMePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateMePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _UpdateMemberRolePayload_member(ctx context.Context, field graphql.CollectedField, obj *UpdateMemberRolePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36266,6 +38337,116 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, false, false, "Time")
+}
+
+func (ec *executionContext) _User_pendingEmail(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_pendingEmail(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().PendingEmail(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOEmailAddress2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_pendingEmail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, true, "EmailAddress")
+}
+
+func (ec *executionContext) _User_hasPassword(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_hasPassword(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().HasPassword(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_hasPassword(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, true, "Boolean")
+}
+
+func (ec *executionContext) _User_secondFactors(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_secondFactors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().SecondFactors(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Factors) graphql.Marshaler {
+			return ec.marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐFactors(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_secondFactors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecondFactors(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _User_ssoIdentities(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_ssoIdentities(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().SsoIdentities(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
+			return ec.marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentityᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_ssoIdentities(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SsoIdentity(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _User_workspaces(ctx context.Context, field graphql.CollectedField, obj *account.Account) (ret graphql.Marshaler) {
@@ -38850,6 +41031,29 @@ func (ec *executionContext) _Workspace_createdAt(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Workspace_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Workspace", field, true, false, "Time")
+}
+
+func (ec *executionContext) _Workspace_requireSecondFactor(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_requireSecondFactor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().RequireSecondFactor(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_requireSecondFactor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _Workspace_viewerRole(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -41474,7 +43678,7 @@ func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"currentPassword", "newPassword"}
+	fieldsInOrder := [...]string{"currentPassword", "proof", "newPassword"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -41483,11 +43687,18 @@ func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Contex
 		switch k {
 		case "currentPassword":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("currentPassword"))
-			data, err := ec.unmarshalNString2string(ctx, v)
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.CurrentPassword = data
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
 		case "newPassword":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("newPassword"))
 			data, err := ec.unmarshalNString2string(ctx, v)
@@ -41859,6 +44070,97 @@ func (ec *executionContext) unmarshalInputCodeLinkBy(ctx context.Context, obj an
 func UnmarshalCodeLinkBy(ctx context.Context, raw any) (CodeLinkBy, error) {
 	var out CodeLinkBy
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "CodeLinkBy", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCompleteLoginInput(ctx context.Context, obj any) (CompleteLoginInput, error) {
+	var it CompleteLoginInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"challenge", "proof"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "challenge":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("challenge"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Challenge = data
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCompleteLoginInput unmarshals raw into the CompleteLoginInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCompleteLoginInput(ctx context.Context, raw any) (CompleteLoginInput, error) {
+	var out CompleteLoginInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CompleteLoginInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputConfirmTotpInput(ctx context.Context, obj any) (ConfirmTotpInput, error) {
+	var it ConfirmTotpInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"code"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalConfirmTotpInput unmarshals raw into the ConfirmTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalConfirmTotpInput(ctx context.Context, raw any) (ConfirmTotpInput, error) {
+	var out ConfirmTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ConfirmTotpInput", raw, &out)
 	return out, err
 }
 
@@ -42720,7 +45022,7 @@ func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"password"}
+	fieldsInOrder := [...]string{"password", "proof"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -42729,11 +45031,18 @@ func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Conte
 		switch k {
 		case "password":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("password"))
-			data, err := ec.unmarshalNString2string(ctx, v)
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Password = data
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
 		}
 	}
 	return it, nil
@@ -42874,6 +45183,48 @@ func (ec *executionContext) unmarshalInputDeleteWorkspaceInput(ctx context.Conte
 func UnmarshalDeleteWorkspaceInput(ctx context.Context, raw any) (DeleteWorkspaceInput, error) {
 	var out DeleteWorkspaceInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteWorkspaceInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEnrollTotpInput(ctx context.Context, obj any) (EnrollTotpInput, error) {
+	var it EnrollTotpInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"proof"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEnrollTotpInput unmarshals raw into the EnrollTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEnrollTotpInput(ctx context.Context, raw any) (EnrollTotpInput, error) {
+	var out EnrollTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EnrollTotpInput", raw, &out)
 	return out, err
 }
 
@@ -43042,7 +45393,7 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"password", "after"}
+	fieldsInOrder := [...]string{"password", "proof", "after"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -43051,11 +45402,18 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 		switch k {
 		case "password":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("password"))
-			data, err := ec.unmarshalNString2string(ctx, v)
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Password = data
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
 		case "after":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("after"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -44368,6 +46726,69 @@ func UnmarshalPeriodInput(ctx context.Context, raw any) (routing.Period, error) 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputProofInput(ctx context.Context, obj any) (account.Proof, error) {
+	var it account.Proof
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"password", "totp", "recoveryCode", "passkey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "password":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("password"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Password = data
+		case "totp":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("totp"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TOTP = data
+		case "recoveryCode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("recoveryCode"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RecoveryCode = data
+		case "passkey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("passkey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Passkey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalProofInput unmarshals raw into the ProofInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalProofInput(ctx context.Context, raw any) (account.Proof, error) {
+	var out account.Proof
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ProofInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputQrStyleInput(ctx context.Context, obj any) (QRStyleInput, error) {
 	var it QRStyleInput
 	if obj == nil {
@@ -44809,6 +47230,90 @@ func UnmarshalRemoveMemberInput(ctx context.Context, raw any) (RemoveMemberInput
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRemoveTotpInput(ctx context.Context, obj any) (RemoveTotpInput, error) {
+	var it RemoveTotpInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"proof"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRemoveTotpInput unmarshals raw into the RemoveTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRemoveTotpInput(ctx context.Context, raw any) (RemoveTotpInput, error) {
+	var out RemoveTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveTotpInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRenewRecoveryCodesInput(ctx context.Context, obj any) (RenewRecoveryCodesInput, error) {
+	var it RenewRecoveryCodesInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"proof"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRenewRecoveryCodesInput unmarshals raw into the RenewRecoveryCodesInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRenewRecoveryCodesInput(ctx context.Context, raw any) (RenewRecoveryCodesInput, error) {
+	var out RenewRecoveryCodesInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RenewRecoveryCodesInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputReplaceTagsInput(ctx context.Context, obj any) (ReplaceTagsInput, error) {
 	var it ReplaceTagsInput
 	if obj == nil {
@@ -45016,7 +47521,7 @@ func (ec *executionContext) unmarshalInputResetPasswordInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"token", "newPassword"}
+	fieldsInOrder := [...]string{"token", "newPassword", "secondFactor"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -45037,6 +47542,13 @@ func (ec *executionContext) unmarshalInputResetPasswordInput(ctx context.Context
 				return it, err
 			}
 			it.NewPassword = data
+		case "secondFactor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("secondFactor"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SecondFactor = data
 		}
 	}
 	return it, nil
@@ -46300,6 +48812,62 @@ func UnmarshalUpdateLinksInput(ctx context.Context, raw any) (UpdateLinksInput, 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputUpdateMeInput(ctx context.Context, obj any) (UpdateMeInput, error) {
+	var it UpdateMeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "email", "proof"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "email":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("email"))
+			data, err := ec.unmarshalOEmailAddress2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Email = data
+		case "proof":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Proof = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUpdateMeInput unmarshals raw into the UpdateMeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateMeInput(ctx context.Context, raw any) (UpdateMeInput, error) {
+	var out UpdateMeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateMeInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateMemberRoleInput(ctx context.Context, obj any) (UpdateMemberRoleInput, error) {
 	var it UpdateMemberRoleInput
 	if obj == nil {
@@ -46514,7 +49082,7 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus", "caseSensitiveCodes", "primaryDomainId", "routingDefaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle"}
+	fieldsInOrder := [...]string{"id", "name", "slug", "defaultStrategy", "defaultRedirectStatus", "caseSensitiveCodes", "primaryDomainId", "routingDefaults", "notFoundUrl", "endedUrl", "inspectable", "qrStyle", "requireSecondFactor"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -46605,6 +49173,13 @@ func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Conte
 				return it, err
 			}
 			it.QRStyle = graphql.OmittableOf(data)
+		case "requireSecondFactor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requireSecondFactor"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequireSecondFactor = data
 		}
 	}
 	return it, nil
@@ -48272,6 +50847,107 @@ func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var completeLoginPayloadImplementors = []string{"CompleteLoginPayload"}
+
+func (ec *executionContext) _CompleteLoginPayload(ctx context.Context, sel ast.SelectionSet, obj *CompleteLoginPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, completeLoginPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CompleteLoginPayload")
+		case "token":
+			out.Values[i] = ec._CompleteLoginPayload_token(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._CompleteLoginPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "refreshToken":
+			out.Values[i] = ec._CompleteLoginPayload_refreshToken(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "user":
+			out.Values[i] = ec._CompleteLoginPayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "challenge":
+			out.Values[i] = ec._CompleteLoginPayload_challenge(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CompleteLoginPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var confirmTotpPayloadImplementors = []string{"ConfirmTotpPayload"}
+
+func (ec *executionContext) _ConfirmTotpPayload(ctx context.Context, sel ast.SelectionSet, obj *ConfirmTotpPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, confirmTotpPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ConfirmTotpPayload")
+		case "recoveryCodes":
+			out.Values[i] = ec._ConfirmTotpPayload_recoveryCodes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "user":
+			out.Values[i] = ec._ConfirmTotpPayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ConfirmTotpPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var createAnonymousLinkPayloadImplementors = []string{"CreateAnonymousLinkPayload"}
 
 func (ec *executionContext) _CreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateAnonymousLinkPayload) graphql.Marshaler {
@@ -49177,6 +51853,54 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 			}
 		case "node":
 			out.Values[i] = ec._DomainEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var enrollTotpPayloadImplementors = []string{"EnrollTotpPayload"}
+
+func (ec *executionContext) _EnrollTotpPayload(ctx context.Context, sel ast.SelectionSet, obj *EnrollTotpPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, enrollTotpPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EnrollTotpPayload")
+		case "secret":
+			out.Values[i] = ec._EnrollTotpPayload_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "uri":
+			out.Values[i] = ec._EnrollTotpPayload_uri(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._EnrollTotpPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._EnrollTotpPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -51146,6 +53870,54 @@ func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.Select
 	return out
 }
 
+var loginChallengeImplementors = []string{"LoginChallenge"}
+
+func (ec *executionContext) _LoginChallenge(ctx context.Context, sel ast.SelectionSet, obj *LoginChallenge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, loginChallengeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LoginChallenge")
+		case "token":
+			out.Values[i] = ec._LoginChallenge_token(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "methods":
+			out.Values[i] = ec._LoginChallenge_methods(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "passkeyOptions":
+			out.Values[i] = ec._LoginChallenge_passkeyOptions(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._LoginChallenge_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var loginOptionsImplementors = []string{"LoginOptions"}
 
 func (ec *executionContext) _LoginOptions(ctx context.Context, sel ast.SelectionSet, obj *LoginOptions) graphql.Marshaler {
@@ -51157,9 +53929,24 @@ func (ec *executionContext) _LoginOptions(ctx context.Context, sel ast.Selection
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("LoginOptions")
+		case "password":
+			out.Values[i] = ec._LoginOptions_password(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "registration":
 			out.Values[i] = ec._LoginOptions_registration(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "passkeys":
+			out.Values[i] = ec._LoginOptions_passkeys(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ssoName":
+			out.Values[i] = ec._LoginOptions_ssoName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -51207,6 +53994,11 @@ func (ec *executionContext) _LoginPayload(ctx context.Context, sel ast.Selection
 			}
 		case "user":
 			out.Values[i] = ec._LoginPayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "challenge":
+			out.Values[i] = ec._LoginPayload_challenge(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -51516,6 +54308,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "completeLogin":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_completeLogin(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "logout":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_logout(ctx, field)
@@ -51561,6 +54360,41 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "changePassword":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_changePassword(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateMe":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateMe(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "enrollTotp":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_enrollTotp(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "confirmTotp":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_confirmTotp(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removeTotp":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_removeTotp(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "renewRecoveryCodes":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_renewRecoveryCodes(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -53078,6 +55912,82 @@ func (ec *executionContext) _RemoveMemberPayload(ctx context.Context, sel ast.Se
 	return out
 }
 
+var removeTotpPayloadImplementors = []string{"RemoveTotpPayload"}
+
+func (ec *executionContext) _RemoveTotpPayload(ctx context.Context, sel ast.SelectionSet, obj *RemoveTotpPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, removeTotpPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RemoveTotpPayload")
+		case "user":
+			out.Values[i] = ec._RemoveTotpPayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RemoveTotpPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var renewRecoveryCodesPayloadImplementors = []string{"RenewRecoveryCodesPayload"}
+
+func (ec *executionContext) _RenewRecoveryCodesPayload(ctx context.Context, sel ast.SelectionSet, obj *RenewRecoveryCodesPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, renewRecoveryCodesPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RenewRecoveryCodesPayload")
+		case "recoveryCodes":
+			out.Values[i] = ec._RenewRecoveryCodesPayload_recoveryCodes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RenewRecoveryCodesPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var replaceTagsPayloadImplementors = []string{"ReplaceTagsPayload"}
 
 func (ec *executionContext) _ReplaceTagsPayload(ctx context.Context, sel ast.SelectionSet, obj *ReplaceTagsPayload) graphql.Marshaler {
@@ -53957,6 +56867,49 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 	return out
 }
 
+var secondFactorsImplementors = []string{"SecondFactors"}
+
+func (ec *executionContext) _SecondFactors(ctx context.Context, sel ast.SelectionSet, obj *account.Factors) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secondFactorsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecondFactors")
+		case "totp":
+			out.Values[i] = ec._SecondFactors_totp(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "totpSince":
+			out.Values[i] = ec._SecondFactors_totpSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "recoveryCodes":
+			out.Values[i] = ec._SecondFactors_recoveryCodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var sessionImplementors = []string{"Session", "Node"}
 
 func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, obj *account.Session) graphql.Marshaler {
@@ -53980,6 +56933,17 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "createdAt":
 			out.Values[i] = ec._Session_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "methods":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Session_methods(ctx, field, obj)
+				})
+		case "authenticatedAt":
+			out.Values[i] = ec._Session_authenticatedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -54077,6 +57041,54 @@ func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionS
 			}
 		case "node":
 			out.Values[i] = ec._SessionEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var ssoIdentityImplementors = []string{"SsoIdentity"}
+
+func (ec *executionContext) _SsoIdentity(ctx context.Context, sel ast.SelectionSet, obj *account.Identity) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, ssoIdentityImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SsoIdentity")
+		case "issuer":
+			out.Values[i] = ec._SsoIdentity_issuer(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._SsoIdentity_subject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._SsoIdentity_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastUsedAt":
+			out.Values[i] = ec._SsoIdentity_lastUsedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -54884,6 +57896,44 @@ func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
+var updateMePayloadImplementors = []string{"UpdateMePayload"}
+
+func (ec *executionContext) _UpdateMePayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateMePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateMePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateMePayload")
+		case "user":
+			out.Values[i] = ec._UpdateMePayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateMePayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var updateMemberRolePayloadImplementors = []string{"UpdateMemberRolePayload"}
 
 func (ec *executionContext) _UpdateMemberRolePayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateMemberRolePayload) graphql.Marshaler {
@@ -55158,6 +58208,30 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "pendingEmail":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_pendingEmail(ctx, field, obj)
+				})
+		case "hasPassword":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_hasPassword(ctx, field, obj)
+				})
+		case "secondFactors":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_secondFactors(ctx, field, obj)
+				})
+		case "ssoIdentities":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_ssoIdentities(ctx, field, obj)
+				})
 		case "workspaces":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -56201,6 +59275,12 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "requireSecondFactor":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Workspace_requireSecondFactor(ctx, field, obj)
+				})
 		case "viewerRole":
 			out.Values[i] = ec._Workspace_viewerRole(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -57026,6 +60106,51 @@ func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforge�
 	return res
 }
 
+func (ec *executionContext) unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx context.Context, v any) (account.Method, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := account.Method(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx context.Context, sel ast.SelectionSet, v account.Method) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "AuthMethod!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx context.Context, v any) ([]account.Method, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]account.Method, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx context.Context, sel ast.SelectionSet, v []account.Method) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -57297,6 +60422,32 @@ func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlink
 		graphql.AddInvalidNullFromMarshaler(ctx, "CodeStrategy!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNCompleteLoginInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginInput(ctx context.Context, v any) (CompleteLoginInput, error) {
+	res, err := ec.unmarshalInputCompleteLoginInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx context.Context, sel ast.SelectionSet, v *CompleteLoginPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CompleteLoginPayload!")
+		return graphql.Null
+	}
+	return ec._CompleteLoginPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNConfirmTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpInput(ctx context.Context, v any) (ConfirmTotpInput, error) {
+	res, err := ec.unmarshalInputConfirmTotpInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx context.Context, sel ast.SelectionSet, v *ConfirmTotpPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ConfirmTotpPayload!")
+		return graphql.Null
+	}
+	return ec._ConfirmTotpPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkInput(ctx context.Context, v any) (CreateAnonymousLinkInput, error) {
@@ -57691,6 +60842,19 @@ func (ec *executionContext) marshalNEmailAddress2string(ctx context.Context, sel
 		graphql.AddInvalidNullFromMarshaler(ctx, "EmailAddress!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNEnrollTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpInput(ctx context.Context, v any) (EnrollTotpInput, error) {
+	res, err := ec.unmarshalInputEnrollTotpInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx context.Context, sel ast.SelectionSet, v *EnrollTotpPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EnrollTotpPayload!")
+		return graphql.Null
+	}
+	return ec._EnrollTotpPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐErrorCode(ctx context.Context, v any) (ErrorCode, error) {
@@ -58853,6 +62017,11 @@ func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._PlatformStats(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
+	res, err := ec.unmarshalInputProofInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx context.Context, sel ast.SelectionSet, v *QRCode) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "QrCode!")
@@ -59062,6 +62231,32 @@ func (ec *executionContext) marshalNRemoveMemberPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._RemoveMemberPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRemoveTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpInput(ctx context.Context, v any) (RemoveTotpInput, error) {
+	res, err := ec.unmarshalInputRemoveTotpInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveTotpPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RemoveTotpPayload!")
+		return graphql.Null
+	}
+	return ec._RemoveTotpPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRenewRecoveryCodesInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesInput(ctx context.Context, v any) (RenewRecoveryCodesInput, error) {
+	res, err := ec.unmarshalInputRenewRecoveryCodesInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx context.Context, sel ast.SelectionSet, v *RenewRecoveryCodesPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RenewRecoveryCodesPayload!")
+		return graphql.Null
+	}
+	return ec._RenewRecoveryCodesPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNReplaceTagsInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsInput(ctx context.Context, v any) (ReplaceTagsInput, error) {
@@ -59520,6 +62715,30 @@ func (ec *executionContext) marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._SessionEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentity(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentity(ctx context.Context, sel ast.SelectionSet, v *account.Identity) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "SsoIdentity!")
+		return graphql.Null
+	}
+	return ec._SsoIdentity(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Stats!")
@@ -59935,6 +63154,19 @@ func (ec *executionContext) marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkfor
 		return graphql.Null
 	}
 	return ec._UpdateLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpdateMeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMeInput(ctx context.Context, v any) (UpdateMeInput, error) {
+	res, err := ec.unmarshalInputUpdateMeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMePayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "UpdateMePayload!")
+		return graphql.Null
+	}
+	return ec._UpdateMePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateMemberRoleInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRoleInput(ctx context.Context, v any) (UpdateMemberRoleInput, error) {
@@ -60902,6 +64134,24 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOEmailAddress2ᚖstring(ctx context.Context, v any) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := scalar.UnmarshalString(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOEmailAddress2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(*v)
+	return res
+}
+
 func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -61341,6 +64591,13 @@ func (ec *executionContext) marshalOLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._LinkVersion(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginChallenge(ctx context.Context, sel ast.SelectionSet, v *LoginChallenge) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LoginChallenge(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -61441,6 +64698,14 @@ func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋ
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputPeriodInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputProofInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -61567,6 +64832,13 @@ func (ec *executionContext) marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._ScheduledChange(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐFactors(ctx context.Context, sel ast.SelectionSet, v *account.Factors) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SecondFactors(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {

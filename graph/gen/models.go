@@ -134,8 +134,10 @@ type CancelTaskPayload struct {
 
 // Input of changePassword.
 type ChangePasswordInput struct {
-	// The current password.
-	CurrentPassword string `json:"currentPassword"`
+	// The current password; either this or proof.
+	CurrentPassword *string `json:"currentPassword,omitempty"`
+	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	Proof *account.Proof `json:"proof,omitempty"`
 	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
 }
@@ -315,6 +317,46 @@ type CodeLinkBy struct {
 	Code string `json:"code"`
 	// The id of a domain with codes of its own. Default: the codes of the workspace.
 	DomainID *string `json:"domainId,omitempty"`
+}
+
+// Input of completeLogin.
+type CompleteLoginInput struct {
+	// Token of the challenge.
+	Challenge string `json:"challenge"`
+	// A proof with one of the challenge's methods.
+	Proof *account.Proof `json:"proof"`
+}
+
+// Payload of completeLogin.
+type CompleteLoginPayload struct {
+	// The token to send as Authorization: Bearer; null when there are errors.
+	Token *string `json:"token,omitempty"`
+	// Expiration of the token.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The token for refreshSession, valid once.
+	RefreshToken *string `json:"refreshToken,omitempty"`
+	// The account.
+	User *account.Account `json:"user,omitempty"`
+	// A further proof that is needed, with token null; null: the login is complete.
+	Challenge *LoginChallenge `json:"challenge,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of confirmTotp.
+type ConfirmTotpInput struct {
+	// A current code of the authenticator app.
+	Code string `json:"code"`
+}
+
+// Payload of confirmTotp.
+type ConfirmTotpPayload struct {
+	// Ten recovery codes. They are returned this once; null when there are errors.
+	RecoveryCodes []string `json:"recoveryCodes,omitempty"`
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
 }
 
 // Input of createAnonymousLink.
@@ -578,8 +620,10 @@ type DeleteLinksPayload struct {
 
 // Input of deleteMyAccount.
 type DeleteMyAccountInput struct {
-	// The caller's password.
-	Password string `json:"password"`
+	// The caller's password; either this or proof.
+	Password *string `json:"password,omitempty"`
+	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	Proof *account.Proof `json:"proof,omitempty"`
 }
 
 // Payload of deleteMyAccount.
@@ -652,6 +696,24 @@ type DomainEdge struct {
 	Node *domain.Domain `json:"node"`
 }
 
+// Input of enrollTotp.
+type EnrollTotpInput struct {
+	// Proof of identity. Absent: the log-in must be at most ten minutes old.
+	Proof *account.Proof `json:"proof,omitempty"`
+}
+
+// Payload of enrollTotp.
+type EnrollTotpPayload struct {
+	// The secret in base32, for manual entry; null when there are errors.
+	Secret *string `json:"secret,omitempty"`
+	// The otpauth:// URI for a QR code.
+	URI *string `json:"uri,omitempty"`
+	// When the enrollment expires: ten minutes later.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // A page of events.
 type EventConnection struct {
 	// The events, each with its cursor.
@@ -703,8 +765,10 @@ type ExportClicksPayload struct {
 
 // Input of exportMyData.
 type ExportMyDataInput struct {
-	// The caller's password.
-	Password string `json:"password"`
+	// The caller's password; either this or proof.
+	Password *string `json:"password,omitempty"`
+	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	Proof *account.Proof `json:"proof,omitempty"`
 	// The value of next in the previous part. Default: the first part.
 	After *string `json:"after,omitempty"`
 }
@@ -933,6 +997,18 @@ type LinkVersionEdge struct {
 	Node *link.Version `json:"node"`
 }
 
+// A login that needs another proof.
+type LoginChallenge struct {
+	// Token for completeLogin, valid for five tries.
+	Token string `json:"token"`
+	// Methods that complete the login; any one is enough.
+	Methods []account.Method `json:"methods"`
+	// PublicKeyCredentialRequestOptionsJSON as text; null unless methods include PASSKEY.
+	PasskeyOptions *string `json:"passkeyOptions,omitempty"`
+	// When it expires: ten minutes later.
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 // Input of login.
 type LoginInput struct {
 	// The account's address.
@@ -943,8 +1019,14 @@ type LoginInput struct {
 
 // What log-in pages need to know of an instance.
 type LoginOptions struct {
+	// Whether accounts can log in with a password.
+	Password bool `json:"password"`
 	// Who may register.
 	Registration account.Registration `json:"registration"`
+	// Whether passkeys are available. No server has them yet.
+	Passkeys bool `json:"passkeys"`
+	// Name of the instance's identity provider; null: none.
+	SsoName *string `json:"ssoName,omitempty"`
 }
 
 // Payload of login.
@@ -957,6 +1039,8 @@ type LoginPayload struct {
 	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The account.
 	User *account.Account `json:"user,omitempty"`
+	// A further proof that is needed, with token null; null: the login is complete.
+	Challenge *LoginChallenge `json:"challenge,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1241,6 +1325,34 @@ type RemoveMemberPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of removeTotp.
+type RemoveTotpInput struct {
+	// Proof of identity: a code or a recovery code.
+	Proof *account.Proof `json:"proof"`
+}
+
+// Payload of removeTotp.
+type RemoveTotpPayload struct {
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
+// Input of renewRecoveryCodes.
+type RenewRecoveryCodesInput struct {
+	// Proof of identity: a code or a recovery code.
+	Proof *account.Proof `json:"proof"`
+}
+
+// Payload of renewRecoveryCodes.
+type RenewRecoveryCodesPayload struct {
+	// Ten recovery codes that replace all earlier ones. They are returned this once; null when there are errors.
+	RecoveryCodes []string `json:"recoveryCodes,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of replaceTags.
 type ReplaceTagsInput struct {
 	// The workspace.
@@ -1315,6 +1427,8 @@ type ResetPasswordInput struct {
 	Token string `json:"token"`
 	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
+	// A code or recovery code, for accounts that have a second factor.
+	SecondFactor *account.Proof `json:"secondFactor,omitempty"`
 }
 
 // Payload of resetPassword.
@@ -1714,6 +1828,24 @@ type UpdateLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Input of updateMe.
+type UpdateMeInput struct {
+	// The displayed name: 1 to 100 characters. Default: unchanged.
+	Name *string `json:"name,omitempty"`
+	// The new address, at most 254 bytes. Default: unchanged.
+	Email *string `json:"email,omitempty"`
+	// Proof of identity for a new address. Absent: the log-in must be at most ten minutes old.
+	Proof *account.Proof `json:"proof,omitempty"`
+}
+
+// Payload of updateMe.
+type UpdateMePayload struct {
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // Input of updateMemberRole.
 type UpdateMemberRoleInput struct {
 	// The workspace's id.
@@ -1805,6 +1937,9 @@ type UpdateWorkspaceInput struct {
 	Inspectable graphql.Omittable[*bool] `json:"inspectable,omitempty"`
 	// The style of QR codes.
 	QRStyle graphql.Omittable[*QRStyleInput] `json:"qrStyle,omitempty"`
+	// Whether members need a second factor or single sign-on, at once. API keys do not. Only a caller whose own session has one may
+	// require it: FORBIDDEN.
+	RequireSecondFactor *bool `json:"requireSecondFactor,omitempty"`
 }
 
 // Payload of updateWorkspace.

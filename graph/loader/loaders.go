@@ -21,12 +21,14 @@ import (
 // the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
-	Totals   source[clickledger.LinkTotal]
-	Tags     source[[]string]
-	Hits     source[int64]
-	Targets  source[map[string]int64]
-	Checks   source[map[string]link.Check]
-	Links    source[*link.Link]
+	// Private is what only the caller may see of their account.
+	Private func(ctx context.Context, ids ...string) (map[string]*account.Private, error)
+	Totals  source[clickledger.LinkTotal]
+	Tags    source[[]string]
+	Hits    source[int64]
+	Targets source[map[string]int64]
+	Checks  source[map[string]link.Check]
+	Links   source[*link.Link]
 	// Waiting are the numbers of waiting deliveries by webhook; Attempts and Events belong to deliveries.
 	Waiting  source[int64]
 	Attempts source[[]*webhook.Attempt]
@@ -49,6 +51,7 @@ type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...st
 // Loaders are the loaders of an operation.
 type Loaders struct {
 	Accounts Loader[*account.Account]
+	Private  Loader[*account.Private]
 
 	sources Sources
 	mu      sync.Mutex
@@ -86,7 +89,7 @@ type loadersKey struct{}
 // WithLoaders returns a context with new loaders.
 func WithLoaders(ctx context.Context, s Sources) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &Loaders{
-		Accounts: Loader[*account.Account]{load: s.Accounts}, sources: s, links: map[string]*Links{},
+		Accounts: Loader[*account.Account]{load: s.Accounts}, Private: Loader[*account.Private]{load: s.Private}, sources: s, links: map[string]*Links{},
 	})
 }
 

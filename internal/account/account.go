@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
@@ -83,6 +84,10 @@ type Store struct {
 	Keys      Keys
 	// SessionTTL is the lifetime of a session that is not refreshed.
 	SessionTTL time.Duration
+	// Sealed encrypts the secrets of authenticator apps.
+	Sealed sealed.Box
+	// TrustsProvider means that a login at the identity provider counts as one with a second factor.
+	TrustsProvider bool
 	// Registration is who may Register; empty means Open.
 	Registration Registration
 	Limits       ratelimit.Limiter
@@ -144,7 +149,7 @@ func (s *Store) Register(
 			return err
 		}
 		if s.sendsMail() {
-			if verification, err = s.newMailed(ctx, tx, a.ID, verifyEmail); err != nil {
+			if verification, err = s.newMailed(ctx, tx, a.ID, "", verifyEmail); err != nil {
 				return err
 			}
 		}
@@ -160,7 +165,7 @@ func (s *Store) Register(
 	if s.sendsMail() {
 		s.mail(ctx, a, verification)
 	}
-	return s.begin(ctx, a, from.Agent)
+	return s.begin(ctx, entry{account: a, Methods: Methods(Password)}, from)
 }
 
 // mayRegister returns Forbidden unless the registration is open to the caller.
@@ -201,7 +206,7 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
-// Login authenticates a user and starts a session. Unknown accounts, disabled accounts and wrong passwords get
+// Login authenticates a user and starts a session, or a challenge for the second factor of an account that has one. Unknown accounts, disabled accounts and wrong passwords get
 // the same error in the same time. It returns BadCredentials or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
@@ -212,25 +217,22 @@ func (s *Store) Login(ctx context.Context, email, password string, from Origin) 
 	if err := s.authenticate(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
-	return s.begin(ctx, a, from.Agent)
+	return s.enter(ctx, entry{account: a, Methods: Methods(Password)}, from)
 }
 
-// Confirm checks the actor's password before an operation that cannot be undone. It returns
-// BadCredentials, RateLimited or Unauthenticated.
-func (s *Store) Confirm(ctx context.Context, a Actor, password, address string) (*Account, error) {
-	return s.confirm(ctx, a, password, address, "password")
-}
-
-func (s *Store) confirm(ctx context.Context, a Actor, password, address, field string) (*Account, error) {
-	account, err := s.actorAccount(ctx, a)
+// Confirm checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
+// Unauthenticated.
+func (s *Store) Confirm(ctx context.Context, actor Actor, p Proof, address string) error {
+	a, spent, err := s.confirm(ctx, actor, p, address)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = s.authenticate(ctx, account, password, attempt{account.Email, address, a.SessionID})
-	if errs.Is(err, errs.BadCredentials) {
-		return nil, errs.New(errs.BadCredentials, "This is not the current password.").At(field)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.spend(ctx, tx, a.ID, spent) })
+	if err != nil {
+		return fmt.Errorf("confirming an actor: %w", err)
 	}
-	return account, err
+	s.noteRecovery(ctx, a, spent)
+	return nil
 }
 
 // Get loads accounts by ID. Unknown and deleted ones are missing from the result.

@@ -50,6 +50,9 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	return b
 }
 
+// with is a password as a proof.
+func with(password string) Proof { return Proof{Password: &password, Field: "password"} }
+
 func (b *bundle) from() Origin { return Origin{Address: b.address, Agent: "a test"} }
 
 func (b *bundle) register(t *testing.T, email string) Login {

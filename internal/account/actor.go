@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 )
@@ -11,6 +12,11 @@ import (
 type Actor struct {
 	// AccountID and SessionID are empty for an API key.
 	AccountID, SessionID string
+	// Methods are how the user was authenticated, at AuthenticatedAt.
+	Methods         Methods
+	AuthenticatedAt time.Time
+	// HasSecondFactor means that one was among them, or a provider that is trusted with factors.
+	HasSecondFactor bool
 	// Key is nil for a user.
 	Key *Key
 }
@@ -109,5 +115,19 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 	if s.revoked.has(actor.SessionID) {
 		return ctx, errs.New(errs.Unauthenticated, "You have been logged out. Log in again.")
 	}
+	actor.HasSecondFactor = s.provesFactor(actor.Methods)
 	return WithActor(ctx, actor), nil
+}
+
+// ActorOf returns the user of a session.
+func (s *Store) ActorOf(session *Session) Actor {
+	return Actor{
+		AccountID: session.AccountID, SessionID: session.ID, Methods: session.Methods, AuthenticatedAt: session.AuthenticatedAt,
+		HasSecondFactor: s.provesFactor(session.Methods),
+	}
+}
+
+// provesFactor reports whether the methods prove a second factor.
+func (s *Store) provesFactor(m Methods) bool {
+	return m.has(TOTP, RecoveryCode, Passkey) || s.TrustsProvider && m.has(SSO)
 }

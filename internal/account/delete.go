@@ -12,19 +12,24 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Delete deletes the actor's account after a check of the password; only an ID remains, and the
+// Delete deletes the actor's account after a check of a proof; only an ID remains, and the
 // address is free. leave deletes what other packages hold of the account, first and in the same
 // transaction, which sees all workspaces. Delete returns BadCredentials, RateLimited,
 // Unauthenticated and the errors of leave.
 func (s *Store) Delete(
-	ctx context.Context, a Actor, password, address string,
+	ctx context.Context, a Actor, p Proof, address string,
 	leave func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) error {
-	account, err := s.Confirm(ctx, a, password, address)
+	account, spent, err := s.confirm(ctx, a, p, address)
 	if err != nil {
 		return err
 	}
-	return s.remove(ctx, account, leave)
+	return s.remove(ctx, account, func(ctx context.Context, tx bun.Tx, accountID string) error {
+		if err := s.spend(ctx, tx, accountID, spent); err != nil {
+			return err
+		}
+		return leave(ctx, tx, accountID)
+	})
 }
 
 // remove deletes an account. It returns Unauthenticated if it was deleted meanwhile, and the errors of leave.
@@ -57,8 +62,10 @@ func (s *Store) remove(
 // expired, and returns the sessions. Refresh tokens come before sessions, the lock order of
 // Refresh.
 func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (sessions []string, err error) {
-	if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
-		return nil, err
+	for _, model := range []any{(*flow)(nil), (*authenticator)(nil), (*recoveryCode)(nil), (*Identity)(nil)} {
+		if _, err := tx.NewDelete().Model(model).Where("account_id = ?", accountID).Exec(ctx); err != nil {
+			return nil, err
+		}
 	}
 	own := tx.NewSelect().Model((*Session)(nil)).Column("id").Where("account_id = ?", accountID)
 	if _, err := tx.NewDelete().Model((*refreshToken)(nil)).Where("session_id IN (?)", own).Exec(ctx); err != nil {

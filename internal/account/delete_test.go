@@ -31,7 +31,7 @@ func TestDelete_ErasesAccount(t *testing.T) {
 		stranger := b.register(t, "other-"+b.email)
 		me, _ := b.as(t, l.Token)
 		b.now = noon.Add(time.Minute)
-		must.NoError(t, b.Delete(t.Context(), me, password, b.address, nothing))
+		must.NoError(t, b.Delete(t.Context(), me, with(password), b.address, nothing))
 		var left Account
 		must.NoError(t, d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()))
 		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now,
@@ -49,13 +49,13 @@ func TestDelete_ErasesAccount(t *testing.T) {
 				t.Errorf("left %+v", s)
 			}
 		}
-		if n, m := rows(t, d, "refresh_tokens"), rows(t, d, "mailed_tokens"); n != 1 || m != 1 { // the stranger's
+		if n, m := rows(t, d, "refresh_tokens"), rows(t, d, "auth_flows"); n != 1 || m != 1 { // the stranger's
 			t.Errorf("%d refresh tokens and %d mailed ones are left", n, m)
 		}
 		b.gone(t, l, other)
 		_, err = b.VerifyEmail(t.Context(), verification)
 		at(t, err, errs.BadCredentials, "token")
-		_, err = b.ResetPassword(t.Context(), reset, newPassword, b.from())
+		_, err = b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
 		at(t, err, errs.BadCredentials, "token")
 		b.works(t, "a stranger's", stranger, true)
 		b.refresh(t, stranger.RefreshToken)
@@ -93,10 +93,10 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	if err := b.RequestVerification(ctx, me, account.Email); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("verification: %v", err)
 	}
-	if _, err := b.ChangePassword(ctx, me, password, newPassword, b.address); !errs.Is(err, errs.Unauthenticated) {
+	if _, err := b.ChangePassword(ctx, me, with(password), newPassword, b.address); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("change: %v", err)
 	}
-	if err := b.Delete(ctx, me, password, b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
+	if err := b.Delete(ctx, me, with(password), b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("deleting it again: %v", err)
 	}
 	before := len(b.Mail.(*mailbox).messages)
@@ -111,7 +111,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, old := setupMail(t, d)
 		was, _ := b.as(t, old.Token)
-		must.NoError(t, b.Delete(t.Context(), was, password, b.address, nothing))
+		must.NoError(t, b.Delete(t.Context(), was, with(password), b.address, nothing))
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("the old account: %v", err)
 		}
@@ -125,7 +125,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 			t.Error(err)
 		}
 		is, _ := b.as(t, again.Token)
-		if err := b.Delete(t.Context(), is, newPassword, b.address, nothing); err != nil {
+		if err := b.Delete(t.Context(), is, with(newPassword), b.address, nothing); err != nil {
 			t.Errorf("deleting the second: %v", err)
 		}
 	})
@@ -138,11 +138,11 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
 		me, _ := b.as(t, l.Token)
-		at(t, b.Delete(t.Context(), me, "a wrong password", b.address, func(context.Context, bun.Tx, string) error {
+		at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, func(context.Context, bun.Tx, string) error {
 			t.Error("the callback was called")
 			return nil
 		}), errs.BadCredentials, "password")
-		err := b.Delete(t.Context(), me, password, b.address, func(ctx context.Context, tx bun.Tx, accountID string) error {
+		err := b.Delete(t.Context(), me, with(password), b.address, func(ctx context.Context, tx bun.Tx, accountID string) error {
 			if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 || accountID != me.AccountID {
 				t.Errorf("the callback got account %s and sees %d workspaces: %v", accountID, seen, err)
 			}
@@ -166,9 +166,9 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 			t.Error(err)
 		}
 		for range 9 {
-			at(t, b.Delete(t.Context(), me, "a wrong password", b.address, nothing), errs.BadCredentials, "password")
+			at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, nothing), errs.BadCredentials, "password")
 		}
-		b.refused(t, b.Delete(t.Context(), me, password, b.address, nothing), 15*time.Minute)
+		b.refused(t, b.Delete(t.Context(), me, with(password), b.address, nothing), 15*time.Minute)
 	})
 }
 
@@ -179,7 +179,7 @@ func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
 		me, _ := b.as(t, l.Token)
 		answers := atOnce(20, func(i int) error {
 			if i < 10 {
-				return b.Delete(t.Context(), me, password, b.address, nothing)
+				return b.Delete(t.Context(), me, with(password), b.address, nothing)
 			}
 			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
 			if errs.Is(err, errs.BadCredentials) || errs.Is(err, errs.RateLimited) {

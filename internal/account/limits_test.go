@@ -73,15 +73,15 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 		}
 		actor, _, err := b.Tokens.check(login.Token, b.now)
 		must.NoError(t, err)
-		if _, err := b.Confirm(t.Context(), actor, password, owner.Address); err != nil {
+		if err := b.Confirm(t.Context(), actor, with(password), owner.Address); err != nil {
 			t.Errorf("the owner's session: %v", err)
 		}
 		for range 10 {
-			if _, err := b.Confirm(t.Context(), actor, "a wrong password", owner.Address); !errs.Is(err, errs.BadCredentials) {
+			if err := b.Confirm(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err, errs.BadCredentials) {
 				t.Error(err)
 			}
 		}
-		_, err = b.Confirm(t.Context(), actor, password, owner.Address)
+		err = b.Confirm(t.Context(), actor, with(password), owner.Address)
 		b.refused(t, err, 15*time.Minute)
 		if _, err := b.Login(t.Context(), b.email, password, owner); err != nil {
 			t.Errorf("a log-in after wrong passwords of a session: %v", err)

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -34,7 +33,7 @@ var (
 
 // purpose is the use of a mailed token.
 type purpose struct {
-	name string
+	kind string // of the flow
 	life time.Duration
 	// subject and request are texts of the message.
 	subject, request string
@@ -45,26 +44,21 @@ type purpose struct {
 // The messages contain no user-supplied text, such as a name: their addresses are not verified.
 var (
 	verifyEmail = purpose{
-		name: "VERIFY_EMAIL", life: 24 * time.Hour, subject: "Confirm your e-mail address",
+		kind: verifiesEmail, life: 24 * time.Hour, subject: "Confirm your e-mail address",
 		request: "An account on %s was made with this e-mail address. To confirm that it is yours, call the mutation " +
 			"verifyEmail with this token:",
 	}
+	changeEmail = purpose{
+		kind: changesEmail, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
+		request: "An account on %s is to have this e-mail address. To confirm that it is yours, call the mutation verifyEmail with " +
+			"this token:",
+	}
 	resetPassword = purpose{
-		name: "RESET_PASSWORD", life: time.Hour, subject: "Choose a new password", hasPage: true,
+		kind: resetsPassword, life: time.Hour, subject: "Choose a new password", hasPage: true,
 		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or call the " +
 			"mutation resetPassword with the token behind the #:",
 	}
 )
-
-// mailedToken is the row of a mailed token; only the hash is stored.
-type mailedToken struct {
-	bun.BaseModel `bun:"table:mailed_tokens"`
-
-	Hash      []byte `bun:",pk"`
-	AccountID string
-	Purpose   string
-	ExpiresAt time.Time
-}
 
 // mailed is a token before it is sent.
 type mailed struct {
@@ -89,7 +83,7 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	if err := s.Limits.Charge(ctx, verificationsPerAccount, account.ID); err != nil {
 		return err
 	}
-	verification, err := s.newMailed(ctx, s.DB, account.ID, verifyEmail)
+	verification, err := s.newMailed(ctx, s.DB, account.ID, "", verifyEmail)
 	if err != nil {
 		return fmt.Errorf("storing a verification: %w", err)
 	}
@@ -97,19 +91,33 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	return nil
 }
 
-// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address. It
-// returns BadCredentials.
+// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the account's, or a new one, which
+// replaces it, and the old one is told. It returns BadCredentials, or EmailTaken if another account has the new one by now.
 func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
+	before := &Account{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		accountID, err := s.consume(ctx, tx, verifyEmail, token)
+		f, err := s.consume(ctx, tx, HashSecret(token), verifiesEmail, changesEmail)
 		if err != nil {
 			return err
 		}
-		verified, err = s.setVerified(ctx, tx, accountID, nil)
+		if f.Kind == verifiesEmail {
+			verified, err = s.setVerified(ctx, tx, f.AccountID, nil)
+			return err
+		}
+		if err := s.lock(ctx, tx, f.AccountID); err != nil {
+			return err
+		}
+		if err := tx.NewSelect().Model(before).Where("id = ?", f.AccountID).Scan(ctx); err != nil {
+			return err
+		}
+		verified, err = s.setEmail(ctx, tx, f.AccountID, f.Data, new(s.now()))
 		return err
 	})
 	if err != nil {
 		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
+	}
+	if before.ID != "" {
+		s.noteEmail(ctx, before, verified)
 	}
 	return verified, nil
 }
@@ -149,10 +157,10 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 // replaceReset stores a token that resets the password, in place of earlier ones.
 func (s *Store) replaceReset(ctx context.Context, accountID string, p purpose) (reset mailed, err error) {
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if err := dropMailed(ctx, tx, accountID, p); err != nil {
+		if err := dropFlows(ctx, tx, accountID, p.kind); err != nil {
 			return err
 		}
-		reset, err = s.newMailed(ctx, tx, accountID, p)
+		reset, err = s.newMailed(ctx, tx, accountID, "", p)
 		return err
 	})
 	if err != nil {
@@ -161,9 +169,9 @@ func (s *Store) replaceReset(ctx context.Context, accountID string, p purpose) (
 	return reset, err
 }
 
-// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the
-// address as verified. It returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ResetPassword(ctx context.Context, token, password string, from Origin) (account *Account, err error) {
+// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the address as verified. An account with a
+// second factor has to prove it, too. It returns BadCredentials, InvalidInput or RateLimited.
+func (s *Store) ResetPassword(ctx context.Context, token, password string, factor Proof, from Origin) (account *Account, err error) {
 	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
 		return nil, err
 	}
@@ -175,71 +183,72 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, from 
 	if err != nil {
 		return nil, err
 	}
+	var spent proven
+	if factor.Method() == TOTP || factor.Method() == RecoveryCode {
+		if spent, err = s.check(ctx, known, factor, attempt{email: known.Email, address: from.Address}); err != nil {
+			return nil, err
+		}
+	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		account, err = s.reset(ctx, tx, known.ID, token, hash)
+		account, err = s.reset(ctx, tx, known.ID, token, hash, spent)
 		return err
 	})
 	if err != nil {
 		return nil, db.NoRowsAs(errMailed(), err, "resetting a password")
 	}
+	s.noteRecovery(ctx, account, spent)
 	// The owner is no longer locked out by an attacker's guesses.
 	s.forgive(ctx, account.Email, from.Address)
 	return account, nil
 }
 
-// reset consumes the token, which only one of several concurrent calls can.
-func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash string) (*Account, error) {
+// reset spends the token and the factor, which only one of several concurrent calls can.
+func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash string, factor proven) (*Account, error) {
 	if err := s.lock(ctx, tx, accountID); err != nil {
 		return nil, err
 	}
-	if _, err := s.consume(ctx, tx, resetPassword, token); err != nil {
+	has, err := s.hasFactor(ctx, tx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	if has && factor.method == "" {
+		return nil, errs.New(errs.BadCredentials, "The account has a second factor. Send a code of its authenticator app, or a recovery code.").
+			At("secondFactor")
+	}
+	if err := s.spend(ctx, tx, accountID, factor); err != nil {
+		return nil, err
+	}
+	if _, err := s.consume(ctx, tx, HashSecret(token), resetsPassword); err != nil {
 		return nil, err
 	}
 	account, err := s.setVerified(ctx, tx, accountID, &hash)
 	if err != nil {
 		return nil, err
 	}
-	if err := dropMailed(ctx, tx, accountID, resetPassword); err != nil {
+	if err := dropFlows(ctx, tx, accountID, resetsPassword); err != nil {
 		return nil, err
 	}
-	return account, s.end(ctx, tx, "account_id = ?", accountID)
+	return account, s.endAll(ctx, tx, accountID, "")
 }
 
 // setVerified marks the account's address as verified and, if hash is not nil, replaces the
 // password. It returns sql.ErrNoRows if the account was deleted.
 func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, hash *string) (*Account, error) {
-	var a Account
-	now := s.now()
-	_, err := tx.NewUpdate().Model(&a).Set("email_verified_at = COALESCE(email_verified_at, ?)", now).
-		Set("updated_at = ?", now).Set("password_hash = COALESCE(?, password_hash)", hash).
-		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx)
-	if err == nil && a.ID == "" {
-		err = sql.ErrNoRows
-	}
-	return &a, err
+	return updateAccount(ctx, tx, accountID, s.now(),
+		"email_verified_at = COALESCE(email_verified_at, ?), password_hash = COALESCE(?, password_hash)", s.now(), hash)
 }
 
 // newMailed stores a token if the account exists and is enabled.
-func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID string, p purpose) (mailed, error) {
+func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID, data string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
-	_, err := conn.NewRaw("INSERT INTO mailed_tokens (hash, account_id, purpose, expires_at)"+
-		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL",
-		HashSecret(m.token), p.name, m.expires, accountID).Exec(ctx)
-	return m, err
-}
-
-// consume deletes a token. It returns sql.ErrNoRows for one that is unknown or expired.
-func (s *Store) consume(ctx context.Context, tx bun.Tx, p purpose, token string) (accountID string, err error) {
-	_, err = tx.NewDelete().Model((*mailedToken)(nil)).Where("hash = ?", HashSecret(token)).
-		Where("purpose = ?", p.name).Where("expires_at > ?", s.now()).Returning("account_id").Exec(ctx, &accountID)
-	return accountID, err
+	return m, newFlow(ctx, conn, m.token, flow{Kind: p.kind, AccountID: accountID, Data: data, ExpiresAt: m.expires})
 }
 
 // recipient returns the account that a valid token was mailed to. It returns BadCredentials.
 func (s *Store) recipient(ctx context.Context, p purpose, token string) (*Account, error) {
 	var a Account
-	err := s.DB.NewSelect().Model(&a).Join("JOIN mailed_tokens AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.purpose = ?", p.name).
+	err := s.DB.NewSelect().Model(&a).Join("JOIN auth_flows AS mailed ON mailed.account_id = account.id").
+		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", p.kind).
 		Where("mailed.expires_at > ?", s.now()).Where("account.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, db.NoRowsAs(errMailed(), err, "looking up a mailed token")
@@ -247,16 +256,12 @@ func (s *Store) recipient(ctx context.Context, p purpose, token string) (*Accoun
 	return &a, nil
 }
 
-func dropMailed(ctx context.Context, tx bun.Tx, accountID string, p purpose) error {
-	_, err := tx.NewDelete().Model((*mailedToken)(nil)).
-		Where("account_id = ?", accountID).Where("purpose = ?", p.name).Exec(ctx)
-	return err
-}
-
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
 // mail sends the token to the account's address.
-func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
+func (s *Store) mail(ctx context.Context, a *Account, m mailed) { s.mailTo(ctx, a.Email, m) }
+
+func (s *Store) mailTo(ctx context.Context, email string, m mailed) {
 	if s.Mail == nil {
 		return
 	}
@@ -264,7 +269,7 @@ func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 	if m.purpose.hasPage {
 		token = s.linkOf(m).URL
 	}
-	s.Mail.Send(ctx, a.Email, m.purpose.subject, fmt.Sprintf(m.purpose.request+
+	s.Mail.Send(ctx, email, m.purpose.subject, fmt.Sprintf(m.purpose.request+
 		"\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",
 		s.PublicURL, token, m.expires.Format("2006-01-02 15:04 MST")))
 }

@@ -124,8 +124,8 @@ func TestRegister_SendsNothingWithoutServer(t *testing.T) {
 		b, box := setup(t, d, dbtest.Redis(t, "")), &mailbox{off: true}
 		b.Mail = box
 		l := b.register(t, b.email)
-		if len(box.messages) != 0 || rows(t, d, "mailed_tokens") != 0 {
-			t.Errorf("got messages %v and %d tokens, want none", box.messages, rows(t, d, "mailed_tokens"))
+		if len(box.messages) != 0 || rows(t, d, "auth_flows") != 0 {
+			t.Errorf("got messages %v and %d tokens, want none", box.messages, rows(t, d, "auth_flows"))
 		}
 		me, _ := b.as(t, l.Token)
 		if email, verified, err := b.Emails(t.Context(), me); email != b.email || verified || err != nil {
@@ -145,9 +145,9 @@ func TestMailedToken_IsNotStored(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
 		b.request(t)
-		var kept []mailedToken
-		must.NoError(t, d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()))
-		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) ||
+		var kept []flow
+		must.NoError(t, d.NewSelect().Model(&kept).Order("kind").Scan(t.Context()))
+		if len(kept) != 2 || kept[0].Kind != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) ||
 			len(kept[0].Hash) != 32 {
 			t.Errorf("kept %+v", kept)
 		}
@@ -178,15 +178,15 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff",
 			strings.TrimPrefix(reset, "mailed_")} {
 			for _, chosen := range []string{newPassword, "short"} { // other problems are not reported either
-				_, err := b.ResetPassword(t.Context(), token, chosen, b.from())
+				_, err := b.ResetPassword(t.Context(), token, chosen, Proof{}, b.from())
 				at(t, err, errs.BadCredentials, "token")
 			}
 		}
 		b.now = noon.Add(time.Hour)
-		_, err := b.ResetPassword(t.Context(), reset, newPassword, b.from())
+		_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
 		at(t, err, errs.BadCredentials, "token")
 		b.now = noon.Add(time.Hour - time.Microsecond)
-		if _, err := b.ResetPassword(t.Context(), reset, newPassword, b.from()); err != nil {
+		if _, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()); err != nil {
 			t.Error(err)
 		}
 		b.now = noon.Add(24 * time.Hour)
@@ -260,15 +260,15 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 			!strings.Contains(got.text, "until 2026-11-20 13:00 UTC") {
 			t.Errorf("got message %+v", got)
 		}
-		_, err = b.ResetPassword(t.Context(), earlier, newPassword, b.from())
+		_, err = b.ResetPassword(t.Context(), earlier, newPassword, Proof{}, b.from())
 		at(t, err, errs.BadCredentials, "token")
 		for _, weak := range []string{"short", b.email, "password"} {
-			_, err := b.ResetPassword(t.Context(), token, weak, b.from())
+			_, err := b.ResetPassword(t.Context(), token, weak, Proof{}, b.from())
 			at(t, err, errs.InvalidInput, "newPassword")
 		}
 		b.works(t, "while nothing has changed", first, true)
 		b.now = b.now.Add(time.Minute)
-		account, err := b.ResetPassword(t.Context(), token, newPassword, b.from())
+		account, err := b.ResetPassword(t.Context(), token, newPassword, Proof{}, b.from())
 		if err != nil || account.ID != first.Account.ID || !account.EmailVerified() || !account.EmailVerifiedAt.Equal(b.now) {
 			t.Fatalf("%+v: %v", account, err)
 		}
@@ -287,7 +287,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
 			t.Errorf("a stranger's password: %v", err)
 		}
-		_, err = b.ResetPassword(t.Context(), token, "a third good password", b.from())
+		_, err = b.ResetPassword(t.Context(), token, "a third good password", Proof{}, b.from())
 		at(t, err, errs.BadCredentials, "token")
 	})
 }
@@ -300,7 +300,7 @@ func TestResetPassword_KeepsVerificationTime(t *testing.T) {
 		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 		b.now = noon.Add(time.Hour)
 		b.request(t)
-		account, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from())
+		account, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from())
 		if err != nil || !account.EmailVerifiedAt.Equal(noon) {
 			t.Errorf("%+v: %v", account, err)
 		}
@@ -316,7 +316,7 @@ func TestResetPassword_SucceedsOnceConcurrently(t *testing.T) {
 		winner := ""
 		answers := atOnce(20, func(i int) error {
 			chosen := fmt.Sprintf("%s %d", newPassword, i)
-			_, err := b.ResetPassword(t.Context(), token, chosen, b.from())
+			_, err := b.ResetPassword(t.Context(), token, chosen, Proof{}, b.from())
 			if err == nil {
 				winner = chosen
 			}
@@ -382,7 +382,7 @@ func TestRequestReset_IsRateLimited(t *testing.T) {
 		b.address = id.New(id.Log)
 		b.request(t)
 		b.charge(t, resetsPerAddress, 100)
-		_, err := b.ResetPassword(t.Context(), box.last(t, 1), newPassword, b.from())
+		_, err := b.ResetPassword(t.Context(), box.last(t, 1), newPassword, Proof{}, b.from())
 		b.refused(t, err, time.Hour)
 	})
 }
@@ -394,8 +394,8 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 		b, box, _ := setupMail(t, d)
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
-		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from()))(t)
-		if _, err := b.begin(t.Context(), old, "a test"); !errs.Is(err, errs.BadCredentials) {
+		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
+		if _, err := b.begin(t.Context(), entry{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the old password: %v", err)
 		}
 		if n := b.going(t); n != 0 {
@@ -420,7 +420,7 @@ func TestLogin_ConcurrentWithReset(t *testing.T) {
 		token := box.last(t, 2)
 		answers := atOnce(30, func(i int) error {
 			if i == 15 {
-				_, err := b.ResetPassword(t.Context(), token, newPassword, b.from())
+				_, err := b.ResetPassword(t.Context(), token, newPassword, Proof{}, b.from())
 				return err
 			}
 			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
@@ -439,10 +439,10 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _, registered := setupMail(t, d)
-		var many []*mailedToken
+		var many []*flow
 		for i := range 2*sweepBatch + 1 {
-			many = append(many, &mailedToken{
-				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name,
+			many = append(many, &flow{
+				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Kind: resetsPassword,
 				ExpiresAt: noon.Add(time.Hour),
 			})
 		}
@@ -453,7 +453,7 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 		}{{time.Hour - time.Microsecond, 2*sweepBatch + 2}, {time.Hour, 1}, {24 * time.Hour, 0}} {
 			b.now = noon.Add(c.after)
 			must.NoError(t, b.CleanUp(t.Context()))
-			if n := rows(t, d, "mailed_tokens"); n != c.want {
+			if n := rows(t, d, "auth_flows"); n != c.want {
 				t.Errorf("%d tokens after %s, want %d", n, c.after, c.want)
 			}
 		}
@@ -468,8 +468,8 @@ func TestChangePassword_InvalidatesPendingReset(t *testing.T) {
 		me, _ := b.as(t, registered.Token)
 		b.request(t)
 		token := box.last(t, 2)
-		must.Value(b.ChangePassword(t.Context(), me, password, "changed by its owner", b.address))(t)
-		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger",
+		must.Value(b.ChangePassword(t.Context(), me, with(password), "changed by its owner", b.address))(t)
+		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger", Proof{},
 			b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("reset: %v", err)
 		}

@@ -52,7 +52,7 @@ func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64,
 	if err != nil {
 		return nil, 0, fmt.Errorf("counting sessions: %w", err)
 	}
-	return a, int64(n), s.end(ctx, s.DB, "account_id = ?", a.ID)
+	return a, int64(n), s.endAll(ctx, s.DB, a.ID, "")
 }
 
 // SetDisabled disables or enables the account with the address. Every node refuses the tokens of a disabled account
@@ -81,10 +81,10 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 		if sessions, err = s.active(a.ID).Conn(tx).Count(ctx); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", a.ID).Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model((*flow)(nil)).Where("account_id = ?", a.ID).Exec(ctx); err != nil {
 			return err
 		}
-		return s.end(ctx, tx, "account_id = ?", a.ID)
+		return s.endAll(ctx, tx, a.ID, "")
 	})
 	if err != nil {
 		return nil, 0, db.NoRowsAs(errUnknown(), err, "disabling an account")
@@ -92,8 +92,33 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 	return a, sessions, nil
 }
 
+// ResetFactors removes the second factors of the account with the address, and ends its sessions. It is for the operator and returns
+// NotFound, or Conflict for an account without one.
+func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error) {
+	a, err := s.existing(ctx, email)
+	if err != nil {
+		return nil, err
+	}
+	has, err := s.hasFactor(ctx, s.DB, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !has {
+		return nil, errs.New(errs.Conflict, "This account has no second factor.")
+	}
+	_, err = s.changeFactors(ctx, Actor{AccountID: a.ID}, proven{}, func(ctx context.Context, tx bun.Tx) ([]string, error) {
+		return nil, s.removeFactors(ctx, tx, a.ID)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("removing second factors: %w", err)
+	}
+	s.notify(ctx, a, "Your second factors were removed", "The operator of %s has removed the authenticator app and the recovery codes of your "+
+		"account. Your sessions have ended.")
+	return a, nil
+}
+
 // operatorReset is resetPassword with a token that the operator passes on.
-var operatorReset = purpose{name: resetPassword.name, life: 24 * time.Hour}
+var operatorReset = purpose{kind: resetsPassword, life: 24 * time.Hour}
 
 // PasswordLink leads to the page that sets the password of an account. It is valid once.
 type PasswordLink struct {
@@ -130,7 +155,7 @@ func (s *Store) AdminCreate(
 		if err := join(ctx, tx, a.ID); err != nil {
 			return err
 		}
-		reset, err = s.newMailed(ctx, tx, a.ID, operatorReset)
+		reset, err = s.newMailed(ctx, tx, a.ID, "", operatorReset)
 		return err
 	})
 	if err != nil {

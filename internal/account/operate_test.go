@@ -20,7 +20,7 @@ func TestOperator_ListsAccounts(t *testing.T) {
 		gone := b.register(t, "gone@example.com")
 		must.Value(b.Login(t.Context(), "ada_1@example.com", password, b.from()))(t)
 		leaver, _ := b.as(t, gone.Token)
-		must.NoError(t, b.Delete(t.Context(), leaver, password, b.address, nothing))
+		must.NoError(t, b.Delete(t.Context(), leaver, with(password), b.address, nothing))
 		find := func(email, after string, limit int) string {
 			t.Helper()
 			accounts := must.Value(b.People(t.Context(), email, after, limit))(t)

@@ -103,7 +103,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		if !isPage {
 			t.Errorf("link %s", link.URL)
 		}
-		must.Value(b.ResetPassword(t.Context(), token, password, b.from()))(t)
+		must.Value(b.ResetPassword(t.Context(), token, password, Proof{}, b.from()))(t)
 		must.Value(b.Login(t.Context(), a.Email, password, b.from()))(t)
 		_, _, err = b.AdminCreate(t.Context(), a.Email, "", nothing)
 		at(t, err, errs.EmailTaken, "email")
@@ -126,7 +126,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			link PasswordLink
 			ok   bool
 		}{{first, false}, {second, true}, {second, false}} {
-			_, err := b.ResetPassword(t.Context(), c.link.URL[len("https://sho.rt/password#"):], newPassword, b.from())
+			_, err := b.ResetPassword(t.Context(), c.link.URL[len("https://sho.rt/password#"):], newPassword, Proof{}, b.from())
 			if c.ok != (err == nil) {
 				t.Errorf("%+v: %v", c, err)
 			}
@@ -155,12 +155,18 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		b.works(t, "the session", mine, false)
 		_, unknown := b.Login(t.Context(), "nobody-"+b.email, password, b.from())
 		for name, call := range map[string]func() error{
-			"log-in":                func() error { _, err := b.Login(t.Context(), b.email, password, b.from()); return err },
-			"log-in that was begun": func() error { _, err := b.begin(t.Context(), stale, ""); return err },
-			"refresh":               func() error { _, err := b.Refresh(t.Context(), mine.RefreshToken); return err },
-			"reset that was mailed": func() error { _, err := b.ResetPassword(t.Context(), reset, newPassword, b.from()); return err },
+			"log-in": func() error { _, err := b.Login(t.Context(), b.email, password, b.from()); return err },
+			"log-in that was begun": func() error {
+				_, err := b.begin(t.Context(), entry{account: stale, Methods: Methods(Password)}, b.from())
+				return err
+			},
+			"refresh": func() error { _, err := b.Refresh(t.Context(), mine.RefreshToken); return err },
+			"reset that was mailed": func() error {
+				_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
+				return err
+			},
 			"verification":          func() error { _, err := b.VerifyEmail(t.Context(), verification); return err },
-			"check of the password": func() error { _, err := b.Confirm(t.Context(), me, password, b.address); return err },
+			"check of the password": func() error { err := b.Confirm(t.Context(), me, with(password), b.address); return err },
 			"reset by the operator": func() error { _, _, err := b.AdminReset(t.Context(), b.email); return err },
 			"request of the actor":  func() error { return b.RequestVerification(t.Context(), me, b.email) },
 		} {
@@ -201,7 +207,7 @@ func TestOperator_DisablesDuringLogins(t *testing.T) {
 			case i == 4:
 				_, _, err = b.SetDisabled(t.Context(), b.email, true)
 			case i%2 == 0:
-				_, err = b.begin(t.Context(), a, "")
+				_, err = b.begin(t.Context(), entry{account: a, Methods: Methods(Password)}, b.from())
 			default:
 				_, err = b.Refresh(t.Context(), mine.RefreshToken)
 			}

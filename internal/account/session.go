@@ -37,11 +37,16 @@ type Session struct {
 	ID        string `bun:",pk"`
 	AccountID string
 	// Agent is the User-Agent header of the login.
-	Agent     string
-	CreatedAt time.Time
+	Agent string
+	// Methods are how the user was authenticated, at AuthenticatedAt.
+	Methods         Methods
+	AuthenticatedAt time.Time
+	CreatedAt       time.Time
 	// UsedAt is when the session was last refreshed.
 	UsedAt    time.Time
 	ExpiresAt time.Time
+	// EndsAt is when it ends although it is refreshed; nil means that it does not.
+	EndsAt    *time.Time
 	RevokedAt *time.Time
 }
 
@@ -54,23 +59,25 @@ type refreshToken struct {
 	SpentAt   *time.Time
 }
 
-// Login is the result of an authentication.
+// Login is the result of an authentication: a session, or the Challenge to prove more.
 type Login struct {
-	Account *Account
+	Challenge *Challenge // nil for a session
+	Account   *Account
 	// Token authenticates the account until ExpiresAt. RefreshToken is good for one Refresh.
 	Token        string
 	ExpiresAt    time.Time
 	RefreshToken string
 }
 
-// begin creates a session. It returns BadCredentials if the account was deleted or disabled, or its password was
-// changed, since it was loaded, which ended its sessions.
-func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, error) {
+// begin creates the session of an entry, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
+// password was changed, or it got a second factor, since it was loaded, which ended its sessions.
+func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) {
 	now := s.now()
 	session := &Session{
-		ID: id.New(id.Session), AccountID: a.ID, Agent: agent[:min(len(agent), maxAgent)],
-		CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.SessionTTL),
+		ID: id.New(id.Session), AccountID: e.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: e.Methods,
+		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: e.EndsAt,
 	}
+	session.ExpiresAt = s.expiry(session)
 	refresh := refreshPrefix + rand.Text()
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(session).Exec(ctx); err != nil {
@@ -81,21 +88,33 @@ func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, err
 			return err
 		}
 		// After the insert, which waits for a transaction that has locked the account.
-		unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", a.ID).
-			Where("password_hash = ?", a.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
-		if err == nil && !unchanged {
-			return errBadLogin()
+		if err := s.settle(ctx, tx, e); err != nil {
+			return err
+		}
+		has, err := s.hasFactor(ctx, tx, e.account.ID)
+		if err == nil && len(s.missing(e, has)) > 0 {
+			err = errBadLogin()
 		}
 		return err
 	})
 	if err != nil {
 		return Login{}, fmt.Errorf("beginning a session: %w", err)
 	}
-	return s.login(a, session.ID, refresh)
+	s.noteRecovery(ctx, e.account, e.spent)
+	return s.login(e.account, session, refresh)
 }
 
-func (s *Store) login(a *Account, sessionID, refresh string) (Login, error) {
-	token, expires, err := s.Tokens.Issue(Actor{AccountID: a.ID, SessionID: sessionID}, s.Now())
+// expiry is when a session expires that is used now.
+func (s *Store) expiry(session *Session) time.Time {
+	expires := s.now().Add(s.SessionTTL)
+	if session.EndsAt != nil && session.EndsAt.Before(expires) {
+		return *session.EndsAt
+	}
+	return expires
+}
+
+func (s *Store) login(a *Account, session *Session, refresh string) (Login, error) {
+	token, expires, err := s.Tokens.Issue(s.ActorOf(session), s.Now())
 	return Login{Account: a, Token: token, ExpiresAt: expires, RefreshToken: refresh}, err
 }
 
@@ -124,7 +143,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		if _, err := tx.NewInsert().Model(successor).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?", now.Add(s.SessionTTL)).
+		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?", s.expiry(&session)).
 			WherePK().Exec(ctx)
 		return err
 	})
@@ -143,7 +162,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		return Login{}, err
 	}
 	if account := found[session.AccountID]; account != nil {
-		return s.login(account, session.ID, next)
+		return s.login(account, &session, next)
 	}
 	return Login{}, errRefresh() // deleted in the meantime
 }
@@ -204,13 +223,17 @@ func (s *Store) Logout(ctx context.Context, a Actor, sessionID string) error {
 
 // LogoutEverywhere ends all of the actor's sessions, except the actor's own if keepThis is true.
 func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) error {
-	return s.end(ctx, s.DB, "account_id = ? AND NOT (id = ? AND ?)", a.AccountID, a.SessionID, keepThis)
+	kept := ""
+	if keepThis {
+		kept = a.SessionID
+	}
+	return s.endAll(ctx, s.DB, a.AccountID, kept)
 }
 
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
 // returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, address string) (*Account, error) {
-	account, err := s.confirm(ctx, a, current, address, "currentPassword")
+func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, address string) (*Account, error) {
+	account, spent, err := s.confirm(ctx, a, p, address)
 	if err != nil {
 		return nil, err
 	}
@@ -223,24 +246,36 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, 
 		if err := s.lock(ctx, tx, account.ID); err != nil {
 			return err
 		}
+		if err := s.spend(ctx, tx, account.ID, spent); err != nil {
+			return err
+		}
 		n, err := db.Affected(tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).
 			WherePK().Where("password_hash = ?", account.PasswordHash).Exec(ctx))
 		if err == nil && n == 0 {
 			err = sql.ErrNoRows
 		}
 		if err == nil {
-			err = dropMailed(ctx, tx, account.ID, resetPassword)
+			err = dropFlows(ctx, tx, account.ID, resetsPassword)
 		}
 		if err != nil {
 			return err
 		}
-		return s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)
+		return s.endAll(ctx, tx, a.AccountID, a.SessionID)
 	})
 	if err != nil {
-		stale := errs.New(errs.BadCredentials, "This is no longer the current password.").At("currentPassword")
+		stale := errs.New(errs.BadCredentials, "This is no longer the current password.").At(p.Field)
 		return nil, db.NoRowsAs(stale, err, "changing a password")
 	}
+	s.noteRecovery(ctx, account, spent)
 	return account, nil
+}
+
+// endAll revokes the sessions of an account except one, and the logins that wait for another proof.
+func (s *Store) endAll(ctx context.Context, conn bun.IDB, accountID, kept string) error {
+	if err := dropFlows(ctx, conn, accountID, completesLogin); err != nil {
+		return err
+	}
+	return s.end(ctx, conn, "account_id = ? AND id <> ?", accountID, kept)
 }
 
 // end revokes sessions. This node refuses their tokens at once.
@@ -265,15 +300,15 @@ func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args
 }
 
 // CleanUp deletes sessions that ended before the oldest valid token was issued, with their refresh
-// tokens, and mailed tokens that have expired.
+// tokens, and flows that have expired.
 func (s *Store) CleanUp(ctx context.Context) error {
 	now := s.now()
 	ended := now.Add(-s.Tokens.TTL - skew)
 	if err := s.sweep(ctx, (*Session)(nil), "id", "expires_at <= ? OR revoked_at <= ?", ended, ended); err != nil {
 		return fmt.Errorf("removing sessions: %w", err)
 	}
-	if err := s.sweep(ctx, (*mailedToken)(nil), "hash", "expires_at <= ?", now); err != nil {
-		return fmt.Errorf("removing mailed tokens: %w", err)
+	if err := s.sweep(ctx, (*flow)(nil), "hash", "expires_at <= ?", now); err != nil {
+		return fmt.Errorf("removing flows: %w", err)
 	}
 	return nil
 }

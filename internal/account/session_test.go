@@ -179,19 +179,19 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 			want              errs.Kind
 			field             string
 		}{
-			"wrong password":    {"a wrong password", "another good password", errs.BadCredentials, "currentPassword"},
+			"wrong password":    {"a wrong password", "another good password", errs.BadCredentials, "password"},
 			"too short":         {password, "short", errs.InvalidInput, "newPassword"},
 			"email as password": {password, b.email, errs.InvalidInput, "newPassword"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				_, err := b.ChangePassword(t.Context(), me, c.current, c.password, b.address)
+				_, err := b.ChangePassword(t.Context(), me, with(c.current), c.password, b.address)
 				if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
 					t.Errorf("%+v: %v at %v", c, err, errs.From(err).Field)
 				}
 			})
 		}
 		b.works(t, "while nothing has changed", other, true)
-		must.Value(b.ChangePassword(t.Context(), me, password, "another good password", b.address))(t)
+		must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
@@ -284,7 +284,7 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 					t.Error(err)
 				}
 			}})}
-			if _, err := b.ChangePassword(t.Context(), me, password, "another good password",
+			if _, err := b.ChangePassword(t.Context(), me, with(password), "another good password",
 				b.address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s: %v", name, err)
 			}

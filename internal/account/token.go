@@ -32,16 +32,22 @@ type claims struct {
 	jwt.RegisteredClaims
 	// SessionID is the claim sid (OpenID Connect Front-Channel Logout, section 3).
 	SessionID string `json:"sid"`
+	// Methods are the claim amr, and AuthenticatedAt auth_time (OpenID Connect Core, section 2).
+	Methods         []Method         `json:"amr,omitempty"`
+	AuthenticatedAt *jwt.NumericDate `json:"auth_time,omitempty"`
 }
 
 // Issue signs a token for the actor.
 func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, err error) {
 	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
-	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256,
-		claims{SessionID: a.SessionID, RegisteredClaims: jwt.RegisteredClaims{
-			Issuer: t.Issuer, Subject: a.AccountID, Audience: jwt.ClaimStrings{audience},
-			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
-		}})
+	c := claims{SessionID: a.SessionID, Methods: a.Methods.List(), RegisteredClaims: jwt.RegisteredClaims{
+		Issuer: t.Issuer, Subject: a.AccountID, Audience: jwt.ClaimStrings{audience},
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
+	}}
+	if !a.AuthenticatedAt.IsZero() {
+		c.AuthenticatedAt = jwt.NewNumericDate(a.AuthenticatedAt)
+	}
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
 	unsigned.Header["typ"] = tokenType
 	token, err = unsigned.SignedString(t.Secrets[0])
 	if err != nil {
@@ -64,7 +70,14 @@ func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, 
 		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated, "The token is invalid or has expired. Log in again.").
 			Because(err)
 	}
-	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, c.ExpiresAt.Time, nil
+	a = Actor{AccountID: c.Subject, SessionID: c.SessionID}
+	if c.AuthenticatedAt != nil {
+		a.AuthenticatedAt = c.AuthenticatedAt.UTC()
+	}
+	for _, method := range c.Methods {
+		a.Methods = a.Methods.and(method)
+	}
+	return a, c.ExpiresAt.Time, nil
 }
 
 // key refuses other types of tokens and critical extensions, which the library accepts (RFC 7515,

@@ -11,14 +11,16 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// usersCommand is `linkforge users list|create|reset-password|logout|disable|enable|delete`. It works while servers run.
+// usersCommand is `linkforge users list|create|reset-password|reset-factors|logout|disable|enable|delete`. It works while servers run.
 type usersCommand struct {
 	List          usersList          `cmd:"" help:"List the accounts, oldest first."`
 	Create        usersCreate        `cmd:"" help:"Create an account, and print a link that sets its password, valid for a day."`
 	ResetPassword usersResetPassword `cmd:"" help:"Print a link that sets the password of an account, valid once for a day."`
+	ResetFactors  usersResetFactors  `cmd:"" help:"Remove the second factors of an account, whose owner has lost them, and end its sessions."`
 	Logout        usersLogout        `cmd:"" help:"End all sessions of an account on all servers within a second. API keys stay valid."`
 	Disable       usersDisable       `cmd:"" help:"End the sessions of an account, and refuse its log-ins; lists the API keys that it created."`
 	Enable        usersEnable        `cmd:"" help:"Allow log-ins of a disabled account again."`
@@ -42,6 +44,7 @@ type (
 		OwnerOf string `placeholder:"SLUG" help:"Make the account an owner of the workspace with this slug or id."`
 	}
 	usersResetPassword struct{ userArg }
+	usersResetFactors  struct{ userArg }
 	usersLogout        struct{ userArg }
 	usersDisable       struct{ userArg }
 	usersEnable        struct{ userArg }
@@ -137,6 +140,30 @@ func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) err
 			return err
 		}
 		return u.showLink(io, "found", a, link)
+	})
+}
+
+// Run removes second factors, and tells the owner by e-mail.
+func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withStores(f, discard, func(c config.Config, s *stores.Stores) error {
+		mailer, err := mail.New(mail.Config{URL: c.SMTPURL, From: c.MailFrom, Log: discard})
+		if err != nil {
+			return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
+		}
+		s.Accounts.Mail = mailer
+		a, err := s.Accounts.ResetFactors(ctx, u.Email)
+		if err != nil {
+			return err
+		}
+		sent, stop := context.WithCancel(ctx)
+		stop() // Run sends what is queued
+		if err := mailer.Run(sent); err != nil {
+			return fmt.Errorf("the second factors were removed, but the e-mail was not sent: %w", err)
+		}
+		return showOne(io, u.listing, struct {
+			ID    string `json:"id"`
+			Email string `json:"email"`
+		}{a.ID, a.Email}, "removed the second factors of %s (%s), and ended its sessions", quoted(a.Email), a.ID)
 	})
 }
 

@@ -227,6 +227,7 @@ func (s *Stores) openTenants(o Options) {
 		Limits:     s.Limits,
 		Now:        o.Now,
 
+		Sealed:       sealed.Box{Key: o.Config.EncryptionKey},
 		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
 	s.Workspaces = &workspace.Store{

@@ -37,6 +37,8 @@ type Change struct {
 	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
 	QRStyle  optional.Edit[*qr.Change]
 	VerifyQR func(context.Context, *qr.Style) error
+	// RequireSecondFactor can become true only for a member whose session has a second factor.
+	RequireSecondFactor *bool
 	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace their code keys: most
 	// of them first, and once no link can be inserted, those that were inserted meanwhile.
 	CaseSensitiveCodes *bool
@@ -55,6 +57,9 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	}
 	if err := s.check(ctx, &c); err != nil {
 		return Membership{}, err
+	}
+	if optional.Value(c.RequireSecondFactor) && !m.hasSecondFactor {
+		return Membership{}, errs.New(errs.Forbidden, "Your own session has no second factor: enroll an authenticator app with enrollTotp first.")
 	}
 	style, err := s.changeQRStyle(ctx, m, c)
 	if err != nil {
@@ -124,7 +129,8 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	}
 	w.UpdatedAt = s.now()
 	update := tx.NewUpdate().Model(w).WherePK().Column("name", "slug", "default_strategy", "default_redirect_status",
-		"case_sensitive_codes", "routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host", "updated_at")
+		"case_sensitive_codes", "routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host",
+		"require_second_factor", "updated_at")
 	if style != nil {
 		if w.QRStyle = style; style.Equal(nil) {
 			w.QRStyle = nil
@@ -165,6 +171,7 @@ func (c Change) apply(w *Workspace) (err error) {
 	if c.Inspectable.Set {
 		w.Inspectable = optional.Value(c.Inspectable.To)
 	}
+	w.RequireSecondFactor = optional.Or(c.RequireSecondFactor, w.RequireSecondFactor)
 	return nil
 }
 
@@ -198,6 +205,9 @@ func (w *Workspace) details(before *Workspace) audit.Details {
 	if w.Inspectable != before.Inspectable {
 		details["inspectable"] = w.Inspectable
 	}
+	if w.RequireSecondFactor != before.RequireSecondFactor {
+		details["requireSecondFactor"] = w.RequireSecondFactor
+	}
 	if !w.QRStyle.Equal(before.QRStyle) {
 		details["qrStyle"] = w.QRStyle
 	}
@@ -221,6 +231,7 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "caseSensitiveCodes", Value: w.CaseSensitiveCodes},
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
 		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
+		{Name: "requireSecondFactor", Value: w.RequireSecondFactor},
 		{Name: "qrStyle", Value: w.QRStyle}, {Name: "primaryHost", Value: w.PrimaryHost}, {Name: "hitQuota", Value: w.HitQuota},
 		{Name: "linkQuota", Value: w.LinkQuota},
 	}

@@ -60,6 +60,8 @@ type Workspace struct {
 	EndedURL    *string
 	// Inspectable means that short URLs followed by + show their destinations.
 	Inspectable bool
+	// RequireSecondFactor means that sessions of members open it only with a second factor.
+	RequireSecondFactor bool
 	// QRStyle is the style of QR codes without its logo, see Store.QRStyle; nil selects the default.
 	QRStyle *qr.Style `bun:"qr_style"`
 	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's

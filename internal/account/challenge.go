@@ -1,0 +1,155 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+const (
+	// challengePrefix identifies the tokens of challenges to users and secret scanners.
+	challengePrefix = "challenge_"
+	challengeTTL    = 10 * time.Minute
+	// maxTries is how many proofs may be presented to a challenge.
+	maxTries = 5
+)
+
+// Challenge is a login that needs another proof, by one of the methods.
+type Challenge struct {
+	Token     string
+	Methods   []Method
+	ExpiresAt time.Time
+}
+
+// entry is a login whose proofs so far were right. A challenge stores it.
+type entry struct {
+	Methods Methods `json:"methods"`
+	// Identity is linked to the account; nil for a login without a provider.
+	Identity *Identity `json:"identity,omitempty"`
+	// EndsAt is that of the session.
+	EndsAt *time.Time `json:"endsAt,omitempty"`
+
+	account *Account
+	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof that completes it.
+	challenge []byte
+	spent     proven
+}
+
+// Identity is an account's identity at a provider.
+type Identity struct {
+	bun.BaseModel `bun:"table:sso_identities" json:"-"`
+
+	Issuer    string `bun:",pk"`
+	Subject   string `bun:",pk"`
+	AccountID string
+	CreatedAt time.Time
+	UsedAt    time.Time
+}
+
+// missing returns the methods of which the entry needs one more; none if its proofs are enough. A provider's word alone connects no
+// account.
+func (s *Store) missing(e entry, hasFactor bool) []Method {
+	switch {
+	case e.Identity != nil && !e.Methods.has(Password):
+		return []Method{Password}
+	case hasFactor && !s.provesFactor(e.Methods):
+		return []Method{TOTP, RecoveryCode}
+	}
+	return nil
+}
+
+// enter begins the session of an entry, or a challenge for what it needs. It returns BadCredentials.
+func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) {
+	has, err := s.hasFactor(ctx, s.DB, e.account.ID)
+	if err != nil {
+		return Login{}, err
+	}
+	missing := s.missing(e, has)
+	if len(missing) == 0 {
+		return s.begin(ctx, e, from)
+	}
+	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.now().Add(challengeTTL)}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return Login{}, fmt.Errorf("encoding a challenge: %w", err)
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		f := flow{Kind: completesLogin, AccountID: e.account.ID, Data: string(data), ExpiresAt: c.ExpiresAt}
+		if err := newFlow(ctx, tx, c.Token, f); err != nil {
+			return err
+		}
+		return s.settle(ctx, tx, e)
+	})
+	if err != nil {
+		return Login{}, fmt.Errorf("storing a challenge: %w", err)
+	}
+	return Login{Challenge: c}, nil
+}
+
+// settle spends the challenge and the proof of an entry, and links its identity, after a statement that waits for transactions that
+// have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
+// Expired for a challenge that was used.
+func (s *Store) settle(ctx context.Context, tx bun.Tx, e entry) error {
+	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", e.account.ID).
+		Where("password_hash = ?", e.account.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !unchanged {
+		return errBadLogin()
+	}
+	if e.challenge != nil {
+		if _, err := s.consume(ctx, tx, e.challenge, completesLogin); err != nil {
+			return db.NoRowsAs(errChallenge(), err, "consuming a challenge")
+		}
+	}
+	return s.spend(ctx, tx, e.account.ID, e.spent)
+}
+
+// CompleteLogin completes a login with another proof, or returns the challenge for a further one. It returns BadCredentials, Expired or
+// RateLimited.
+func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Origin) (Login, error) {
+	hash := HashSecret(token)
+	var f flow
+	_, err := s.DB.NewUpdate().Model(&f).Set("tries = tries + 1").Where("hash = ?", hash).Where("kind = ?", completesLogin).
+		Where("tries < ?", maxTries).Where("expires_at > ?", s.now()).Returning("*").Exec(ctx)
+	if err == nil && f.AccountID == "" {
+		err = sql.ErrNoRows
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return Login{}, errChallenge()
+	}
+	if err != nil {
+		return Login{}, fmt.Errorf("looking up a challenge: %w", err)
+	}
+	a, err := s.actorAccount(ctx, Actor{AccountID: f.AccountID})
+	if err != nil {
+		return Login{}, err
+	}
+	e := entry{account: a, challenge: hash}
+	if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
+		return Login{}, fmt.Errorf("decoding a challenge: %w", err)
+	}
+	if !slices.Contains(s.missing(e, true), p.Method()) {
+		return Login{}, errs.New(errs.BadCredentials, "This challenge takes a proof by one of its methods only.").At(p.Field)
+	}
+	if e.spent, err = s.check(ctx, a, p, attempt{email: a.Email, address: from.Address}); err != nil {
+		return Login{}, err
+	}
+	e.Methods = e.Methods.and(p.Method())
+	return s.enter(ctx, e, from)
+}
+
+func errChallenge() error {
+	return errs.New(errs.Expired, "The challenge has expired, was used, or had too many wrong proofs. Log in again.").At("challenge")
+}

@@ -1,0 +1,58 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// The kinds of flows.
+const (
+	verifiesEmail  = "VERIFY_EMAIL"
+	changesEmail   = "CHANGE_EMAIL"
+	resetsPassword = "RESET_PASSWORD"
+	completesLogin = "LOGIN"
+)
+
+// flow is what an account has begun, and the bearer of a token ends, once. Only the hash of the token is stored.
+type flow struct {
+	bun.BaseModel `bun:"table:auth_flows"`
+
+	Hash      []byte `bun:",pk"`
+	Kind      string
+	AccountID string `bun:",nullzero"`
+	// Data is the new address of CHANGE_EMAIL, and the entry of LOGIN in JSON.
+	Data string
+	// Tries is how many proofs were presented to a LOGIN.
+	Tries     int
+	ExpiresAt time.Time
+}
+
+// newFlow stores a flow if the account exists and is enabled.
+func newFlow(ctx context.Context, conn bun.IDB, token string, f flow) error {
+	_, err := conn.NewRaw("INSERT INTO auth_flows (hash, kind, account_id, data, expires_at)"+
+		" SELECT ?, ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL",
+		HashSecret(token), f.Kind, f.Data, db.Instant(f.ExpiresAt), f.AccountID).Exec(ctx)
+	return err
+}
+
+// consume deletes the flow of a token, which only one of several concurrent calls can. It returns sql.ErrNoRows for a token that is
+// unknown, expired or of another kind.
+func (s *Store) consume(ctx context.Context, tx bun.Tx, hash []byte, kinds ...string) (f flow, err error) {
+	_, err = tx.NewDelete().Model(&f).Where("hash = ?", hash).Where("kind IN (?)", bun.In(kinds)).Where("expires_at > ?", s.now()).
+		Returning("*").Exec(ctx)
+	if err == nil && f.Kind == "" {
+		err = sql.ErrNoRows
+	}
+	return f, err
+}
+
+// dropFlows deletes the account's flows of the kinds.
+func dropFlows(ctx context.Context, conn bun.IDB, accountID string, kinds ...string) error {
+	_, err := conn.NewDelete().Model((*flow)(nil)).Where("account_id = ?", accountID).Where("kind IN (?)", bun.In(kinds)).Exec(ctx)
+	return err
+}

@@ -1,0 +1,237 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+)
+
+// Method is a way to prove an identity.
+type Method string
+
+// The methods.
+const (
+	Password     Method = "PASSWORD"
+	TOTP         Method = "TOTP"
+	RecoveryCode Method = "RECOVERY_CODE"
+	Passkey      Method = "PASSKEY" // no account has one yet
+	SSO          Method = "SSO"
+)
+
+// Methods are the methods of a session in the order of their proofs, separated by spaces.
+type Methods string
+
+// List returns the methods.
+func (m Methods) List() (list []Method) {
+	for _, one := range strings.Fields(string(m)) {
+		list = append(list, Method(one))
+	}
+	return list
+}
+
+func (m Methods) has(methods ...Method) bool {
+	return slices.ContainsFunc(m.List(), func(one Method) bool { return slices.Contains(methods, one) })
+}
+
+func (m Methods) and(one Method) Methods {
+	return Methods(strings.TrimSpace(string(m) + " " + string(one)))
+}
+
+// recent is how long after a login its session may change factors without another proof.
+const recent = 10 * time.Minute
+
+// The limits of wrong codes. A recovery code has 120 bits, and works beyond them.
+var (
+	wrongCodesOfAccount  = ratelimit.Rate{Name: "wrong-code-account", Attempts: 5, Window: 15 * time.Minute}
+	wrongCodesPerAddress = ratelimit.Rate{Name: "wrong-code-address", Attempts: 100, Window: 15 * time.Minute}
+)
+
+// Proof is one proof of identity, or none. Errors name the Field of the input.
+type Proof struct {
+	Password, TOTP, RecoveryCode, Passkey *string
+	Field                                 string
+}
+
+// ProofOfCode returns the proof of a text that may be a code of an authenticator app or a recovery code; none for an empty text.
+func ProofOfCode(code string) Proof {
+	switch code = strings.TrimSpace(code); {
+	case code == "":
+		return Proof{}
+	case len(code) == int(otp.DigitsSix):
+		return Proof{TOTP: &code}
+	}
+	return Proof{RecoveryCode: &code}
+}
+
+// Method returns the method of the proof; empty for none.
+func (p Proof) Method() Method {
+	switch {
+	case p.Password != nil:
+		return Password
+	case p.TOTP != nil:
+		return TOTP
+	case p.RecoveryCode != nil:
+		return RecoveryCode
+	case p.Passkey != nil:
+		return Passkey
+	}
+	return ""
+}
+
+// proven is a proof that was checked, and is spent in the transaction of what it is for: a code is valid once.
+type proven struct {
+	method Method
+	step   int64  // of a TOTP code
+	hash   []byte // of a recovery code
+	field  string
+}
+
+// check checks a proof of the account. It returns BadCredentials or RateLimited.
+func (s *Store) check(ctx context.Context, a *Account, p Proof, by attempt) (proven, error) {
+	switch p.Method() {
+	case Password:
+		err := s.authenticate(ctx, a, *p.Password, by)
+		if errs.Is(err, errs.BadCredentials) {
+			err = errs.New(errs.BadCredentials, "This is not the current password.").At(p.Field)
+		}
+		return proven{method: Password}, err
+	case TOTP:
+		step, err := s.checkCode(ctx, a.ID, *p.TOTP, by.address, "enrolled_at IS NOT NULL")
+		return proven{method: TOTP, step: step, field: p.Field}, atField(err, p.Field)
+	case RecoveryCode:
+		return proven{method: RecoveryCode, hash: recoveryHash(*p.RecoveryCode), field: p.Field}, nil
+	}
+	return proven{}, atField(errCode(), p.Field)
+}
+
+// spend spends a proof. It returns BadCredentials for a code that was used before.
+func (s *Store) spend(ctx context.Context, tx bun.Tx, accountID string, p proven) error {
+	var n int64
+	var err error
+	switch p.method {
+	case TOTP:
+		n, err = db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("last_step = ?", p.step).
+			Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL").Where("last_step < ?", p.step).Exec(ctx))
+	case RecoveryCode:
+		n, err = db.Affected(tx.NewDelete().Model((*recoveryCode)(nil)).Where("hash = ?", p.hash).Where("account_id = ?", accountID).Exec(ctx))
+	default:
+		return nil
+	}
+	if err == nil && n == 0 {
+		err = atField(errCode(), p.field)
+	}
+	return err
+}
+
+func errCode() error {
+	return errs.New(errs.BadCredentials, "This proof of identity is wrong, or was used before.")
+}
+
+// atField has an error of BadCredentials name a field.
+func atField(err error, field string) error {
+	if errs.Is(err, errs.BadCredentials) {
+		return errs.From(err).At(field)
+	}
+	return err
+}
+
+// checkCode returns the step of a TOTP code, which is valid from 30 seconds before its step until 30 seconds after it. It returns
+// BadCredentials or RateLimited.
+func (s *Store) checkCode(ctx context.Context, accountID, code, address, where string, args ...any) (step int64, err error) {
+	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
+		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
+	if err != nil {
+		return 0, err
+	}
+	var app authenticator
+	err = s.DB.NewSelect().Model(&app).Where("account_id = ?", accountID).Where(where, args...).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, errCode()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking up an authenticator app: %w", err)
+	}
+	secret, err := s.Sealed.Open(accountID, app.Secret)
+	if err != nil {
+		return 0, err
+	}
+	step, err = stepOf(secret, code, s.Now())
+	if err == nil {
+		s.Limits.Refund(ctx, charged...)
+	}
+	return step, err
+}
+
+// period is the duration of a step in seconds, as all authenticator apps have it.
+const period = 30
+
+// stepOf returns the step of a code (RFC 6238). It returns BadCredentials.
+func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
+	step = -1
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+	for at := now.Unix()/period - 1; at <= now.Unix()/period+1; at++ {
+		want, err := totp.GenerateCodeCustom(text, time.Unix(at*period, 0), totp.ValidateOpts{Period: period, Digits: otp.DigitsSix})
+		if err != nil {
+			return 0, fmt.Errorf("generating a code: %w", err)
+		}
+		if subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
+			step = at
+		}
+	}
+	if step < 0 {
+		return 0, errCode()
+	}
+	return step, nil
+}
+
+// crockford is Crockford's base32, which has no letters that look like others.
+var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
+
+// recoveryCodes is how many codes an account gets at once.
+const recoveryCodes = 10
+
+// recoveryCode is the row of a code; only the hash is stored.
+type recoveryCode struct {
+	bun.BaseModel `bun:"table:recovery_codes"`
+
+	Hash      []byte `bun:",pk"`
+	AccountID string
+}
+
+// replaceRecoveryCodes replaces the account's codes. A code has 24 characters in groups of six.
+func replaceRecoveryCodes(ctx context.Context, tx bun.Tx, accountID string) (codes []string, err error) {
+	var rows []recoveryCode
+	for range recoveryCodes {
+		var random [15]byte
+		_, _ = rand.Read(random[:]) // never fails
+		text := crockford.EncodeToString(random[:])
+		codes = append(codes, text[:6]+"-"+text[6:12]+"-"+text[12:18]+"-"+text[18:])
+		rows = append(rows, recoveryCode{Hash: HashSecret(text), AccountID: accountID})
+	}
+	if _, err := tx.NewDelete().Model((*recoveryCode)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
+		return nil, err
+	}
+	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
+	return codes, err
+}
+
+// recoveryHash returns the hash of a code as a person types it: case, spaces and hyphens do not matter, and letters that look like
+// digits are digits.
+func recoveryHash(code string) []byte {
+	return HashSecret(strings.NewReplacer(" ", "", "-", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(code)))
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// factorAnswer is the answer of the mutations about second factors and sessions.
+type factorAnswer struct {
+	Token, RefreshToken, Secret string
+	RecoveryCodes               []string
+	Challenge                   struct{ Token string }
+	Errors                      []struct{ Code string }
+}
+
+// factor calls a mutation about second factors or sessions with the fields of its payload.
+func (c client) factor(t *testing.T, name string, in map[string]any, fields string) factorAnswer {
+	t.Helper()
+	found := map[string]factorAnswer{}
+	input := strings.ToUpper(name[:1]) + name[1:] + "Input!"
+	c.must(t, &found, "mutation ($in: "+input+") { "+name+"(input: $in) { "+fields+" errors { code } } }", map[string]any{"in": in})
+	return found[name]
+}
+
+// TestSecondFactor_OnEveryNode is enrolled at one node, asked for by the others, and closes a workspace that requires it.
+func TestSecondFactor_OnEveryNode(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		here, there := nodes[0], nodes[len(nodes)-1]
+		who := here.tenant(t, "twofold")
+		enrolled := who.factor(t, "enrollTotp", map[string]any{}, "secret")
+		secret := enrolled.Secret
+		code := must.Value(totp.GenerateCode(secret, time.Now()))(t)
+		codes := who.factor(t, "confirmTotp", map[string]any{"code": code}, "recoveryCodes").RecoveryCodes
+		if len(codes) != 10 {
+			t.Fatalf("the recovery codes are %q, of %+v", codes, enrolled)
+		}
+
+		visitor := client{server: there}
+		challenge := func() string {
+			t.Helper()
+			a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password}, "token refreshToken challenge { token }")
+			if a.Token != "" || a.RefreshToken != "" || a.Challenge.Token == "" {
+				t.Fatalf("the answer is %+v, want a challenge alone", a)
+			}
+			return a.Challenge.Token
+		}
+		complete := func(proof map[string]any) factorAnswer {
+			return visitor.factor(t, "completeLogin", map[string]any{"challenge": challenge(), "proof": proof}, "token")
+		}
+		if a := complete(map[string]any{"totp": code}); a.Token != "" || len(a.Errors) != 1 || a.Errors[0].Code != "BAD_CREDENTIALS" {
+			t.Errorf("a used code: %+v", a)
+		}
+		strong := client{server: there, token: complete(map[string]any{"recoveryCode": codes[0]}).Token}
+
+		opens := func(c client) bool {
+			a, err := c.run(`query ($id: ID!) { workspace(by: {id: $id}) { slug links { totalCount } } }`, map[string]any{"id": who.workspaceID})
+			must.NoError(t, err)
+			return a.code() != "FORBIDDEN"
+		}
+		require := func(c client) string {
+			a, err := c.run(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, requireSecondFactor: true}) { errors { code } } }`,
+				map[string]any{"id": who.workspaceID})
+			must.NoError(t, err)
+			return a.code()
+		}
+		if code := require(who.client); code != "FORBIDDEN" || !opens(who.client) {
+			t.Errorf("a session without a factor requires one: %q", code)
+		}
+		if code := require(strong); code != "" {
+			t.Errorf("a session with a factor: %q", code)
+		}
+		weak := who.client
+		weak.server = there
+		polltest.Until(t, "the session without a factor is refused", func() bool { return !opens(weak) && !opens(who.client) })
+		if !opens(strong) {
+			t.Error("the session with a factor is refused")
+		}
+		weak.must(t, new(any), `{ me { workspaces { nodes { slug requireSecondFactor } } secondFactors { totp recoveryCodes } sessions { nodes { methods } } } }`, nil)
+
+		here.operator(t, "users", "reset-factors", who.email)
+		if a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password}, "token"); a.Token == "" {
+			t.Errorf("after a reset of the factors: %+v", a)
+		}
+	})
+}
+
+// TestUpdateMe_ChangesAddress of the caller.
+func TestUpdateMe_ChangesAddress(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "renamed")
+		var got struct {
+			UpdateMe struct{ User struct{ Name, Email string } }
+		}
+		who.must(t, &got, `mutation { updateMe(input: {name: "Grace", email: "GRACE@example.com"}) { user { name email } errors { code } } }`, nil)
+		if got.UpdateMe.User.Name != "Grace" || got.UpdateMe.User.Email != "grace@example.com" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
