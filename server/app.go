@@ -34,6 +34,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/throttle"
@@ -140,7 +141,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 }
 
 // prepareDatabase brings the schema up to date, completes the secrets, and refuses a database of
-// another code secret.
+// another code secret or encryption key.
 func (a *app) prepareDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateDeadline)
 	defer cancel()
@@ -165,7 +166,10 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	return codecounter.New(a.db, a.config.CodeSecrets, a.config.Cell).Pin(ctx)
+	if err := codecounter.New(a.db, a.config.CodeSecrets, a.config.Cell).Pin(ctx); err != nil {
+		return err
+	}
+	return sealed.Store{DB: a.db, Box: stores.Box(a.config)}.Check(ctx)
 }
 
 // openRedis opens Redis. A server starts without it, except with a setting that can never work.

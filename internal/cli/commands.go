@@ -23,6 +23,7 @@ type Commands struct {
 	Links       linksCommand       `cmd:"" help:"Find, disable, enable and import links."`
 	Tasks       tasksCommand       `cmd:"" help:"List, watch and cancel long operations, as a client of the API."`
 	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`
+	Secrets     secretsCommand     `cmd:"" help:"Replace the key that encrypts secrets."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node, or copy clicks to ClickHouse."`
 	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`

@@ -79,8 +79,10 @@ type Config struct {
 	// Key that encrypts the secrets of webhooks: 32 bytes in base64 or hexadecimal. Empty with
 	// LINKFORGE_DATABASE_URL: no webhook can be created.
 	//
-	// EncryptionKey is nil if stores.FillSecrets has to create it, or if there is none.
+	// EncryptionKey is nil if stores.FillEncryptionKey has to create it, or if there is none.
 	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
+	// Comma-separated keys like LINKFORGE_ENCRYPTION_KEY that decrypt secrets, and encrypt none: while a key is replaced.
+	EncryptionKeysPrevious Keys `env:"LINKFORGE_ENCRYPTION_KEY_PREVIOUS" hidden:""`
 	// Lifetime of an access token, 1m to 720h.
 	TokenTTL time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h"`
 	// Who may register an account: open (all callers), invited (with the token of an invitation), closed.

@@ -193,6 +193,8 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_LOG_LEVEL":    {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
 		"LINKFORGE_JWT_SECRET":   {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 		"LINKFORGE_CODE_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
+		"LINKFORGE_ENCRYPTION_KEY": {[]string{"", strings.Repeat("0a", 32), strings.Repeat("A", 43) + "="},
+			[]string{strings.Repeat("0a", 31), strings.Repeat("x", 32), strings.Repeat("0a", 32) + "," + strings.Repeat("0b", 32)}},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			for _, value := range c.good {

@@ -66,8 +66,12 @@ func decode(field reflect.Value, tag reflect.StructTag, text string) (err error)
 		value, err = parseRange(text, tag, time.ParseDuration, "must be a duration from %v to %v, as in 24h or 90m")
 	case slog.Level:
 		value, err = parseLevel(text)
-	case []byte, [][]byte:
-		return nil // readSecrets reads them
+	case []byte:
+		value, err = parseKey(text)
+	case Keys:
+		value, err = parseList(text, parseKey)
+	case [][]byte:
+		return nil // readSecrets reads it
 	default:
 		panic("config: a setting cannot be of type " + field.Type().String())
 	}

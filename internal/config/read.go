@@ -50,7 +50,7 @@ func (f *Flags) Has(env string) bool { return f.texts()[env] != "" }
 // Check returns the configuration. The error names every problem, one per line.
 func (f *Flags) Check() (Config, error) { return Parse(f.texts()) }
 
-// CheckDatabase is Check for commands that need only the database: it ignores the secrets.
+// CheckDatabase is Check for commands that need only the database: it ignores the secrets that sign tokens and create codes.
 func (f *Flags) CheckDatabase() (Config, error) {
 	r := read(f.texts())
 	return r.Config, errors.Join(r.problems...)
@@ -94,7 +94,7 @@ type reader struct {
 	problems []error
 }
 
-// read reads all settings but the secrets.
+// read reads all settings but those of readSecrets.
 func read(texts map[string]string) *reader {
 	r := &reader{texts: texts}
 	r.refuseUnknown()
@@ -162,6 +162,9 @@ func (r *reader) checkCombinations() {
 	}
 	if r.ProxyProtocol && len(r.TrustedProxies) == 0 {
 		r.report("LINKFORGE_PROXY_PROTOCOL", "goes with LINKFORGE_TRUSTED_PROXIES: name the proxies")
+	}
+	if r.texts["LINKFORGE_ENCRYPTION_KEY_PREVIOUS"] != "" && r.texts["LINKFORGE_ENCRYPTION_KEY"] == "" && !r.Embedded() {
+		r.report("LINKFORGE_ENCRYPTION_KEY_PREVIOUS", "goes with LINKFORGE_ENCRYPTION_KEY, the key that encrypts")
 	}
 	if (r.TLSCertificate == "") != (r.TLSKey == "") {
 		r.report("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // MinSecretBytes is the minimum length of a secret: the strength of HMAC-SHA256 (RFC 7518, section
@@ -19,30 +20,27 @@ func (r *reader) readSecrets() {
 	if secret := r.secret("LINKFORGE_CODE_SECRET"); secret != nil {
 		r.CodeSecrets = SplitSecrets(secret)
 	}
-	if text := r.texts["LINKFORGE_ENCRYPTION_KEY"]; text != "" {
-		var err error
-		if r.EncryptionKey, err = ParseKey([]byte(text)); err != nil {
-			r.report("LINKFORGE_ENCRYPTION_KEY", "%w", err)
-		}
-	}
 }
 
-// EncryptionKeyBytes is the length of a key for AES-256.
-const EncryptionKeyBytes = 32
+// encryptionKeyBytes is the length of a key for AES-256.
+const encryptionKeyBytes = 32
 
-// ParseKey reads a key in base64 or hexadecimal.
-func ParseKey(text []byte) ([]byte, error) {
-	line := string(bytes.TrimSpace(text))
+// Keys are several keys for AES-256.
+type Keys [][]byte
+
+// parseKey reads a key in base64 or hexadecimal.
+func parseKey(text string) ([]byte, error) {
+	line := strings.TrimSpace(text)
 	for _, decode := range []func(string) ([]byte, error){
 		hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawStdEncoding.DecodeString,
 		base64.URLEncoding.DecodeString, base64.RawURLEncoding.DecodeString,
 	} {
-		if key, err := decode(line); err == nil && len(key) == EncryptionKeyBytes {
+		if key, err := decode(line); err == nil && len(key) == encryptionKeyBytes {
 			return key, nil
 		}
 	}
 	return nil, fmt.Errorf("must be %d bytes in base64; this makes a good one: openssl rand -base64 %d",
-		EncryptionKeyBytes, EncryptionKeyBytes)
+		encryptionKeyBytes, encryptionKeyBytes)
 }
 
 // secret returns nil for a secret that stores.FillSecrets creates.

@@ -15,6 +15,37 @@ func TestSecrets_RefuseShortValue(t *testing.T) {
 	}
 }
 
+// TestSecrets_ReadsEncryptionKeys reads previous keys with and without a current one.
+func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
+	t.Parallel()
+	const current, previous = "LINKFORGE_ENCRYPTION_KEY", "LINKFORGE_ENCRYPTION_KEY_PREVIOUS"
+	hexadecimal, base64 := strings.Repeat("0a", 32), strings.Repeat("C", 42)+"A="
+	for _, c := range []struct {
+		name, current, previous string
+		want                    []string
+	}{
+		{"two", hexadecimal, hexadecimal + ", " + base64, nil},
+		{"none", hexadecimal, "", nil},
+		{"a short one", hexadecimal, base64 + ",0a0a", []string{previous}},
+		{"without a current one", "", hexadecimal, []string{previous}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse(with(with(setup(), current, c.current), previous, c.previous))
+			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
+				t.Errorf("blamed (-want +got):\n%s", diff)
+			}
+			if c.name == "two" && (len(got.EncryptionKeysPrevious) != 2 || string(got.EncryptionKeysPrevious[0]) != strings.Repeat("\n", 32)) {
+				t.Errorf("%x", got.EncryptionKeysPrevious)
+			}
+		})
+	}
+	embedded := map[string]string{previous: hexadecimal} // the data folder has the current one
+	if c, err := Parse(embedded); err != nil || len(c.EncryptionKeysPrevious) != 1 {
+		t.Errorf("embedded: %v", err)
+	}
+}
+
 func TestSecrets_AreSplit(t *testing.T) {
 	t.Parallel()
 	long, other := strings.Repeat("a", MinSecretBytes), strings.Repeat("b", MinSecretBytes)

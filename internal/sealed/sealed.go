@@ -1,59 +1,129 @@
-// Package sealed encrypts the secrets of workspaces that the server has to know itself, as those of webhooks and the tokens of
-// imports. Packages webhook and task store them.
+// Package sealed encrypts the secrets that the server has to know itself, as those of webhooks and the tokens of imports. Each names
+// the key that has sealed it, so that the operator can replace the key: Store finds the keys in use, and seals all secrets again.
+//
+// Packages webhook and task store sealed secrets, package cli has the command, and package server checks the keys at the start.
 package sealed
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
+// Place is a column of sealed secrets.
+type Place int
+
+// The places. Each has a line in columns.
+const (
+	WebhookSecret Place = iota
+	WebhookOldSecret
+	TaskSecret
+)
+
+// columns are the tables and columns of the places, and the columns that identify the rows.
+var columns = [...]struct{ table, column, id string }{
+	WebhookSecret:    {"webhooks", "secret", "id"},
+	WebhookOldSecret: {"webhooks", "old_secret", "id"},
+	TaskSecret:       {"tasks", "secret", "id"},
+}
+
+// A sealed secret is mark, the identifier of its key, a nonce, and the text. One without a mark is of an earlier version: a nonce and
+// the text, by any key.
+const (
+	mark            = "sealed1:"
+	identifierBytes = 8
+)
+
+// identifier returns the identifier of a key: the first bytes of its SHA-256.
+func identifier(key []byte) []byte {
+	sum := sha256.Sum256(key)
+	return sum[:identifierBytes]
+}
+
 // Box seals secrets with a key of 32 bytes. Without a key it is empty, and returns Forbidden.
-type Box struct{ Key []byte }
+type Box struct {
+	Key []byte
+	// Previous are keys that open secrets, and seal none.
+	Previous [][]byte
+}
 
 // IsEmpty reports whether the box has no key.
 func (b Box) IsEmpty() bool { return len(b.Key) == 0 }
 
-func (b Box) cipher() (cipher.AEAD, error) {
+// errEmpty is the error of an empty box.
+var errEmpty = errs.New(errs.Forbidden, "This server cannot encrypt secrets. Ask the operator to set LINKFORGE_ENCRYPTION_KEY.")
+
+// Seal encrypts a secret with AES-256-GCM. Open needs the same place and id, those of the row that has the secret.
+func (b Box) Seal(p Place, id string, secret []byte) ([]byte, error) {
 	if b.IsEmpty() {
-		return nil, errs.New(errs.Forbidden, "This server cannot encrypt secrets. Ask the operator to set LINKFORGE_ENCRYPTION_KEY.")
+		return nil, errEmpty
 	}
-	block, err := aes.NewCipher(b.Key)
+	c, err := newCipher(b.Key)
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, c.NonceSize())
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	return c.Seal(append(b.prefix(), nonce...), nonce, secret, p.owner(id)), nil
+}
+
+// Open returns the secret that Seal has encrypted. Those of earlier versions are bound to the id alone.
+func (b Box) Open(p Place, id string, value []byte) (secret []byte, err error) {
+	if b.IsEmpty() {
+		return nil, errEmpty
+	}
+	marked, isMarked := bytes.CutPrefix(value, []byte(mark))
+	err = errors.New("its key is missing")
+	for _, key := range b.keys() {
+		text, owner := value, []byte(id)
+		if isMarked {
+			var isOfKey bool
+			if text, isOfKey = bytes.CutPrefix(marked, identifier(key)); !isOfKey {
+				continue
+			}
+			owner = p.owner(id)
+		}
+		if secret, err = open(key, owner, text); err == nil {
+			return secret, nil
+		}
+	}
+	return nil, fmt.Errorf("opening a secret with LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS: %w", err)
+}
+
+func open(key, owner, text []byte) ([]byte, error) {
+	c, err := newCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) < c.NonceSize() {
+		return nil, errors.New("it is too short")
+	}
+	return c.Open(nil, text[:c.NonceSize()], text[c.NonceSize():], owner)
+}
+
+func newCipher(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
 	return cipher.NewGCM(block)
 }
 
-// Seal encrypts a secret with AES-256-GCM. Open needs the same owner, the id of the object that has the secret.
-func (b Box) Seal(owner string, secret []byte) ([]byte, error) {
-	c, err := b.cipher()
-	if err != nil {
-		return nil, err
-	}
-	nonce := make([]byte, c.NonceSize(), c.NonceSize()+len(secret)+c.Overhead())
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, err
-	}
-	return c.Seal(nonce, nonce, secret, []byte(owner)), nil
-}
+// keys are all keys that open secrets.
+func (b Box) keys() [][]byte { return append([][]byte{b.Key}, b.Previous...) }
 
-// Open returns the secret that Seal has encrypted.
-func (b Box) Open(owner string, text []byte) ([]byte, error) {
-	c, err := b.cipher()
-	if err != nil {
-		return nil, err
-	}
-	if len(text) < c.NonceSize() {
-		return nil, errors.New("a sealed secret is too short")
-	}
-	secret, err := c.Open(nil, text[:c.NonceSize()], text[c.NonceSize():], []byte(owner))
-	if err != nil {
-		return nil, fmt.Errorf("opening a sealed secret: LINKFORGE_ENCRYPTION_KEY differs: %w", err)
-	}
-	return secret, nil
+// prefix is how secrets begin that the box seals.
+func (b Box) prefix() []byte { return append([]byte(mark), identifier(b.Key)...) }
+
+// owner returns the associated data of a secret in a row: table.column.id.
+func (p Place) owner(id string) []byte {
+	return []byte(columns[p].table + "." + columns[p].column + "." + id)
 }

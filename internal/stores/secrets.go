@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/sealed"
 )
 
 // FillSecrets sets the secrets of an embedded instance that are not configured. They are created
@@ -31,15 +32,26 @@ func FillSecrets(c *config.Config) error {
 		}
 		c.CodeSecrets = config.SplitSecrets(secret)
 	}
-	if c.EncryptionKey == nil {
-		secret, err := storedSecret(c.DataDir, EncryptionKeyName)
-		if err != nil {
-			return err
-		}
-		key := sha256.Sum256(secret) // the file has the form of the other secrets
-		c.EncryptionKey = key[:]
+	return FillEncryptionKey(c)
+}
+
+// FillEncryptionKey does so for the key that seals secrets.
+func FillEncryptionKey(c *config.Config) error {
+	if c.EncryptionKey != nil {
+		return nil
 	}
+	secret, err := storedSecret(c.DataDir, EncryptionKeyName)
+	if err != nil {
+		return err
+	}
+	key := sha256.Sum256(secret) // the file has the form of the other secrets
+	c.EncryptionKey = key[:]
 	return nil
+}
+
+// Box returns the box of the keys that seal secrets.
+func Box(c config.Config) sealed.Box {
+	return sealed.Box{Key: c.EncryptionKey, Previous: c.EncryptionKeysPrevious}
 }
 
 func storedSecret(dir, name string) ([]byte, error) {

@@ -51,7 +51,6 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
-	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -152,7 +151,7 @@ func Open(o Options) (*Stores, error) {
 		LinkList:    linklist.NewStore(o.DB, o.Now),
 		Ledger:      &clickledger.Ledger{DB: o.DB},
 		Exports:     stats.Exports{Signer: signed.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
-		Tasks:       task.NewStore(o.DB, sealed.Box{Key: o.Config.EncryptionKey}, o.Now),
+		Tasks:       task.NewStore(o.DB, Box(o.Config), o.Now),
 		Feed:        feed.New(o.DB, o.Log, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
@@ -314,7 +313,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	}
 	s.Webhooks = &webhook.Store{
 		DB: o.DB, Clicks: s.ClickStream, Destinations: s.Destinations, Allow: outbound.PublicOr(o.Config.OutboundAllow),
-		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Sealed: sealed.Box{Key: o.Config.EncryptionKey}, Now: o.Now,
+		Lookup: net.DefaultResolver.LookupNetIP, AllowHTTP: o.Config.Development, Sealed: Box(o.Config), Now: o.Now,
 	}
 	s.Edit = &edit.Store{
 		Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders, ReplaceWebhookTags: s.Webhooks.ReplaceTags,

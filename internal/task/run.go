@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -90,7 +91,9 @@ func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64
 }
 
 // OpenSecret returns the secret of the arguments.
-func (h *Holding) OpenSecret() ([]byte, error) { return h.store.sealed.Open(h.ID, h.Secret) }
+func (h *Holding) OpenSecret() ([]byte, error) {
+	return h.store.sealed.Open(sealed.TaskSecret, h.ID, h.Secret)
+}
 
 // Run runs tasks until the context ends, and then returns the leases of those that have not ended.
 func (r *Runner) Run(ctx context.Context) error {

@@ -215,7 +215,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
 	}
 	if in.Secret != nil {
-		if t.Secret, err = s.sealed.Seal(t.ID, in.Secret); err != nil {
+		if t.Secret, err = s.sealed.Seal(sealed.TaskSecret, t.ID, in.Secret); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -54,7 +55,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 		Concurrency: initialConcurrency, CreatedAt: now, CreatedBy: m.ActorID(), In: m,
 	}
 	raw, secret := newSecret()
-	if w.Secret, err = s.Sealed.Seal(w.ID, raw); err != nil {
+	if w.Secret, err = s.Sealed.Seal(sealed.WebhookSecret, w.ID, raw); err != nil {
 		return nil, "", err
 	}
 	if c, err = s.check(ctx, c); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -28,7 +29,7 @@ func newSecret() (raw []byte, shown string) {
 
 // Secrets returns the secrets that sign at an instant, the newest first.
 func (s *Store) Secrets(w *Webhook, now time.Time) ([][]byte, error) {
-	newest, err := s.Sealed.Open(w.ID, w.Secret)
+	newest, err := s.Sealed.Open(sealed.WebhookSecret, w.ID, w.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (s *Store) Secrets(w *Webhook, now time.Time) ([][]byte, error) {
 	if w.OldSecret == nil || w.OldSecretEndsAt == nil || !now.Before(*w.OldSecretEndsAt) {
 		return all, nil
 	}
-	old, err := s.Sealed.Open(w.ID, w.OldSecret)
+	old, err := s.Sealed.Open(sealed.WebhookOldSecret, w.ID, w.OldSecret)
 	return append(all, old), err
 }
 
@@ -75,13 +76,19 @@ func (s *Store) Rotate(
 		if err := CheckReads(ctx, m, w); err != nil {
 			return err
 		}
-		sealed, err := s.Sealed.Seal(w.ID, raw)
-		if err != nil {
-			return err
+		w.OldSecret, w.OldSecretEndsAt = nil, nil
+		if overlap > 0 {
+			old, err := s.Sealed.Open(sealed.WebhookSecret, w.ID, w.Secret)
+			if err != nil {
+				return err
+			}
+			if w.OldSecret, err = s.Sealed.Seal(sealed.WebhookOldSecret, w.ID, old); err != nil {
+				return err
+			}
+			w.OldSecretEndsAt = new(s.now().Add(overlap))
 		}
-		w.OldSecret, w.OldSecretEndsAt, w.Secret = w.Secret, new(s.now().Add(overlap)), sealed
-		if overlap == 0 {
-			w.OldSecret, w.OldSecretEndsAt = nil, nil
+		if w.Secret, err = s.Sealed.Seal(sealed.WebhookSecret, w.ID, raw); err != nil {
+			return err
 		}
 		_, err = tx.NewUpdate().Model(w).Column("secret", "old_secret", "old_secret_ends_at").WherePK().Exec(ctx)
 		if err != nil {

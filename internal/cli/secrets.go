@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/sealed"
+	"github.com/linkforge/linkforge/internal/stores"
+)
+
+// secretsCommand is `linkforge secrets rewrap`. It works while servers run.
+type secretsCommand struct {
+	Rewrap secretsRewrap `cmd:"" help:"Encrypt all secrets with LINKFORGE_ENCRYPTION_KEY, and list the keys in use."`
+}
+
+type secretsRewrap struct {
+	listing
+	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks and imports fail."`
+}
+
+// Run encrypts secrets again. It ends in exit status 1 when secrets of other keys remain.
+func (r secretsRewrap) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		if c.Embedded() {
+			if err := stores.FillEncryptionKey(&c); err != nil {
+				return err
+			}
+		}
+		s := sealed.Store{DB: d, Box: stores.Box(c)}
+		if err := s.Rewrap(ctx, r.Lost); err != nil {
+			return err
+		}
+		uses, err := s.InUse(ctx)
+		if err != nil {
+			return err
+		}
+		err = show(io, r.listing, "KEY\tSTATE\tSECRETS", uses, func(u sealed.Use) []string {
+			return []string{u.Key, string(u.State), strconv.FormatInt(u.Secrets, 10)}
+		})
+		if err != nil {
+			return err
+		}
+		for _, u := range uses {
+			if u.State != sealed.Current {
+				return errors.New("secrets of other keys remain: set the missing keys, wait until all nodes have the same LINKFORGE_ENCRYPTION_KEY, " +
+					"and run this again")
+			}
+		}
+		return nil
+	})
+}
