@@ -36,7 +36,7 @@ var layers = [][]string{
 		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
 		"internal/db/migrate", "internal/db/pgscope", "internal/db/replica", "internal/db/turns", "internal/fastpath", "internal/feed",
 		"internal/jobs", "internal/mail", "internal/obs", "internal/outbound", "internal/page",
-		"internal/redisx", "internal/sealed", "internal/stream", "internal/web",
+		"internal/redisx", "internal/sealed", "internal/sso", "internal/stream", "internal/web",
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/archive", "internal/audit", "internal/clickledger", "internal/clickstore",
@@ -95,6 +95,7 @@ var within = map[string][]string{
 	"internal/feed":            {"internal/db"},
 	"internal/jobs":            {"internal/db"},
 	"internal/sealed":          {"internal/db"},
+	"internal/sso":             {"internal/config", "internal/outbound"},
 	"internal/stream":          {"internal/feed"},
 	"internal/account":         {"internal/ratelimit"},
 	"internal/apikey":          {"internal/account", "internal/audit", "internal/workspace"},
@@ -253,7 +254,7 @@ var scopes = map[string][]string{
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
 		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split", "dispatch.targetOf",
 		"dispatch.unclaim",
-		"workspace.AdminAddresses", "workspace.AdminChange", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.ResolveGroups", "workspace.SyncGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 

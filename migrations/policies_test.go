@@ -68,10 +68,11 @@ var rows = map[string]string{
 	"task_chunks": `INSERT INTO task_chunks VALUES ('tsk_$', 'ws_$', 'u', 0, '')`,
 	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host, hash, outcome)
 		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
-	"link_origins":  `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
-	"parity_rows":   `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
-	"import_claims": `INSERT INTO import_claims VALUES ('tsk_$', 'c', 1, 'ws_$')`,
-	"orphans":       `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"link_origins":   `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
+	"parity_rows":    `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
+	"import_claims":  `INSERT INTO import_claims VALUES ('tsk_$', 'c', 1, 'ws_$')`,
+	"sso_workspaces": `INSERT INTO sso_workspaces VALUES ('$', 'ws_$')`,
+	"orphans":        `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
@@ -79,7 +80,7 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
-	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims"}
+	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims", "sso_workspaces"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

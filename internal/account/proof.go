@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/sealed"
 )
 
 // Method is a way to prove an identity.
@@ -166,7 +167,7 @@ func (s *Store) checkCode(ctx context.Context, accountID, code, address, where s
 	if err != nil {
 		return 0, fmt.Errorf("looking up an authenticator app: %w", err)
 	}
-	secret, err := s.Sealed.Open(accountID, app.Secret)
+	secret, err := s.Sealed.Open(sealed.TOTPSecret, accountID, app.Secret)
 	if err != nil {
 		return 0, err
 	}

@@ -88,6 +88,13 @@ type Config struct {
 	// Who may register an account: open (all callers), invited (with the token of an invitation), closed.
 	// linkforge users create works with each. Empty: open in development, invited in production.
 	Registration string `env:"LINKFORGE_REGISTRATION" development:"open" production:"invited" syntax:"registration"`
+	// Log in and register with passwords: on or off. off needs LINKFORGE_SSO_ISSUER, and ends registrations.
+	PasswordLogin bool `env:"LINKFORGE_PASSWORD_LOGIN" default:"on"`
+	// Comma-separated e-mail addresses of accounts that log in with a password, and a second factor, although
+	// LINKFORGE_PASSWORD_LOGIN is off: for the time when the provider is unavailable. Empty: none.
+	BreakGlass []string `env:"LINKFORGE_BREAK_GLASS" syntax:"email"`
+	// SSO is the identity provider of the instance.
+	SSO SSO
 	// Lifetime of a session that is not refreshed, 1h to 8760h.
 	SessionTTL time.Duration `env:"LINKFORGE_SESSION_TTL" default:"720h" min:"1h" max:"8760h"`
 	// Redirects of a link in a calendar month (UTC).
@@ -201,6 +208,43 @@ type Bounds struct {
 	// Maximum duration of an operation, 1s to 10m.
 	Deadline time.Duration `env:"LINKFORGE_OPERATION_DEADLINE" default:"15s" min:"1s" max:"10m"`
 }
+
+// SSO describes the provider of single sign-on (OpenID Connect). It is off without an issuer.
+type SSO struct {
+	// Issuer of the OpenID Connect provider, exactly as its metadata has it, as in https://login.example.com.
+	// Empty: no single sign-on.
+	Issuer string `env:"LINKFORGE_SSO_ISSUER" syntax:"issuer"`
+	// ID of the client that is registered at the provider.
+	ClientID string `env:"LINKFORGE_SSO_CLIENT_ID" syntax:"text"`
+	// Secret of the client.
+	ClientSecret string `env:"LINKFORGE_SSO_CLIENT_SECRET" syntax:"text" hidden:""`
+	// Name of the provider on log-in pages.
+	Name string `env:"LINKFORGE_SSO_NAME" default:"SSO" syntax:"text"`
+	// Comma-separated pages of front ends that the provider may redirect to, exactly as registered there.
+	Redirects []string `env:"LINKFORGE_SSO_REDIRECTS" syntax:"redirect"`
+	// Comma-separated domains of e-mail addresses that may log in. Empty: all.
+	//
+	// EmailDomains are in lower case and ASCII.
+	EmailDomains []string `env:"LINKFORGE_SSO_EMAIL_DOMAINS" syntax:"host"`
+	// Create an account at the first log-in: on or off (invited addresses only).
+	Register bool `env:"LINKFORGE_SSO_REGISTER" default:"on"`
+	// Which second factor counts at a log-in with the provider: provider (the one that it requires) or local
+	// (that of the account here).
+	TrustsFactors bool `env:"LINKFORGE_SSO_SECOND_FACTOR" default:"local" words:"provider,local"`
+	// Lifetime of a session that began at the provider, also if it is refreshed, 5m to 720h. After that, users who left
+	// are out.
+	SessionTTL time.Duration `env:"LINKFORGE_SSO_SESSION_TTL" default:"12h" min:"5m" max:"720h"`
+	// Scopes to request, with spaces between them.
+	Scopes string `env:"LINKFORGE_SSO_SCOPES" default:"openid email profile" syntax:"scopes"`
+	// Claim of the ID token that lists the groups of a user.
+	GroupsClaim string `env:"LINKFORGE_SSO_GROUPS_CLAIM" default:"groups" syntax:"text"`
+	// Comma-separated roles of groups in workspaces, as in engineering=engines:EDITOR,it-admins=engines:ADMIN.
+	// Each log-in sets them. Empty: groups give no roles.
+	Memberships []GroupRole `env:"LINKFORGE_SSO_MEMBERSHIPS"`
+}
+
+// GroupRole is the role that a group of the provider has in a workspace.
+type GroupRole struct{ Group, Slug, Role string }
 
 // Embedded reports whether the instance stores its data in DataDir.
 func (c Config) Embedded() bool { return c.DatabaseURL == "" }

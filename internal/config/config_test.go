@@ -61,7 +61,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		StatementTimeout: 30 * time.Second, LockTimeout: 10 * time.Second,
-		Migrate: true, Registration: "open", TokenTTL: 24 * time.Hour, HitQuota: 10_000,
+		Migrate: true, Registration: "open", PasswordLogin: true, SSO: usualSSO, TokenTTL: 24 * time.Hour, HitQuota: 10_000,
 		QuotaOutage: "closed", LinkQuota: 10_000, RateLimits: true,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
@@ -108,10 +108,11 @@ func TestLoad_ReportsEveryProblem(t *testing.T) {
 	var want []string
 	names := []string{
 		"LINKFORGE_DATA_DIR", "LINKFORGE_GEOIP", "LINKFORGE_DOCUMENTS", "LINKFORGE_TLS_CERTIFICATE", "LINKFORGE_TLS_KEY",
+		"LINKFORGE_SSO_CLIENT_ID", "LINKFORGE_SSO_CLIENT_SECRET", "LINKFORGE_SSO_NAME", "LINKFORGE_SSO_GROUPS_CLAIM",
 	}
 	for _, variable := range variables() {
 		env[variable] = "no such thing"
-		if !slices.Contains(names, variable) { // any name will do for a folder or a file
+		if !slices.Contains(names, variable) { // any text will do for a folder, a file, a name or a secret
 			want = append(want, variable)
 		}
 	}
@@ -252,11 +253,10 @@ func TestLoad_SetsValues(t *testing.T) {
 		DatabaseReadURL: f["LINKFORGE_DATABASE_READ_URL"], DatabasePool: 7,
 		StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecrets: [][]byte{[]byte(f["LINKFORGE_JWT_SECRET"])},
-		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", TokenTTL: 90 * time.Minute,
-		HitQuota: 11, QuotaOutage: "closed", LinkQuota: 12,
+		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", PasswordLogin: true, SSO: usualSSO,
+		TokenTTL: 90 * time.Minute, HitQuota: 11, QuotaOutage: "closed", LinkQuota: 12,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
-		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,
-		AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
+		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, ExportBytes: 2 << 20, MaxWorkspaces: 63, SlugChanges: 64,
 		RequestRate: 77, CostRate: 6_000_000, UnknownCodes: 12, Bounds: bounds,
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},

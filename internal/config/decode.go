@@ -41,6 +41,12 @@ var syntaxes = map[string]func(string) (string, error){
 	"outage": parseWord("closed", QuotaOpen),
 
 	"registration": parseWord("open", "invited", "closed"),
+
+	"email":    parseEmail,
+	"issuer":   parseIssuer,
+	"redirect": parseRedirect,
+	"scopes":   parseScopes,
+	"text":     parseText,
 }
 
 // QuotaOpen is the value of QuotaOutage that lets redirects continue.
@@ -57,6 +63,8 @@ func decode(field reflect.Value, tag reflect.StructTag, text string) (err error)
 		value, err = parseList(text, syntaxes[tag.Get("syntax")])
 	case []netip.Prefix:
 		value, err = parseList(text, parseNetwork)
+	case []GroupRole:
+		value, err = parseList(text, parseGroupRole)
 	case bool:
 		value, err = parseBool(text, tag.Get("words"))
 	case int, int64:

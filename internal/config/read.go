@@ -78,7 +78,7 @@ func Parse(env map[string]string) (Config, error) {
 // eachSetting visits the fields of a Config in the order of the help.
 func eachSetting(config reflect.Value, visit func(field reflect.Value, tag reflect.StructTag)) {
 	for field, value := range config.Fields() {
-		if field.Type == reflect.TypeFor[Bounds]() {
+		if field.Type.Kind() == reflect.Struct {
 			eachSetting(value, visit)
 			continue
 		}
@@ -182,6 +182,7 @@ func (r *reader) checkCombinations() {
 	if r.SMTPURL != "" && r.MailFrom == "" {
 		r.report("LINKFORGE_MAIL_FROM", "is required with a mail server, as in Linkforge <no-reply@example.com>")
 	}
+	r.checkSSO()
 }
 
 // localURL returns the URL of a server that listens on an address, for developers on the same

@@ -1,7 +1,7 @@
-// Package sealed encrypts the secrets that the server has to know itself, as those of webhooks and the tokens of imports. Each names
+// Package sealed encrypts the secrets that the server has to know itself, as those of webhooks and authenticator apps and the tokens of imports. Each names
 // the key that has sealed it, so that the operator can replace the key: Store finds the keys in use, and seals all secrets again.
 //
-// Packages webhook and task store sealed secrets, package cli has the command, and package server checks the keys at the start.
+// Packages account, webhook and task store sealed secrets, package cli has the command, and package server checks the keys at the start.
 package sealed
 
 import (
@@ -24,6 +24,7 @@ const (
 	WebhookSecret Place = iota
 	WebhookOldSecret
 	TaskSecret
+	TOTPSecret
 )
 
 // columns are the tables and columns of the places, and the columns that identify the rows.
@@ -31,6 +32,7 @@ var columns = [...]struct{ table, column, id string }{
 	WebhookSecret:    {"webhooks", "secret", "id"},
 	WebhookOldSecret: {"webhooks", "old_secret", "id"},
 	TaskSecret:       {"tasks", "secret", "id"},
+	TOTPSecret:       {"totp", "secret", "account_id"},
 }
 
 // A sealed secret is mark, the identifier of its key, a nonce, and the text. One without a mark is of an earlier version: a nonce and

@@ -226,7 +226,7 @@ func (s *Stores) openTenants(o Options) {
 		Limits:     s.Limits,
 		Now:        o.Now,
 
-		Sealed:       sealed.Box{Key: o.Config.EncryptionKey},
+		Sealed:       Box(o.Config),
 		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
 	s.Workspaces = &workspace.Store{

@@ -16,6 +16,15 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
+// Source is who decides a membership.
+type Source string
+
+// The sources of memberships.
+const (
+	Manual Source = "manual" // members and the operator
+	SSO    Source = "sso"    // the groups of the provider of single sign-on: see SyncGroups
+)
+
 // Member is an account's membership as stored.
 type Member struct {
 	bun.BaseModel `bun:"table:members"`
@@ -23,6 +32,7 @@ type Member struct {
 	WorkspaceID string `bun:",pk"`
 	AccountID   string `bun:",pk"`
 	Role        Role
+	Source      Source `bun:",nullzero,default:'manual'"`
 	CreatedAt   time.Time
 }
 
@@ -50,8 +60,8 @@ func (s *Store) members() Collection[Member] {
 	return Collection[Member]{DB: s.DB, Permission: ReadMembers, Column: "account_id"}
 }
 
-// UpdateRole changes a member's role. Only owners change the role of owners or grant it. It returns
-// NotFound, LastOwner or Forbidden.
+// UpdateRole changes a member's role. Only owners change the role of owners or grant it. From then on the groups of
+// the provider do not change the membership, also if the role was the same. It returns NotFound, LastOwner or Forbidden.
 func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, role Role) (*Member, error) {
 	ctx, err := m.Enter(ctx, WriteMembers)
 	if err != nil {
@@ -62,7 +72,7 @@ func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, 
 		if err := now.mayChange(m, accountID, role); err != nil {
 			return err
 		}
-		changed, err = s.setRole(ctx, tx, m, accountID, role)
+		changed, err = s.setRole(ctx, tx, m.manual(accountID, role), m.ActorID())
 		if err != nil || now[accountID] == role {
 			return err
 		}
@@ -88,16 +98,21 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 		if err := now.mayChange(m, accountID, Owner); err != nil {
 			return err
 		}
-		if owner, err = s.setRole(ctx, tx, m, accountID, Owner); err != nil {
+		if owner, err = s.setRole(ctx, tx, m.manual(accountID, Owner), m.ActorID()); err != nil {
 			return err
 		}
-		if _, err := s.setRole(ctx, tx, m, m.accountID, Admin); err != nil {
+		if _, err := s.setRole(ctx, tx, m.manual(m.accountID, Admin), m.ActorID()); err != nil {
 			return err
 		}
 		event := m.Event(s.Now(), audit.OwnershipTransferred, accountID, nil)
 		return audit.Write(ctx, tx, event.WithChanges(roleChange(now[accountID], Owner)))
 	})
 	return owner, err
+}
+
+// manual returns the membership that a member of the workspace gives an account.
+func (m Membership) manual(accountID string, role Role) Member {
+	return Member{WorkspaceID: m.ID(), AccountID: accountID, Role: role, Source: Manual}
 }
 
 func roleChange(before, after Role) []*audit.FieldChange {
@@ -290,21 +305,21 @@ func (now roster) lastOwner(accountID string) bool {
 	return true
 }
 
-// setRole stores a role and revokes the member's invitations to roles that they may no longer
-// grant.
-func (s *Store) setRole(ctx context.Context, tx bun.Tx, m Membership, accountID string, role Role) (*Member, error) {
+// setRole stores the role and the source of a member, and revokes the member's invitations to roles that they may no
+// longer grant. The actor is empty for the provider of single sign-on.
+func (s *Store) setRole(ctx context.Context, tx bun.Tx, to Member, actorID string) (*Member, error) {
 	changed := &Member{}
-	_, err := tx.NewUpdate().Model(changed).Set("role = ?", role).
-		Where("workspace_id = ?", m.ID()).Where("account_id = ?", accountID).Returning("*").Exec(ctx)
-	if err != nil || role.Allows(WriteOwners) {
+	_, err := tx.NewUpdate().Model(changed).Set("role = ?", to.Role).Set("source = ?", to.Source).
+		Where("workspace_id = ?", to.WorkspaceID).Where("account_id = ?", to.AccountID).Returning("*").Exec(ctx)
+	if err != nil || to.Role.Allows(WriteOwners) {
 		return changed, err
 	}
 	roles := []Role{Owner}
-	if !role.Allows(WriteMembers) {
+	if !to.Role.Allows(WriteMembers) {
 		roles = allRoles
 	}
-	return changed, s.withdraw(ctx, tx, m.ID(), m.ActorID(),
-		"invited_by = ? AND role IN (?)", accountID, bun.In(roles))
+	return changed, s.withdraw(ctx, tx, to.WorkspaceID, actorID,
+		"invited_by = ? AND role IN (?)", to.AccountID, bun.In(roles))
 }
 
 func errNoMember() error {

@@ -1,0 +1,137 @@
+package sso
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+const (
+	// maxSkew is the tolerated difference between the clocks; maxTokenAge is how old an ID token may be.
+	maxSkew     = time.Minute
+	maxTokenAge = 10 * time.Minute
+	// maxSubject bounds the claim sub, in characters of ASCII (OpenID Connect Core, section 2).
+	maxSubject = 255
+)
+
+// standardClaims are the claims that go-oidc reads by names in any case.
+var standardClaims = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
+
+// parseClaims refuses a token that has a standard claim in another spelling, which could replace the right one.
+func parseClaims(token *oidc.IDToken) (*claims, error) {
+	c := &claims{IDToken: token}
+	if err := token.Claims(&c.texts); err != nil {
+		return nil, refusal("claims")
+	}
+	for name := range c.texts {
+		isStandard := func(standard string) bool { return name != standard && strings.EqualFold(name, standard) }
+		if slices.ContainsFunc(standardClaims, isStandard) {
+			return nil, refusal("claims", "error", "a standard claim in another spelling")
+		}
+	}
+	return c, nil
+}
+
+// text returns a claim that is a text, and the empty text for any other.
+func (c *claims) text(name string) (text string) {
+	_ = json.Unmarshal(c.texts[name], &text)
+	return text
+}
+
+// checkToken checks that the ID token is for this client and this transaction, and new (OpenID Connect Core, section
+// 3.1.3.7).
+func (p *Provider) checkToken(c *claims, nonce string) error {
+	if c.IDToken.Issuer != p.config.Issuer {
+		return refusal("issuer")
+	}
+	if !slices.Contains(c.Audience, p.config.ClientID) {
+		return refusal("audience")
+	}
+	if _, isPresent := c.texts["azp"]; (isPresent || len(c.Audience) > 1) && c.text("azp") != p.config.ClientID {
+		return refusal("authorized_party")
+	}
+	if err := p.checkTimes(c); err != nil {
+		return err
+	}
+	if !hmac.Equal([]byte(c.Nonce), []byte(nonce)) {
+		return refusal("nonce")
+	}
+	return nil
+}
+
+// checkTimes logs how far a time is from the clock, by which operators find a clock that is wrong.
+func (p *Provider) checkTimes(c *claims) error {
+	now := p.config.Now()
+	var notBefore struct {
+		At *float64 `json:"nbf"`
+	}
+	if err := c.Claims(&notBefore); err != nil {
+		return refusal("claims")
+	}
+	switch ahead := c.IssuedAt.Sub(now); {
+	case c.IssuedAt.IsZero():
+		return refusal("issued_at", "error", "missing")
+	case ahead > maxSkew, ahead < -maxTokenAge:
+		return refusal("issued_at", "difference", ahead.Round(time.Second).String())
+	case c.Expiry.IsZero():
+		return refusal("expiry", "error", "missing")
+	case now.Sub(c.Expiry) > maxSkew:
+		return refusal("expiry", "difference", c.Expiry.Sub(now).Round(time.Second).String())
+	case notBefore.At != nil && time.Unix(int64(*notBefore.At), 0).Sub(now) > maxSkew:
+		return refusal("not_before", "difference", time.Unix(int64(*notBefore.At), 0).Sub(now).Round(time.Second).String())
+	}
+	return nil
+}
+
+// identityOf returns the user of a token that has been checked.
+func (p *Provider) identityOf(ctx context.Context, c *claims) (Identity, error) {
+	isNotPrintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if c.Subject == "" || len(c.Subject) > maxSubject || strings.ContainsFunc(c.Subject, isNotPrintable) {
+		return Identity{}, refusal("subject")
+	}
+	email, err := p.config.CheckEmail(c.text("email"))
+	if err != nil {
+		return Identity{}, refusal("email")
+	}
+	if verified := string(c.texts["email_verified"]); verified != "true" && verified != `"true"` {
+		return Identity{}, refusal("email_verified")
+	}
+	domain := email[strings.LastIndexByte(email, '@')+1:]
+	if len(p.config.EmailDomains) > 0 && !slices.Contains(p.config.EmailDomains, domain) {
+		return Identity{}, refusal("email_domain")
+	}
+	i := Identity{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name")}
+	i.Groups, i.HasGroups = p.groups(ctx, c)
+	return i, nil
+}
+
+// groups reads the claim of groups: a list of texts, or one text. It logs a claim that it cannot use, if groups give
+// memberships.
+func (p *Provider) groups(ctx context.Context, c *claims) (groups []string, ok bool) {
+	value, isPresent := c.texts[p.config.GroupsClaim]
+	var list []*string
+	var one string
+	if json.Unmarshal(value, &one) == nil && string(value) != "null" {
+		list = []*string{&one}
+	} else if json.Unmarshal(value, &list) != nil {
+		list = nil // the first items may have been texts
+	}
+	if list == nil || slices.Contains(list, nil) {
+		if len(p.config.Memberships) > 0 {
+			p.config.Log.Log(ctx, slog.LevelWarn, "groups of single sign-on ignored: the claim is missing or malformed",
+				"claim", p.config.GroupsClaim, "missing", !isPresent)
+		}
+		return nil, false
+	}
+	groups = make([]string, len(list))
+	for n, group := range list {
+		groups[n] = *group
+	}
+	return groups, true
+}

@@ -1,0 +1,2 @@
+DROP TABLE sso_workspaces;
+ALTER TABLE members DROP COLUMN source;
