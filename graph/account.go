@@ -29,7 +29,14 @@ func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (
 }
 
 func (r *queryResolver) LoginOptions(context.Context) (*gen.LoginOptions, error) {
-	return &gen.LoginOptions{Password: true, Registration: cmp.Or(r.Accounts.Registration, account.Open)}, nil
+	o := &gen.LoginOptions{Password: !r.Accounts.PasswordsOff, Registration: cmp.Or(r.Accounts.Registration, account.Open)}
+	if r.Accounts.PasswordsOff {
+		o.Registration = account.Closed
+	}
+	if r.Accounts.SSO != nil {
+		o.SsoName = &r.Accounts.SSO.Name
+	}
+	return o, nil
 }
 
 func (r *mutationResolver) ChangePassword(

@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/sso"
 )
 
 func (r *mutationResolver) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {
@@ -19,6 +20,18 @@ func (r *mutationResolver) RefreshSession(
 ) (*gen.RefreshSessionPayload, error) {
 	l, err := r.Accounts.Refresh(ctx, in.RefreshToken)
 	return sessionPayload(l), err
+}
+
+func (r *mutationResolver) StartSso(ctx context.Context, in gen.StartSsoInput) (*gen.StartSsoPayload, error) {
+	t, err := r.Accounts.StartSSO(ctx, in.RedirectURI, origin(ctx))
+	return &gen.StartSsoPayload{AuthorizationURL: &t.AuthorizationURL, Transaction: &t.Secret, ExpiresAt: &t.ExpiresAt}, err
+}
+
+func (r *mutationResolver) FinishSso(ctx context.Context, in gen.FinishSsoInput) (*gen.FinishSsoPayload, error) {
+	l, err := r.Accounts.FinishSSO(ctx, sso.Response{
+		Secret: in.Transaction, Code: in.Code, State: in.State, Issuer: optional.Value(in.Issuer),
+	}, origin(ctx))
+	return (*gen.FinishSsoPayload)(loginPayload(l)), err
 }
 
 func (r *mutationResolver) CompleteLogin(ctx context.Context, in gen.CompleteLoginInput) (*gen.CompleteLoginPayload, error) {

@@ -134,6 +134,9 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
+	if err := a.openGroups(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.Feed.CatchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -170,6 +173,21 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 		return err
 	}
 	return sealed.Store{DB: a.db, Box: stores.Box(a.config)}.Check(ctx)
+}
+
+// openGroups has logins at the identity provider give the memberships of groups.
+func (a *app) openGroups(ctx context.Context) error {
+	if a.Accounts.SSO == nil {
+		return nil
+	}
+	mapping, err := a.Workspaces.ResolveGroups(ctx, a.config.SSO.Memberships)
+	if err != nil {
+		return err
+	}
+	a.Accounts.SSO.SyncGroups = func(ctx context.Context, accountID string, groups []string) error {
+		return a.Workspaces.SyncGroups(ctx, accountID, mapping, groups)
+	}
+	return nil
 }
 
 // openRedis opens Redis. A server starts without it, except with a setting that can never work.

@@ -427,6 +427,15 @@ type ComplexityRoot struct {
 		Omitted func(childComplexity int) int
 	}
 
+	FinishSsoPayload struct {
+		Challenge    func(childComplexity int) int
+		Errors       func(childComplexity int) int
+		ExpiresAt    func(childComplexity int) int
+		RefreshToken func(childComplexity int) int
+		Token        func(childComplexity int) int
+		User         func(childComplexity int) int
+	}
+
 	Folder struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
@@ -758,6 +767,7 @@ type ComplexityRoot struct {
 		ExportClicks             func(childComplexity int, input ExportClicksInput) int
 		ExportMyData             func(childComplexity int, input ExportMyDataInput) int
 		ExportWorkspace          func(childComplexity int, input ExportWorkspaceInput) int
+		FinishSso                func(childComplexity int, input FinishSsoInput) int
 		InviteMember             func(childComplexity int, input InviteMemberInput) int
 		Login                    func(childComplexity int, input LoginInput) int
 		Logout                   func(childComplexity int, input LogoutInput) int
@@ -783,6 +793,7 @@ type ComplexityRoot struct {
 		RotateAPIKey             func(childComplexity int, input RotateAPIKeyInput) int
 		RotateWebhookSecret      func(childComplexity int, input RotateWebhookSecretInput) int
 		ScheduleLinkChange       func(childComplexity int, input ScheduleLinkChangeInput) int
+		StartSso                 func(childComplexity int, input StartSsoInput) int
 		TestWebhook              func(childComplexity int, input TestWebhookInput) int
 		TransferOwnership        func(childComplexity int, input TransferOwnershipInput) int
 		UpdateDomain             func(childComplexity int, input UpdateDomainInput) int
@@ -1124,6 +1135,13 @@ type ComplexityRoot struct {
 		Issuer    func(childComplexity int) int
 		Subject   func(childComplexity int) int
 		UsedAt    func(childComplexity int) int
+	}
+
+	StartSsoPayload struct {
+		AuthorizationURL func(childComplexity int) int
+		Errors           func(childComplexity int) int
+		ExpiresAt        func(childComplexity int) int
+		Transaction      func(childComplexity int) int
 	}
 
 	Stats struct {
@@ -1593,6 +1611,8 @@ type MutationResolver interface {
 	Register(ctx context.Context, input RegisterInput) (*RegisterPayload, error)
 	Login(ctx context.Context, input LoginInput) (*LoginPayload, error)
 	RefreshSession(ctx context.Context, input RefreshSessionInput) (*RefreshSessionPayload, error)
+	StartSso(ctx context.Context, input StartSsoInput) (*StartSsoPayload, error)
+	FinishSso(ctx context.Context, input FinishSsoInput) (*FinishSsoPayload, error)
 	CompleteLogin(ctx context.Context, input CompleteLoginInput) (*CompleteLoginPayload, error)
 	Logout(ctx context.Context, input LogoutInput) (*LogoutPayload, error)
 	LogoutEverywhere(ctx context.Context, input LogoutEverywhereInput) (*LogoutEverywherePayload, error)
@@ -2982,6 +3002,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.FieldChange.Omitted(childComplexity), true
+
+	case "FinishSsoPayload.challenge":
+		if e.ComplexityRoot.FinishSsoPayload.Challenge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.Challenge(childComplexity), true
+	case "FinishSsoPayload.errors":
+		if e.ComplexityRoot.FinishSsoPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.Errors(childComplexity), true
+	case "FinishSsoPayload.expiresAt":
+		if e.ComplexityRoot.FinishSsoPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.ExpiresAt(childComplexity), true
+	case "FinishSsoPayload.refreshToken":
+		if e.ComplexityRoot.FinishSsoPayload.RefreshToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.RefreshToken(childComplexity), true
+	case "FinishSsoPayload.token":
+		if e.ComplexityRoot.FinishSsoPayload.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.Token(childComplexity), true
+	case "FinishSsoPayload.user":
+		if e.ComplexityRoot.FinishSsoPayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishSsoPayload.User(childComplexity), true
 
 	case "Folder.createdAt":
 		if e.ComplexityRoot.Folder.CreatedAt == nil {
@@ -4553,6 +4610,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ExportWorkspace(childComplexity, args["input"].(ExportWorkspaceInput)), true
+	case "Mutation.finishSso":
+		if e.ComplexityRoot.Mutation.FinishSso == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_finishSso_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.FinishSso(childComplexity, args["input"].(FinishSsoInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -4828,6 +4896,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ScheduleLinkChange(childComplexity, args["input"].(ScheduleLinkChangeInput)), true
+	case "Mutation.startSso":
+		if e.ComplexityRoot.Mutation.StartSso == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_startSso_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StartSso(childComplexity, args["input"].(StartSsoInput)), true
 	case "Mutation.testWebhook":
 		if e.ComplexityRoot.Mutation.TestWebhook == nil {
 			break
@@ -6157,6 +6236,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SsoIdentity.UsedAt(childComplexity), true
+
+	case "StartSsoPayload.authorizationUrl":
+		if e.ComplexityRoot.StartSsoPayload.AuthorizationURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartSsoPayload.AuthorizationURL(childComplexity), true
+	case "StartSsoPayload.errors":
+		if e.ComplexityRoot.StartSsoPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartSsoPayload.Errors(childComplexity), true
+	case "StartSsoPayload.expiresAt":
+		if e.ComplexityRoot.StartSsoPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartSsoPayload.ExpiresAt(childComplexity), true
+	case "StartSsoPayload.transaction":
+		if e.ComplexityRoot.StartSsoPayload.Transaction == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartSsoPayload.Transaction(childComplexity), true
 
 	case "Stats.bots":
 		if e.ComplexityRoot.Stats.Bots == nil {
@@ -7739,6 +7843,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
 			graphql.NewInputUnmarshaler("ExportWorkspaceInput", ec.unmarshalInputExportWorkspaceInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
+			graphql.NewInputUnmarshaler("FinishSsoInput", ec.unmarshalInputFinishSsoInput),
 			graphql.NewInputUnmarshaler("ImportApiInput", ec.unmarshalInputImportApiInput),
 			graphql.NewInputUnmarshaler("ImportHostInput", ec.unmarshalInputImportHostInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
@@ -7784,6 +7889,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RoutingTargetInput", ec.unmarshalInputRoutingTargetInput),
 			graphql.NewInputUnmarshaler("RoutingTestInput", ec.unmarshalInputRoutingTestInput),
 			graphql.NewInputUnmarshaler("ScheduleLinkChangeInput", ec.unmarshalInputScheduleLinkChangeInput),
+			graphql.NewInputUnmarshaler("StartSsoInput", ec.unmarshalInputStartSsoInput),
 			graphql.NewInputUnmarshaler("TaskFilter", ec.unmarshalInputTaskFilter),
 			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
 			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
@@ -8171,6 +8277,17 @@ type Mutation {
   again. After that it ends the session, because it may have been stolen. Error: BAD_CREDENTIALS.
   """
   refreshSession(input: RefreshSessionInput!): RefreshSessionPayload!
+  """
+  Starts a log-in at the identity provider of the instance. Errors: NOT_FOUND without one, INVALID_INPUT. Rate-limited per address:
+  RATE_LIMITED.
+  """
+  startSso(input: StartSsoInput!): StartSsoPayload!
+  """
+  Completes a log-in at the identity provider. An identity that no account has, and whose address is that of an account, gets a
+  challenge for its password; the answer connects both. Another one creates an account, where the operator or an invitation permits it:
+  otherwise FORBIDDEN. Errors: BAD_CREDENTIALS for a response that fails any check, NOT_FOUND. Rate-limited per address: RATE_LIMITED.
+  """
+  finishSso(input: FinishSsoInput!): FinishSsoPayload!
   """
   Completes a login that login or another call has answered with a challenge. Errors: BAD_CREDENTIALS, EXPIRED for a challenge that
   was used, has expired or had five wrong proofs. Five wrong codes of an account in 15 minutes: RATE_LIMITED; recovery codes still
@@ -8595,6 +8712,52 @@ input LoginInput {
 "Payload of login."
 type LoginPayload {
   "The token to send as Authorization: Bearer; null when there are errors."
+  token: String
+  "Expiration of the token."
+  expiresAt: Time
+  "The token for refreshSession, valid once."
+  refreshToken: String
+  "The account."
+  user: User
+  "A further proof that is needed, with token null; null: the login is complete."
+  challenge: LoginChallenge
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of startSso."
+input StartSsoInput {
+  "Where the provider sends the browser: exactly one of the URLs in LINKFORGE_SSO_REDIRECTS."
+  redirectUri: URL!
+}
+
+"Payload of startSso."
+type StartSsoPayload {
+  "Where to send the browser; null when there are errors."
+  authorizationUrl: URL
+  "Secret of this log-in, valid once for ten minutes. The page stores it in its session storage, never in a URL."
+  transaction: String
+  "When it expires."
+  expiresAt: Time
+  "User errors. Empty on success."
+  errors: [UserError!]!
+}
+
+"Input of finishSso."
+input FinishSsoInput {
+  "Secret of startSso."
+  transaction: String!
+  "Parameter code of the redirect."
+  code: String!
+  "Parameter state of the redirect."
+  state: String!
+  "Parameter iss of the redirect (RFC 9207). Absent: the provider sent none."
+  issuer: String
+}
+
+"Payload of finishSso."
+type FinishSsoPayload {
+  "The token to send as Authorization: Bearer; null when there are errors or a challenge."
   token: String
   "Expiration of the token."
   expiresAt: Time
@@ -13658,6 +13821,24 @@ func (ec *executionContext) childFields_FieldChange(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type FieldChange", field.Name)
 }
 
+func (ec *executionContext) childFields_FinishSsoPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "token":
+		return ec.fieldContext_FinishSsoPayload_token(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_FinishSsoPayload_expiresAt(ctx, field)
+	case "refreshToken":
+		return ec.fieldContext_FinishSsoPayload_refreshToken(ctx, field)
+	case "user":
+		return ec.fieldContext_FinishSsoPayload_user(ctx, field)
+	case "challenge":
+		return ec.fieldContext_FinishSsoPayload_challenge(ctx, field)
+	case "errors":
+		return ec.fieldContext_FinishSsoPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FinishSsoPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Folder(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -14844,6 +15025,20 @@ func (ec *executionContext) childFields_SsoIdentity(ctx context.Context, field g
 		return ec.fieldContext_SsoIdentity_lastUsedAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SsoIdentity", field.Name)
+}
+
+func (ec *executionContext) childFields_StartSsoPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "authorizationUrl":
+		return ec.fieldContext_StartSsoPayload_authorizationUrl(ctx, field)
+	case "transaction":
+		return ec.fieldContext_StartSsoPayload_transaction(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_StartSsoPayload_expiresAt(ctx, field)
+	case "errors":
+		return ec.fieldContext_StartSsoPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartSsoPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16274,6 +16469,20 @@ func (ec *executionContext) field_Mutation_exportWorkspace_args(ctx context.Cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_finishSso_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (FinishSsoInput, error) {
+			return ec.unmarshalNFinishSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_inviteMember_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -16616,6 +16825,20 @@ func (ec *executionContext) field_Mutation_scheduleLinkChange_args(ctx context.C
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ScheduleLinkChangeInput, error) {
 			return ec.unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_startSso_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (StartSsoInput, error) {
+			return ec.unmarshalNStartSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -22801,6 +23024,171 @@ func (ec *executionContext) fieldContext_FieldChange_omitted(_ context.Context, 
 	return graphql.NewScalarFieldContext("FieldChange", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _FinishSsoPayload_token(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Token, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FinishSsoPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _FinishSsoPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FinishSsoPayload", field, false, false, "Time")
+}
+
+func (ec *executionContext) _FinishSsoPayload_refreshToken(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_refreshToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RefreshToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_refreshToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FinishSsoPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _FinishSsoPayload_user(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FinishSsoPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FinishSsoPayload_challenge(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_challenge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Challenge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *LoginChallenge) graphql.Marshaler {
+			return ec.marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginChallenge(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_challenge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FinishSsoPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LoginChallenge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FinishSsoPayload_errors(ctx context.Context, field graphql.CollectedField, obj *FinishSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FinishSsoPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FinishSsoPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FinishSsoPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Folder_id(ctx context.Context, field graphql.CollectedField, obj *folder.Folder) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28073,6 +28461,94 @@ func (ec *executionContext) fieldContext_Mutation_refreshSession(ctx context.Con
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_refreshSession_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_startSso(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_startSso(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().StartSso(ctx, fc.Args["input"].(StartSsoInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
+			return ec.marshalNStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_startSso(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StartSsoPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_startSso_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_finishSso(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_finishSso(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().FinishSso(ctx, fc.Args["input"].(FinishSsoInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
+			return ec.marshalNFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_finishSso(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FinishSsoPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_finishSso_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -35970,6 +36446,107 @@ func (ec *executionContext) _SsoIdentity_lastUsedAt(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_SsoIdentity_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SsoIdentity", field, false, false, "Time")
+}
+
+func (ec *executionContext) _StartSsoPayload_authorizationUrl(ctx context.Context, field graphql.CollectedField, obj *StartSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartSsoPayload_authorizationUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AuthorizationURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StartSsoPayload_authorizationUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StartSsoPayload", field, false, false, "URL")
+}
+
+func (ec *executionContext) _StartSsoPayload_transaction(ctx context.Context, field graphql.CollectedField, obj *StartSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartSsoPayload_transaction(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Transaction, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StartSsoPayload_transaction(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StartSsoPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _StartSsoPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *StartSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartSsoPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StartSsoPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StartSsoPayload", field, false, false, "Time")
+}
+
+func (ec *executionContext) _StartSsoPayload_errors(ctx context.Context, field graphql.CollectedField, obj *StartSsoPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartSsoPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StartSsoPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StartSsoPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
@@ -45543,6 +46120,69 @@ func UnmarshalExternalLinkBy(ctx context.Context, raw any) (ExternalLinkBy, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputFinishSsoInput(ctx context.Context, obj any) (FinishSsoInput, error) {
+	var it FinishSsoInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"transaction", "code", "state", "issuer"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "transaction":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("transaction"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Transaction = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		case "state":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("state"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.State = data
+		case "issuer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("issuer"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Issuer = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalFinishSsoInput unmarshals raw into the FinishSsoInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFinishSsoInput(ctx context.Context, raw any) (FinishSsoInput, error) {
+	var out FinishSsoInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FinishSsoInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputImportApiInput(ctx context.Context, obj any) (ImportAPIInput, error) {
 	var it ImportAPIInput
 	if obj == nil {
@@ -48270,6 +48910,48 @@ func (ec *executionContext) unmarshalInputScheduleLinkChangeInput(ctx context.Co
 func UnmarshalScheduleLinkChangeInput(ctx context.Context, raw any) (ScheduleLinkChangeInput, error) {
 	var out ScheduleLinkChangeInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ScheduleLinkChangeInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputStartSsoInput(ctx context.Context, obj any) (StartSsoInput, error) {
+	var it StartSsoInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"redirectUri"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "redirectUri":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectUri"))
+			data, err := ec.unmarshalNURL2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectURI = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalStartSsoInput unmarshals raw into the StartSsoInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartSsoInput(ctx context.Context, raw any) (StartSsoInput, error) {
+	var out StartSsoInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartSsoInput", raw, &out)
 	return out, err
 }
 
@@ -52281,6 +52963,64 @@ func (ec *executionContext) _FieldChange(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var finishSsoPayloadImplementors = []string{"FinishSsoPayload"}
+
+func (ec *executionContext) _FinishSsoPayload(ctx context.Context, sel ast.SelectionSet, obj *FinishSsoPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, finishSsoPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FinishSsoPayload")
+		case "token":
+			out.Values[i] = ec._FinishSsoPayload_token(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._FinishSsoPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "refreshToken":
+			out.Values[i] = ec._FinishSsoPayload_refreshToken(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "user":
+			out.Values[i] = ec._FinishSsoPayload_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "challenge":
+			out.Values[i] = ec._FinishSsoPayload_challenge(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._FinishSsoPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var folderImplementors = []string{"Folder", "Node"}
 
 func (ec *executionContext) _Folder(ctx context.Context, sel ast.SelectionSet, obj *folder.Folder) graphql.Marshaler {
@@ -54304,6 +55044,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "refreshSession":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_refreshSession(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startSso":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_startSso(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "finishSso":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_finishSso(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -57089,6 +57843,54 @@ func (ec *executionContext) _SsoIdentity(ctx context.Context, sel ast.SelectionS
 			}
 		case "lastUsedAt":
 			out.Values[i] = ec._SsoIdentity_lastUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var startSsoPayloadImplementors = []string{"StartSsoPayload"}
+
+func (ec *executionContext) _StartSsoPayload(ctx context.Context, sel ast.SelectionSet, obj *StartSsoPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, startSsoPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StartSsoPayload")
+		case "authorizationUrl":
+			out.Values[i] = ec._StartSsoPayload_authorizationUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "transaction":
+			out.Values[i] = ec._StartSsoPayload_transaction(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._StartSsoPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._StartSsoPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -61031,6 +61833,19 @@ func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._FieldChange(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNFinishSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoInput(ctx context.Context, v any) (FinishSsoInput, error) {
+	res, err := ec.unmarshalInputFinishSsoInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx context.Context, sel ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FinishSsoPayload!")
+		return graphql.Null
+	}
+	return ec._FinishSsoPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
 	res, err := graphql.UnmarshalFloatContext(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -62737,6 +63552,19 @@ func (ec *executionContext) marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋli
 		return graphql.Null
 	}
 	return ec._SsoIdentity(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNStartSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoInput(ctx context.Context, v any) (StartSsoInput, error) {
+	res, err := ec.unmarshalInputStartSsoInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx context.Context, sel ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "StartSsoPayload!")
+		return graphql.Null
+	}
+	return ec._StartSsoPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {

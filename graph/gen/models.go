@@ -809,6 +809,34 @@ type ExternalLinkBy struct {
 	ExternalID string `json:"externalId"`
 }
 
+// Input of finishSso.
+type FinishSsoInput struct {
+	// Secret of startSso.
+	Transaction string `json:"transaction"`
+	// Parameter code of the redirect.
+	Code string `json:"code"`
+	// Parameter state of the redirect.
+	State string `json:"state"`
+	// Parameter iss of the redirect (RFC 9207). Absent: the provider sent none.
+	Issuer *string `json:"issuer,omitempty"`
+}
+
+// Payload of finishSso.
+type FinishSsoPayload struct {
+	// The token to send as Authorization: Bearer; null when there are errors or a challenge.
+	Token *string `json:"token,omitempty"`
+	// Expiration of the token.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The token for refreshSession, valid once.
+	RefreshToken *string `json:"refreshToken,omitempty"`
+	// The account.
+	User *account.Account `json:"user,omitempty"`
+	// A further proof that is needed, with token null; null: the login is complete.
+	Challenge *LoginChallenge `json:"challenge,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
+}
+
 // A page of folders.
 type FolderConnection struct {
 	// The folders, each with its cursor.
@@ -1625,6 +1653,24 @@ type SessionEdge struct {
 	Cursor string `json:"cursor"`
 	// The session.
 	Node *account.Session `json:"node"`
+}
+
+// Input of startSso.
+type StartSsoInput struct {
+	// Where the provider sends the browser: exactly one of the URLs in LINKFORGE_SSO_REDIRECTS.
+	RedirectURI string `json:"redirectUri"`
+}
+
+// Payload of startSso.
+type StartSsoPayload struct {
+	// Where to send the browser; null when there are errors.
+	AuthorizationURL *string `json:"authorizationUrl,omitempty"`
+	// Secret of this log-in, valid once for ten minutes. The page stores it in its session storage, never in a URL.
+	Transaction *string `json:"transaction,omitempty"`
+	// When it expires.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// User errors. Empty on success.
+	Errors []*UserError `json:"errors"`
 }
 
 // The clicks with one value of a dimension.

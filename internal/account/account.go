@@ -86,8 +86,12 @@ type Store struct {
 	SessionTTL time.Duration
 	// Sealed encrypts the secrets of authenticator apps.
 	Sealed sealed.Box
-	// TrustsProvider means that a login at the identity provider counts as one with a second factor.
-	TrustsProvider bool
+	// SSO is nil without an identity provider.
+	SSO *SSO
+	// PasswordsOff means that nobody logs in or registers with a password, but the accounts with the addresses of BreakGlass, which
+	// need a second factor.
+	PasswordsOff bool
+	BreakGlass   []string
 	// Registration is who may Register; empty means Open.
 	Registration Registration
 	Limits       ratelimit.Limiter
@@ -171,6 +175,8 @@ func (s *Store) Register(
 // mayRegister returns Forbidden unless the registration is open to the caller.
 func (s *Store) mayRegister(invitation Invitation) error {
 	switch {
+	case s.PasswordsOff:
+		return errs.New(errs.Forbidden, "Registration with a password is off on this server. Log in with %s.", s.SSO.Name)
 	case s.Registration == Closed:
 		return errs.New(errs.Forbidden, "Registration is closed on this server. Ask its operator for an account.")
 	case s.Registration == Invited && invitation == nil:
@@ -217,6 +223,9 @@ func (s *Store) Login(ctx context.Context, email, password string, from Origin) 
 	if err := s.authenticate(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
+	if err := s.mayUsePassword(ctx, a); err != nil {
+		return Login{}, err
+	}
 	return s.enter(ctx, entry{account: a, Methods: Methods(Password)}, from)
 }
 
@@ -232,6 +241,24 @@ func (s *Store) Confirm(ctx context.Context, actor Actor, p Proof, address strin
 		return fmt.Errorf("confirming an actor: %w", err)
 	}
 	s.noteRecovery(ctx, a, spent)
+	return nil
+}
+
+// mayUsePassword returns Forbidden where log-ins with passwords are off, except for an account that breaks glass.
+func (s *Store) mayUsePassword(ctx context.Context, a *Account) error {
+	if !s.PasswordsOff {
+		return nil
+	}
+	breaksGlass := slices.Contains(s.BreakGlass, a.Email)
+	if breaksGlass {
+		var err error
+		if breaksGlass, err = s.hasFactor(ctx, s.DB, a.ID); err != nil {
+			return err
+		}
+	}
+	if !breaksGlass {
+		return errs.New(errs.Forbidden, "Log-ins with a password are off on this server. Log in with %s.", s.SSO.Name)
+	}
 	return nil
 }
 

@@ -129,5 +129,5 @@ func (s *Store) ActorOf(session *Session) Actor {
 
 // provesFactor reports whether the methods prove a second factor.
 func (s *Store) provesFactor(m Methods) bool {
-	return m.has(TOTP, RecoveryCode, Passkey) || s.TrustsProvider && m.has(SSO)
+	return m.has(TOTP, RecoveryCode, Passkey) || s.SSO != nil && s.SSO.TrustsFactors && m.has(Provider)
 }

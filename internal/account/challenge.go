@@ -38,6 +38,9 @@ type entry struct {
 	Identity *Identity `json:"identity,omitempty"`
 	// EndsAt is that of the session.
 	EndsAt *time.Time `json:"endsAt,omitempty"`
+	// Groups are those of the provider, if HasGroups.
+	Groups    []string `json:"groups,omitempty"`
+	HasGroups bool     `json:"hasGroups,omitempty"`
 
 	account *Account
 	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof that completes it.
@@ -56,16 +59,20 @@ type Identity struct {
 	UsedAt    time.Time
 }
 
-// missing returns the methods of which the entry needs one more; none if its proofs are enough. A provider's word alone connects no
+// missing returns the methods of which the entry needs one more; none if its proofs are enough. The word of a provider alone connects no
 // account.
 func (s *Store) missing(e entry, hasFactor bool) []Method {
-	switch {
-	case e.Identity != nil && !e.Methods.has(Password):
-		return []Method{Password}
-	case hasFactor && !s.provesFactor(e.Methods):
-		return []Method{TOTP, RecoveryCode}
+	isEnough := s.provesFactor(e.Methods)
+	if e.Identity != nil {
+		if !e.Methods.has(Password) {
+			return []Method{Password}
+		}
+		isEnough = e.Methods.has(TOTP, RecoveryCode)
 	}
-	return nil
+	if !hasFactor || isEnough {
+		return nil
+	}
+	return []Method{TOTP, RecoveryCode}
 }
 
 // enter begins the session of an entry, or a challenge for what it needs. It returns BadCredentials.
@@ -116,6 +123,18 @@ func (s *Store) settle(ctx context.Context, tx bun.Tx, e entry) error {
 	return s.spend(ctx, tx, e.account.ID, e.spent)
 }
 
+// connect links the identity of an entry to its account. It returns BadCredentials if it is linked to one meanwhile.
+func (s *Store) connect(ctx context.Context, tx bun.Tx, e entry) error {
+	if e.Identity == nil {
+		return nil
+	}
+	e.Identity.AccountID = e.account.ID
+	if err := link(ctx, tx, e.Identity); err != nil {
+		return db.NoRowsAs(errBadLogin(), err, "linking an identity")
+	}
+	return nil
+}
+
 // CompleteLogin completes a login with another proof, or returns the challenge for a further one. It returns BadCredentials, Expired or
 // RateLimited.
 func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Origin) (Login, error) {
@@ -133,6 +152,9 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from O
 		return Login{}, fmt.Errorf("looking up a challenge: %w", err)
 	}
 	a, err := s.actorAccount(ctx, Actor{AccountID: f.AccountID})
+	if errs.Is(err, errs.Unauthenticated) {
+		err = errChallenge()
+	}
 	if err != nil {
 		return Login{}, err
 	}

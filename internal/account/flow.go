@@ -16,6 +16,7 @@ const (
 	changesEmail   = "CHANGE_EMAIL"
 	resetsPassword = "RESET_PASSWORD"
 	completesLogin = "LOGIN"
+	finishesSSO    = "SSO"
 )
 
 // flow is what an account has begun, and the bearer of a token ends, once. Only the hash of the token is stored.
@@ -25,7 +26,7 @@ type flow struct {
 	Hash      []byte `bun:",pk"`
 	Kind      string
 	AccountID string `bun:",nullzero"`
-	// Data is the new address of CHANGE_EMAIL, and the entry of LOGIN in JSON.
+	// Data is the new address of CHANGE_EMAIL, the entry of LOGIN in JSON, and the redirect URI of SSO.
 	Data string
 	// Tries is how many proofs were presented to a LOGIN.
 	Tries     int

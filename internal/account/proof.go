@@ -31,7 +31,7 @@ const (
 	TOTP         Method = "TOTP"
 	RecoveryCode Method = "RECOVERY_CODE"
 	Passkey      Method = "PASSKEY" // no account has one yet
-	SSO          Method = "SSO"
+	Provider     Method = "SSO"
 )
 
 // Methods are the methods of a session in the order of their proofs, separated by spaces.

@@ -91,6 +91,9 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 		if err := s.settle(ctx, tx, e); err != nil {
 			return err
 		}
+		if err := s.connect(ctx, tx, e); err != nil {
+			return err
+		}
 		has, err := s.hasFactor(ctx, tx, e.account.ID)
 		if err == nil && len(s.missing(e, has)) > 0 {
 			err = errBadLogin()
@@ -101,6 +104,14 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 		return Login{}, fmt.Errorf("beginning a session: %w", err)
 	}
 	s.noteRecovery(ctx, e.account, e.spent)
+	if e.Identity != nil {
+		s.notify(ctx, e.account, "Your account was connected", "Your account on %s was connected with "+s.SSO.Name+", which logs it in from now on.")
+	}
+	if e.HasGroups {
+		if err := s.SSO.SyncGroups(ctx, e.account.ID, e.Groups); err != nil {
+			return Login{}, err
+		}
+	}
 	return s.login(e.account, session, refresh)
 }
 
@@ -114,7 +125,11 @@ func (s *Store) expiry(session *Session) time.Time {
 }
 
 func (s *Store) login(a *Account, session *Session, refresh string) (Login, error) {
-	token, expires, err := s.Tokens.Issue(s.ActorOf(session), s.Now())
+	tokens, now := s.Tokens, s.Now()
+	if session.EndsAt != nil {
+		tokens.TTL = min(tokens.TTL, session.EndsAt.Sub(now))
+	}
+	token, expires, err := tokens.Issue(s.ActorOf(session), now)
 	return Login{Account: a, Token: token, ExpiresAt: expires, RefreshToken: refresh}, err
 }
 

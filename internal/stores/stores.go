@@ -52,6 +52,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/schedule"
 	"github.com/linkforge/linkforge/internal/signed"
+	"github.com/linkforge/linkforge/internal/sso"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/task"
@@ -229,10 +230,17 @@ func (s *Stores) openTenants(o Options) {
 		Sealed:       Box(o.Config),
 		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
+	s.Accounts.PasswordsOff, s.Accounts.BreakGlass = !o.Config.PasswordLogin, o.Config.BreakGlass
 	s.Workspaces = &workspace.Store{
 		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
+	}
+	if c := o.Config.SSO; c.Issuer != "" {
+		s.Accounts.SSO = &account.SSO{
+			Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
+			Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
+		}
 	}
 	s.Folders = &folder.Store{DB: o.DB, Now: o.Now}
 	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}

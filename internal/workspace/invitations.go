@@ -165,6 +165,16 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 	return revoked, nil
 }
 
+// IsInvited reports whether a workspace has invited the address.
+func (s *Store) IsInvited(ctx context.Context, email string) (bool, error) {
+	invited, err := s.DB.NewSelect().Model((*Invitation)(nil)).Where("email = ?", email).Where("accepted_at IS NULL").
+		Where("expires_at > ?", s.now()).Exists(db.AsSystem(ctx))
+	if err != nil {
+		return false, fmt.Errorf("looking up the invitations of an address: %w", err)
+	}
+	return invited, nil
+}
+
 // Accept makes the actor a member. Of concurrent calls with the token, one succeeds. If mail is
 // sent, the actor's verified address must be the invited one. It returns NotFound, Expired,
 // AlreadyMember or Forbidden.

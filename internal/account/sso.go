@@ -1,0 +1,182 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/sso"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+const (
+	// transactionPrefix identifies the secrets of logins at the provider to users and secret scanners.
+	transactionPrefix = "sso_"
+	transactionTTL    = 10 * time.Minute
+)
+
+// The limits of the logins at the provider that an address starts and finishes.
+var (
+	startsPerAddress   = ratelimit.Rate{Name: "sso-start-address", Attempts: 200, Window: 15 * time.Minute}
+	finishesPerAddress = ratelimit.Rate{Name: "sso-finish-address", Attempts: 200, Window: 15 * time.Minute}
+)
+
+// SSO is the identity provider of the instance, and what its logins may do.
+type SSO struct {
+	*sso.Provider
+
+	// Name is what pages call it.
+	Name string
+	// Registers means that logins create accounts. IsInvited reports whether an address has an invitation, which is enough otherwise.
+	Registers bool
+	IsInvited func(ctx context.Context, email string) (bool, error)
+	// TrustsFactors means that a login counts as one with a second factor.
+	TrustsFactors bool
+	// SessionTTL bounds a session, although it is refreshed.
+	SessionTTL time.Duration
+	// SyncGroups gives an account the memberships of its groups.
+	SyncGroups func(ctx context.Context, accountID string, groups []string) error
+}
+
+// Transaction is a login at the provider that has begun. The Secret finishes it, and must not be in a URL.
+type Transaction struct {
+	AuthorizationURL, Secret string
+	ExpiresAt                time.Time
+}
+
+// StartSSO starts a login at the provider, which redirects the browser to the URI. It returns NotFound without a provider, InvalidInput,
+// RateLimited or Unavailable.
+func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (Transaction, error) {
+	if s.SSO == nil {
+		return Transaction{}, errs.New(errs.NotFound, "This server has no identity provider.")
+	}
+	if err := s.Limits.Charge(ctx, startsPerAddress, from.Address); err != nil {
+		return Transaction{}, err
+	}
+	t := Transaction{Secret: transactionPrefix + rand.Text(), ExpiresAt: s.now().Add(transactionTTL)}
+	var err error
+	if t.AuthorizationURL, err = s.SSO.AuthorizationURL(ctx, t.Secret, redirectURI); err != nil {
+		return Transaction{}, err
+	}
+	f := &flow{Hash: HashSecret(t.Secret), Kind: finishesSSO, Data: redirectURI, ExpiresAt: t.ExpiresAt}
+	if _, err := s.DB.NewInsert().Model(f).Exec(ctx); err != nil {
+		return Transaction{}, fmt.Errorf("storing a login at the provider: %w", err)
+	}
+	return t, nil
+}
+
+// FinishSSO logs in by the response of the provider to the transaction of a secret. An identity that is linked to an account logs it in.
+// Another one with the address of an account gets a challenge for its password, which links it. Any other creates an account, if logins
+// may. It returns BadCredentials, Forbidden, RateLimited or Unavailable.
+func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Login, error) {
+	if s.SSO == nil {
+		return Login{}, errs.New(errs.NotFound, "This server has no identity provider.")
+	}
+	if err := s.Limits.Charge(ctx, finishesPerAddress, from.Address); err != nil {
+		return Login{}, err
+	}
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		f, err := s.consume(ctx, tx, HashSecret(r.Secret), finishesSSO)
+		r.RedirectURI = f.Data
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Login{}, s.SSO.Refuse(ctx, "transaction")
+	}
+	if err != nil {
+		return Login{}, fmt.Errorf("consuming a login at the provider: %w", err)
+	}
+	who, err := s.SSO.Identify(ctx, r)
+	if err != nil {
+		return Login{}, err
+	}
+	e := entry{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups, HasGroups: who.HasGroups}
+	linked := &Identity{Issuer: who.Issuer, Subject: who.Subject, UsedAt: s.now()}
+	if e.account, err = s.linkedTo(ctx, linked); err != nil {
+		return Login{}, err
+	}
+	if e.account != nil {
+		return s.enter(ctx, e, from)
+	}
+	linked.CreatedAt = linked.UsedAt
+	a, err := s.find(ctx, fold(who.Email))
+	if err == nil && a.ID == "" {
+		if a, err = s.createLinked(ctx, who, linked); err == nil {
+			e.account = a
+			return s.enter(ctx, e, from)
+		}
+	}
+	if err != nil {
+		return Login{}, err
+	}
+	e.account, e.Identity = a, linked
+	return s.enter(ctx, e, from)
+}
+
+// linkedTo returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled account.
+func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
+	_, err := s.DB.NewUpdate().Model(i).Set("used_at = ?", i.UsedAt).WherePK().Returning("*").Exec(ctx)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && i.AccountID == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking up an identity: %w", err)
+	}
+	a, err := s.actorAccount(ctx, Actor{AccountID: i.AccountID})
+	if errs.Is(err, errs.Unauthenticated) {
+		err = s.SSO.Refuse(ctx, "account")
+	}
+	return a, err
+}
+
+// createLinked creates the account of an identity, without a password. It returns Forbidden unless logins may create accounts or the
+// address is invited, and BadCredentials if another login has created one meanwhile.
+func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Identity) (*Account, error) {
+	if !s.SSO.Registers {
+		invited, err := s.SSO.IsInvited(ctx, who.Email)
+		if err != nil {
+			return nil, err
+		}
+		if !invited {
+			return nil, errs.New(errs.Forbidden, "You have no account on this server. Ask its operator, or a member of a workspace for an invitation.")
+		}
+	}
+	name, err := validate.Line("The name", who.Name, 1, 100)
+	if err != nil {
+		name, _, _ = strings.Cut(who.Email, "@")
+	}
+	a, err := s.newAccount(who.Email, name)
+	if err != nil {
+		return nil, err
+	}
+	a.EmailVerifiedAt = &a.CreatedAt
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := insert(ctx, tx, a); err != nil {
+			return err
+		}
+		linked.AccountID = a.ID
+		return link(ctx, tx, linked)
+	})
+	if err != nil {
+		return nil, db.NoRowsAs(s.SSO.Refuse(ctx, "concurrent_account"), err, "creating an account")
+	}
+	return a, nil
+}
+
+// link links an identity to an account. It returns sql.ErrNoRows if it is linked to one.
+func link(ctx context.Context, tx bun.Tx, i *Identity) error {
+	n, err := db.Affected(tx.NewInsert().Model(i).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
+	if err == nil && n == 0 {
+		err = sql.ErrNoRows
+	}
+	return err
+}
