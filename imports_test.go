@@ -234,8 +234,8 @@ var scopes = map[string][]string{
 	"AsSystem": {
 		"account.AdminCreate", "account.Register", "account.remove", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
 		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
-		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Head", "clickstream.Missed", "clickstream.Resume",
-		"eventstream.After", "eventstream.begin", "feed.CatchUp",
+		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
+		"eventstream.After", "feed.CatchUp", "feed.Horizon",
 		"clicksql.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
 		"clickledger.ForgetWho", "clickledger.Take", "unmatched.Purge",
 		"clickledger.Platform", "hitquota.readFloors", "clickledger.Position", "clickledger.BusyLinks", "unmatched.Flush", "linkquota.List",

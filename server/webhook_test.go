@@ -39,6 +39,8 @@ type hookReceiver struct {
 	requests int
 	invalid  int
 	accepted map[string]bool
+	// order has the ids of accepted requests, each once.
+	order []string
 }
 
 func newHookReceiver(t *testing.T, fails int) *hookReceiver {
@@ -71,7 +73,9 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	r.accepted[messageID] = true
+	if !r.accepted[messageID] {
+		r.accepted[messageID], r.order = true, append(r.order, messageID)
+	}
 }
 
 func (r *hookReceiver) ids() []string {

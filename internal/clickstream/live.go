@@ -63,7 +63,7 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
 	if after == "" {
-		p, err := l.head(db.AsSystem(ctx))
+		p, err := l.head(ctx)
 		if err != nil {
 			return feed.Position{}, fmt.Errorf("selecting the latest clicks: %w", err)
 		}
@@ -97,7 +97,7 @@ func (l *Live) ByID(ctx context.Context, m workspace.Membership, ids ...string) 
 
 // Head returns the position after all committed clicks.
 func (l *Live) Head(ctx context.Context) (feed.Position, error) {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
+	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
 	return l.clicks.head(ctx)
 }

@@ -179,7 +179,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		ClickedAt: clicktest.Noon}}}))
 	l := newLive(d)
 	watch := l.watch(t, b.Member, "", "")
-	start := must.Value(l.clicks.head(db.AsSystem(t.Context())))(t)
+	start := must.Value(l.clicks.head(t.Context()))(t)
 	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		ended <- d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {

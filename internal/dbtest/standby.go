@@ -23,8 +23,9 @@ import (
 
 // Pair is a PostgreSQL server of one test with a standby.
 type Pair struct {
-	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be.
-	URL, ReadURL string
+	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be. BothURL is a LINKFORGE_DATABASE_URL that
+	// follows a promotion.
+	URL, ReadURL, BothURL string
 
 	primary, standby *postgres
 }
@@ -87,6 +88,7 @@ func NewPair(t testing.TB) *Pair {
 		"--host=127.0.0.1", "--port="+portOf(p.primary.address), "--username=postgres")
 	p.standby.run(t)
 	p.URL, p.ReadURL = p.primary.url("linkforge", "linkforge"), p.standby.url("linkforge", "linkforge")
+	p.BothURL = strings.Replace(p.URL, p.primary.address, p.primary.address+","+p.standby.address, 1) + "&target_session_attrs=read-write"
 	return p
 }
 
@@ -117,6 +119,47 @@ func (p *Pair) CrashPrimary(t testing.TB) {
 	t.Helper()
 	p.primary.end()
 	p.primary.run(t)
+}
+
+// Synchronize makes commits wait for the standby.
+func (p *Pair) Synchronize(t testing.TB) {
+	t.Helper()
+	p.primary.exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	p.primary.exec(t, "SELECT pg_reload_conf()")
+	p.awaitStandby(t)
+}
+
+func (p *Pair) awaitStandby(t testing.TB) {
+	t.Helper()
+	if !poll(func() bool { return p.primary.ask("SELECT sync_state FROM pg_stat_replication") == "sync" }) {
+		t.Fatal("the standby is not synchronous")
+	}
+}
+
+// CutOff stops the synchronous standby at once, and has the primary end n transactions of which the standby does not learn: once it is
+// promoted, their numbers are those of other transactions.
+func (p *Pair) CutOff(t testing.TB, n int) {
+	t.Helper()
+	abort := fmt.Sprintf("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); ROLLBACK; END LOOP; END $$", n)
+	for {
+		p.KillStandby()
+		p.primary.exec(t, abort)
+		if p.primary.ask("SELECT pg_snapshot_xmin(now) = pg_snapshot_xmax(now) FROM pg_current_snapshot() AS now") == "true" {
+			return
+		}
+		p.standby.run(t) // an earlier transaction waits for it
+		p.awaitStandby(t)
+	}
+}
+
+// Promote stops the primary at once, and makes the standby the primary.
+func (p *Pair) Promote(t testing.TB) {
+	t.Helper()
+	p.primary.end()
+	if p.standby.stop == nil {
+		p.standby.run(t)
+	}
+	p.standby.exec(t, "SELECT pg_promote()")
 }
 
 // KillStandby stops the standby at once.

@@ -86,7 +86,7 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
 	if after == "" {
-		return audit.Horizon(db.AsSystem(ctx), l.db)
+		return audit.Horizon(ctx, l.db)
 	}
 	only := ""
 	if m.Fence() != nil {

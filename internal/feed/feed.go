@@ -69,8 +69,8 @@ type Feed struct {
 	down atomic.Bool
 }
 
-// ends are the next positions in the logs. On PostgreSQL, where transactions commit out of order, all are the oldest open transaction.
-// SQLite commits in the order of numbers.
+// ends are the last final rows of the logs: their transactions on PostgreSQL, which commits out of order, and their numbers on SQLite. They
+// are those of rows for the reason that Horizon has.
 type ends struct{ Changes, Events, Batches int64 }
 
 // New returns a Feed without subscribers.
@@ -151,16 +151,15 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 		ColumnExpr("EXISTS (SELECT 1 FROM webhook_stops) AS is_stopped").
 		Limit(1) // PostgreSQL evaluates the columns once, not for each change
 	q := f.db.NewSelect().ColumnExpr("state.*").Column("change.subject").TableExpr("(?) AS state", state)
+	state.ColumnExpr("logs.events > ? AS has_events", from.Events).ColumnExpr("logs.batches > ? AS has_clicks", from.Batches)
 	if f.db.Kind == db.Postgres {
-		state = state.TableExpr("(SELECT "+db.OldestTransaction+" AS changes) AS logs").
-			ColumnExpr("logs.changes AS events, logs.changes AS batches").
-			ColumnExpr("EXISTS (SELECT 1 FROM audit_events WHERE seq IS NOT NULL AND xid >= ? AND xid < logs.changes) AS has_events", from.Events).
-			ColumnExpr("EXISTS (SELECT 1 FROM click_batches WHERE xid >= ? AND xid < logs.changes) AS has_clicks", from.Batches)
-		return q.Join("LEFT JOIN changes AS change ON change.xid >= ? AND ?", from.Changes, started)
+		state.TableExpr(`(SELECT (SELECT coalesce(max(xid), 0) FROM changes WHERE xid < ?0) AS changes,
+			(SELECT coalesce(max(xid), 0) FROM audit_events WHERE seq IS NOT NULL AND xid < ?0) AS events,
+			(SELECT coalesce(max(xid), 0) FROM click_batches WHERE xid < ?0) AS batches) AS logs`, bun.Safe(db.OldestTransaction))
+		return q.Join("LEFT JOIN changes AS change ON change.xid > ? AND ?", from.Changes, started)
 	}
-	state = state.TableExpr(`(SELECT (SELECT coalesce(max(id), 0) FROM changes) AS changes,
-		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`).
-		ColumnExpr("logs.events > ? AS has_events", from.Events).ColumnExpr("logs.batches > ? AS has_clicks", from.Batches)
+	state.TableExpr(`(SELECT (SELECT coalesce(max(id), 0) FROM changes) AS changes,
+		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`)
 	return q.Join("LEFT JOIN changes AS change ON change.id > ? AND ?", from.Changes, started)
 }
 

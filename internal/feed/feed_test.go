@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/feed"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/suitetest"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
@@ -165,7 +166,7 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 		plans := dbtest.Plans(t, d, func(watched *db.DB) {
 			f := feed.New(watched, slog.New(slog.DiscardHandler), time.Now)
 			must.NoError(t, errors.Join(f.CatchUp(t.Context()), f.CatchUp(t.Context())))
-			must.Value(audit.Horizon(db.AsSystem(t.Context()), watched))(t)
+			must.Value(audit.Horizon(t.Context(), watched))(t)
 		})
 		whole := regexp.MustCompile(`(?m)Seq Scan on audit_events|SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
 		for _, plan := range plans[1:] { // all rows follow the first position
@@ -176,4 +177,64 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHorizon_IsThatOfARow: a transaction that has left no row does not move it.
+func TestHorizon_IsThatOfARow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		m := workspacetest.New(t, d, "acme")
+		horizon := func() feed.Position {
+			t.Helper()
+			return must.Value(audit.Horizon(t.Context(), d))(t)
+		}
+		for range 2 {
+			written := writeEvent(t, d, m.ID(), nil)
+			polltest.Until(t, "the row is final", func() bool { return horizon() == written }) // transactions of other tests may be open
+			writeEvent(t, d, m.ID(), errors.New("rolled back"))
+			if got := horizon(); got != written {
+				t.Errorf("after a rollback it is %+v, want %+v", got, written)
+			}
+		}
+	})
+}
+
+// writeEvent returns the position of the event. It rolls it back if there is an error.
+func writeEvent(t *testing.T, d *db.DB, workspaceID string, failure error) (at feed.Position) {
+	t.Helper()
+	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		e := audit.New(workspaceID, "", audit.LinkCreated, "lnk_1", nil, dbtest.Noon)
+		err := audit.Write(ctx, tx, e)
+		if err == nil {
+			err = tx.NewSelect().Table("audit_events").Column("xid", "seq").Where("id = ?", e.ID).Scan(ctx, &at)
+		}
+		return errors.Join(err, failure)
+	})
+	if !errors.Is(err, failure) {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// TestFault_FailoverKeepsNews: a promoted standby gives numbers of transactions again that the node has read past.
+func TestFault_FailoverKeepsNews(t *testing.T) {
+	suitetest.Fault(t)
+	t.Parallel()
+	pair := dbtest.NewPair(t)
+	d := must.Value(db.OpenPostgres(pair.BothURL, 2))(t)
+	defer d.Close()
+	m := workspacetest.New(t, dbtest.Migrated(t, d), "acme")
+	pair.Synchronize(t)
+	n := newNode(t, d)
+	pair.CutOff(t, 100)
+	n.read(t)
+	pair.Promote(t)
+	polltest.Until(t, "the standby takes changes", func() bool {
+		_, err := d.NewRaw("UPDATE workspaces SET hit_quota = 7").Exec(db.AsSystem(t.Context()))
+		return err == nil
+	})
+	writeEvent(t, d, m.ID(), nil)
+	if got := n.read(t); !slices.Contains(got.Subjects, m.ID()) || !got.HasEvents {
+		t.Errorf("the news are %+v", got)
+	}
 }

@@ -3,8 +3,9 @@ package feed
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -29,18 +30,17 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Item, q.Item))
 }
 
-// Horizon returns the position up to which a log is final: no row can be added before it. On PostgreSQL, transactions commit out of order:
-// those before the oldest open one have ended. SQLite commits in the order of a column.
+// Horizon returns the position of the last final row of a log: none can be added before it. On PostgreSQL, transactions commit out of order:
+// those before the oldest open one have ended. SQLite commits in the order of a column. The position is always that of a row, which a
+// failover keeps: numbers of transactions that have left none may be those of new transactions then.
 func Horizon(ctx context.Context, d *db.DB, table, column string) (at Position, err error) {
+	q := d.NewSelect().Table(table).ColumnExpr("? AS seq", bun.Ident(column)).
+		Where("? IS NOT NULL", bun.Ident(column)) // or the database would not use a partial index
 	if d.Kind == db.Postgres {
-		at.Seq = math.MaxInt64
-		err = d.NewSelect().ColumnExpr(db.OldestTransaction+" - 1").Scan(ctx, &at.XID)
-	} else {
-		err = d.NewSelect().Table(table).ColumnExpr("coalesce(max(?), 0)", bun.Ident(column)).
-			Where("? IS NOT NULL", bun.Ident(column)). // or SQLite would not use a partial index
-			Scan(ctx, &at.Seq)
+		q = q.Column("xid").Where("xid < " + db.OldestTransaction).Order("xid DESC")
 	}
-	if err != nil {
+	err = q.OrderExpr("? DESC", bun.Ident(column)).Limit(1).Scan(db.AsSystem(ctx), &at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return at, fmt.Errorf("reading the end of %s: %w", table, err)
 	}
 	return at, nil
