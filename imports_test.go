@@ -254,7 +254,7 @@ var scopes = map[string][]string{
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
 		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split", "dispatch.targetOf",
 		"dispatch.unclaim",
-		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.ResolveGroups", "workspace.SyncGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups", "workspace.SyncGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 

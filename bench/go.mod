@@ -16,11 +16,14 @@ require (
 
 require (
 	github.com/boombuler/barcode v1.0.1-0.20190219062509-6c824513bacc // indirect
+	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/makiuchi-d/gozxing v0.1.1 // indirect
 	github.com/pquerna/otp v1.5.0 // indirect
 	github.com/rs/cors v1.11.1 // indirect
 	github.com/uptrace/bun v1.3.0 // indirect
 	golang.org/x/image v0.48.0 // indirect
+	golang.org/x/oauth2 v0.38.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/xerrors v0.0.0-20240903120638-7835f813f4da // indirect
 	rsc.io/qr v0.2.0 // indirect

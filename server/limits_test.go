@@ -54,6 +54,8 @@ var fixedLimits = map[string]string{
 	"internal/account.wrongFromSite":            "wrong passwords | account from an IPv6 /48",
 	"internal/account.wrongPerSite":             "wrong passwords | IPv6 /48",
 	"internal/account.wrongOfSession":           "wrong passwords | session",
+	"internal/account.startsPerAddress":         "log-ins at the identity provider that start | address network",
+	"internal/account.finishesPerAddress":       "log-ins at the identity provider that end | address network",
 	"internal/account.wrongCodesOfAccount":      "wrong codes of authenticator apps | account; recovery codes still work",
 	"internal/account.wrongCodesPerAddress":     "wrong codes of authenticator apps | address network",
 	"internal/account.wrongPerAddress":          "wrong passwords | address network",

@@ -22,9 +22,9 @@ func (e *estate) owners() map[string][]string {
 		"session_id": e.ids[sessionIDs]}
 }
 
-// publicTables are the tables without tenant data. mailed_tokens has a row for each requested
+// publicTables are the tables without tenant data. auth_flows has a row for each requested
 // password reset, which any caller may request for any address. A job empties link_text_queue, and fills the others.
-var publicTables = []string{"mailed_tokens", "link_text_queue", "link_texts", "link_numbers"}
+var publicTables = []string{"auth_flows", "link_text_queue", "link_texts", "link_numbers"}
 
 // rows returns the tenant's rows of all tables as JSON, by table.
 func (e *estate) rows(d *db.DB) map[string][]string {
