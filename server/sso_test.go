@@ -1,0 +1,150 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/sso/ssotest"
+)
+
+const ssoPage = "https://app.example/sso"
+
+func ssoSettings(provider *ssotest.Server) []string {
+	return []string{
+		"LINKFORGE_SSO_ISSUER=" + provider.URL, "LINKFORGE_SSO_CLIENT_ID=" + ssotest.ClientID,
+		"LINKFORGE_SSO_CLIENT_SECRET=" + ssotest.ClientSecret, "LINKFORGE_SSO_REDIRECTS=" + ssoPage, "LINKFORGE_SSO_NAME=Example",
+	}
+}
+
+// respond has a user log in at the provider, and returns the input of finishSso.
+func (c client) respond(t *testing.T, provider *ssotest.Server, u ssotest.User) map[string]any {
+	t.Helper()
+	var started struct {
+		StartSso struct{ AuthorizationURL, Transaction string }
+	}
+	c.must(t, &started, `mutation ($in: StartSsoInput!) { startSso(input: $in) { authorizationUrl transaction errors { code } } }`,
+		map[string]any{"in": map[string]any{"redirectUri": ssoPage}})
+	r := provider.LogIn(t, started.StartSso.AuthorizationURL, u)
+	return map[string]any{"transaction": started.StartSso.Transaction, "code": r.Code, "state": r.State, "issuer": r.Issuer}
+}
+
+// TestSSO_OnEveryNode: a login starts at one node and ends once, at another, with the memberships of the groups.
+func TestSSO_OnEveryNode(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		provider := ssotest.Open(t)
+		first := start(t, b)
+		owner := first.tenant(t, "engines")
+		first.stop()
+		b.env = append(b.env, "LINKFORGE_SSO_MEMBERSHIPS=engineering=engines:EDITOR")
+		nodes := startAll(t, b, b.nodes, ssoSettings(provider)...)
+		here, there := client{server: nodes[0]}, client{server: nodes[len(nodes)-1]}
+
+		var options struct {
+			LoginOptions struct {
+				Password bool
+				SsoName  string
+			}
+		}
+		here.must(t, &options, `{ loginOptions { password ssoName registration passkeys } }`, nil)
+		if !options.LoginOptions.Password || options.LoginOptions.SsoName != "Example" {
+			t.Errorf("%+v", options)
+		}
+
+		grace := ssotest.User{Subject: "1", Email: "grace@example.com", Name: "Grace", Groups: []string{"engineering"}}
+		in := here.respond(t, provider, grace)
+		var answers sync.Map
+		var all sync.WaitGroup
+		for i := range 8 {
+			c := []client{here, there}[i%2]
+			all.Go(func() { answers.Store(i, c.factor(t, "finishSso", in, "token refreshToken challenge { token }")) })
+		}
+		all.Wait()
+		var token string
+		sessions := 0
+		for i := range 8 {
+			found, _ := answers.Load(i)
+			if a := found.(factorAnswer); a.Token != "" {
+				token, sessions = a.Token, sessions+1
+			} else if len(a.Errors) != 1 || a.Errors[0].Code != "BAD_CREDENTIALS" {
+				t.Errorf("%+v", a)
+			}
+		}
+		if sessions != 1 {
+			t.Fatalf("%d sessions of one transaction", sessions)
+		}
+		member := client{server: nodes[0], token: token}
+		var seen struct {
+			Me struct {
+				Email         string
+				SsoIdentities []struct{ Subject string }
+				Workspaces    struct {
+					Nodes []struct{ Slug, ViewerRole string }
+				}
+			}
+		}
+		member.must(t, &seen, `{ me { email ssoIdentities { issuer subject } workspaces { nodes { slug viewerRole } } } }`, nil)
+		if len(seen.Me.Workspaces.Nodes) != 1 || seen.Me.Workspaces.Nodes[0].ViewerRole != "EDITOR" || len(seen.Me.SsoIdentities) != 1 {
+			t.Errorf("%+v", seen)
+		}
+		grace.Groups = []string{}
+		member.token = there.factor(t, "finishSso", there.respond(t, provider, grace), "token").Token
+		seen.Me.Workspaces.Nodes = nil
+		member.must(t, &seen, `{ me { workspaces { nodes { slug viewerRole } } } }`, nil)
+		if len(seen.Me.Workspaces.Nodes) != 0 {
+			t.Errorf("without the group: %+v", seen)
+		}
+
+		taken := ssotest.User{Subject: "2", Email: owner.email}
+		a := there.factor(t, "finishSso", there.respond(t, provider, taken), "token refreshToken user { id } challenge { token methods }")
+		if a.Token != "" || a.Challenge.Token == "" {
+			t.Errorf("a provider that asserts the address of an account: %+v", a)
+		}
+		a = here.factor(t, "completeLogin", map[string]any{"challenge": a.Challenge.Token, "proof": map[string]any{"password": owner.password}}, "token")
+		if a.Token == "" {
+			t.Errorf("the proof of the owner: %+v", a)
+		}
+		if a = here.factor(t, "finishSso", here.respond(t, provider, taken), "token"); a.Token == "" {
+			t.Errorf("the connected account: %+v", a)
+		}
+	})
+}
+
+// TestSSO_StartNamesUnknownWorkspaces of groups.
+func TestSSO_StartNamesUnknownWorkspaces(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		env := append(append(b.env, ssoSettings(ssotest.Open(t))...), "LINKFORGE_SSO_MEMBERSHIPS=staff=nowhere:VIEWER", "LINKFORGE_LISTEN=127.0.0.1:0")
+		_, stderr, status := command(t, env, "", "serve")
+		if status == 0 || !strings.Contains(stderr, `no workspace has the slug \"nowhere\"`) && !strings.Contains(stderr, `no workspace has the slug "nowhere"`) {
+			t.Errorf("exit status %d: %s", status, stderr)
+		}
+	})
+}
+
+// TestSSO_SecretsStayInside: what proves an identity is in no log, event or export.
+func TestSSO_SecretsStayInside(t *testing.T) {
+	t.Parallel()
+	provider := ssotest.Open(t)
+	s := start(t, production(t), ssoSettings(provider)...)
+	visitor := client{server: s}
+	in := visitor.respond(t, provider, ssotest.User{Subject: "a-subject", Email: "secret@example.com"})
+	a := visitor.factor(t, "finishSso", in, "token refreshToken")
+	visitor.factor(t, "finishSso", in, "token") // refused, with a line in the log
+	who := client{server: s, token: a.Token}
+	secret := who.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
+	s.stop()
+	text := content(t, s.err)
+	if !strings.Contains(text, "check=transaction") && !strings.Contains(text, `"check":"transaction"`) {
+		t.Errorf("the log does not name the check:\n%.2000s", text)
+	}
+	for name, planted := range map[string]string{
+		"transaction": in["transaction"].(string), "code": in["code"].(string), "state": in["state"].(string), "token": a.Token,
+		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret, "address": "secret@example.com",
+	} {
+		if planted == "" || strings.Contains(text, planted) {
+			t.Errorf("the log has the %s %q", name, planted)
+		}
+	}
+}
