@@ -131,6 +131,7 @@ func TestProvider_AcceptsVariants(t *testing.T) {
 		"secret in a form":  func(s *ssotest.Server) { s.PostsSecret = true },
 		"audiences":         claims(map[string]any{"aud": []string{"other", ssotest.ClientID}, "azp": ssotest.ClientID}),
 		"verified as text":  claims(map[string]any{"email_verified": "true"}),
+		"verified by Entra": claims(map[string]any{"email_verified": nil, "xms_edov": true}),
 		"subject of 255":    claims(map[string]any{"sub": strings.Repeat("s", 255)}),
 		"no name":           claims(map[string]any{"name": nil}),
 		"name of a type":    claims(map[string]any{"name": 5}),

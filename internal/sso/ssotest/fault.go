@@ -263,6 +263,8 @@ func claimFaults() []Fault {
 		claim("unverified email", "email_verified", map[string]any{"email_verified": false}),
 		claim("unverified email as text", "email_verified", map[string]any{"email_verified": "false"}),
 		claim("nothing about the email", "email_verified", map[string]any{"email_verified": nil}),
+		claim("unverified domain of Entra", "email_verified", map[string]any{"email_verified": nil, "xms_edov": false}),
+		claim("verified domain, unverified email", "email_verified", map[string]any{"email_verified": false, "xms_edov": true}),
 		claim("number for a verified email", "email_verified", map[string]any{"email_verified": 1}),
 		claim("verified in another spelling", "email_verified", map[string]any{"email_verified": nil, "Email_Verified": true}),
 		claim("foreign domain", "email_domain", map[string]any{"email": "ada@evil.example"}),
