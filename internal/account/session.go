@@ -315,7 +315,7 @@ func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args
 }
 
 // CleanUp deletes sessions that ended before the oldest valid token was issued, with their refresh
-// tokens, and flows that have expired.
+// tokens, and flows and enrollments that have expired.
 func (s *Store) CleanUp(ctx context.Context) error {
 	now := s.now()
 	ended := now.Add(-s.Tokens.TTL - skew)
@@ -324,6 +324,10 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	}
 	if err := s.sweep(ctx, (*flow)(nil), "hash", "expires_at <= ?", now); err != nil {
 		return fmt.Errorf("removing flows: %w", err)
+	}
+	err := s.sweep(ctx, (*authenticator)(nil), "account_id", "enrolled_at IS NULL AND created_at <= ?", now.Add(-enrollmentTTL))
+	if err != nil {
+		return fmt.Errorf("removing authenticator apps that were not confirmed: %w", err)
 	}
 	return nil
 }
