@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
@@ -459,6 +460,12 @@ func (e *estate) setStates(b backend) {
 	}).Exec(ctx)
 	if err != nil {
 		e.t.Fatal(err)
+	}
+	for _, accountID := range e.ids[userIDs] {
+		linked := &account.Identity{Issuer: "https://login.example", Subject: accountID, AccountID: accountID, CreatedAt: past, UsedAt: past}
+		if _, err := d.NewInsert().Model(linked).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
+			e.t.Fatal(err)
+		}
 	}
 	e.mutate(e.members["OWNER"], "updateWorkspace", map[string]any{"id": e.workspaceID(), "primaryDomainId": verified},
 		"")

@@ -634,6 +634,9 @@ var routingInputs = []string{
 	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput", "LinkGateInput",
 }
 
+// proofs are the places of other proofs than the password, which come in its place.
+var proofs = []string{"ProofInput.password", "ProofInput.totp", "ProofInput.recoveryCode", "ProofInput.passkey"}
+
 // unrouted returns places, and all those of routings, which explainRedirect is called with.
 func unrouted(places ...string) []string {
 	for place := range fillers {
@@ -748,9 +751,9 @@ var operations = map[string]calls{
 	"Mutation.requestEmailVerification": {refuses: "INVALID_INPUT"}, // of every address but the caller's own
 	"Mutation.requestPasswordReset":     {hashes: true},
 	"Mutation.resetPassword":            {},
-	"Mutation.exportMyData":             {hashes: true, variants: []variant{{without: []string{"ExportMyDataInput.proof"}}}},
-	"Mutation.deleteMyAccount":          {hashes: true, variants: []variant{{without: []string{"DeleteMyAccountInput.proof"}}}},
-	"Mutation.changePassword":           {hashes: true, variants: []variant{{without: []string{"ChangePasswordInput.proof"}}}},
+	"Mutation.exportMyData":             {hashes: true, variants: []variant{{without: proofs}}},
+	"Mutation.deleteMyAccount":          {hashes: true, variants: []variant{{without: proofs}}},
+	"Mutation.changePassword":           {hashes: true, variants: []variant{{without: proofs}}},
 	"Mutation.completeLogin":            {},
 	"Mutation.startSso":                 {},
 	"Mutation.finishSso":                {},
