@@ -35,7 +35,7 @@ var layers = [][]string{
 	{ // platform: nothing of links or workspaces
 		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
 		"internal/db/migrate", "internal/db/pgscope", "internal/db/replica", "internal/db/turns", "internal/fastpath", "internal/feed",
-		"internal/jobs", "internal/mail", "internal/obs", "internal/outbound", "internal/page",
+		"internal/jobs", "internal/mail", "internal/obs", "internal/outbound", "internal/page", "internal/passwords",
 		"internal/redisx", "internal/sealed", "internal/sso", "internal/stream", "internal/web",
 	},
 	{ // domain

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -20,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -214,7 +214,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
+		b.Links.Passwords = passwords.NewLinks(bcrypt.MinCost)
 		ada := b.person(t, "ada")
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{

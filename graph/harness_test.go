@@ -42,6 +42,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/parity"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/schedule"
@@ -88,7 +89,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	c := Config{
 		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Folders: folders, Codes: qr.NewRenderer(),
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: account.NewPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
+			DB: counted, Tokens: b.tokens, Passwords: passwords.NewUsers(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
 		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},

@@ -29,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -53,7 +54,7 @@ const (
 )
 
 // passwordCost is bcrypt's work factor. Tests of this package lower it, because they create many accounts.
-var passwordCost = account.PasswordCost
+var passwordCost = passwords.Cost
 
 // app is a whole server, put together.
 type app struct {

@@ -1,4 +1,4 @@
-// Package account owns the users: registration, passwords, sessions and their tokens, mailed
+// Package account owns the users: registration, proofs of identity, sessions and their tokens, mailed
 // tokens, and the actor of a request. It does not know workspaces or permissions. Callers are
 // graph, the HTTP middleware, and the operator's commands.
 package account
@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db/turns"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/validate"
@@ -76,11 +77,17 @@ type Mailer interface {
 	Configured() bool
 }
 
+// Passwords is what this package needs of passwords.Users.
+type Passwords interface {
+	Hash(ctx context.Context, password, subject string) (string, error)
+	Matches(ctx context.Context, hash, password, subject string) (bool, error)
+}
+
 // Store stores accounts, sessions and mailed tokens. It is safe for concurrent use.
 type Store struct {
 	DB        *db.DB
 	Tokens    Tokens
-	Passwords *Passwords
+	Passwords Passwords
 	Keys      Keys
 	// SessionTTL is the lifetime of a session that is not refreshed.
 	SessionTTL time.Duration
@@ -131,7 +138,7 @@ func (s *Store) Register(
 	if err != nil {
 		return Login{}, err
 	}
-	if err := checkPassword(password, a.Email); err != nil {
+	if err := passwords.Check(password, a.Email); err != nil {
 		return Login{}, err
 	}
 	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -41,7 +43,7 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	b.Store = &Store{
 		DB:         d,
 		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
-		Passwords:  NewPasswords(bcrypt.MinCost),
+		Passwords:  passwords.NewUsers(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),
 		Limits:     ratelimit.New(k, slog.New(slog.NewTextHandler(io.Discard, nil)), time.Now),
@@ -191,16 +193,53 @@ func TestLogin_HidesReason(t *testing.T) {
 	})
 }
 
-// TestLogin_TakesEqualTimeForUnknownAccounts replaces the stored hash by one that records comparisons.
+// comparisons counts the comparisons of passwords, and fails them with its error, if it has one.
+type comparisons struct {
+	Passwords
+	n   int
+	err error
+}
+
+func (c *comparisons) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
+	c.n++
+	if c.err != nil {
+		return false, c.err
+	}
+	return c.Passwords.Matches(ctx, hash, password, subject)
+}
+
+// TestLogin_TakesEqualTimeForUnknownAccounts: it compares a password for them, too.
 func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
-	b.Passwords.unknown = "not a hash"
-	for _, email := range []string{"nobody@example.com", "no address"} {
-		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.Internal) {
-			t.Errorf("%s was refused without a comparison: %v", email, err)
+	counted := &comparisons{Passwords: b.Passwords}
+	b.Passwords = counted
+	for i, email := range []string{"nobody@example.com", "no address"} {
+		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.BadCredentials) || counted.n != i+1 {
+			t.Errorf("%s was refused after %d comparisons: %v", email, counted.n, err)
 		}
 	}
+}
+
+// TestLogin_CountsNoRejectedAttempt: a log-in that waited in vain is no wrong password.
+func TestLogin_CountsNoRejectedAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		b := setup(t, dbtest.MigratedSQLite(t), k)
+		b.register(t, b.email)
+		busy := &comparisons{Passwords: b.Passwords, err: errs.New(errs.Unavailable, "The server is busy.")}
+		b.Passwords = busy
+		for range 110 { // more than any limit
+			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
+				t.Fatalf("logged in while others hold all turns: %v", err)
+			}
+		}
+		busy.err = nil
+		b.guess(t, 9)
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
+			t.Errorf("logging in when the others are gone: %v", err)
+		}
+	})
 }
 
 func TestRegister_RefusesBadInput(t *testing.T) {

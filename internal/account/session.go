@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/passwords"
 )
 
 const (
@@ -283,6 +284,14 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 	}
 	s.noteRecovery(ctx, account, spent)
 	return account, nil
+}
+
+// newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
+func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
+	if err := passwords.Check(password, email); err != nil {
+		return "", errs.From(err).At("newPassword")
+	}
+	return s.Passwords.Hash(ctx, password, address)
 }
 
 // endAll revokes the sessions of an account except one, and the logins that wait for another proof.

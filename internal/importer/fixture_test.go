@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -27,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/sealed"
@@ -47,7 +47,7 @@ type bundle struct {
 func newBundle(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{World: creationtest.New(t, d), db: d}
-	b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
+	b.Links.Passwords = passwords.NewLinks(bcrypt.MinCost)
 	clock := func() time.Time { return b.Now }
 	b.Tasks = task.NewStore(d, box, clock)
 	b.Import = &importer.Store{

@@ -53,7 +53,7 @@ type Gates struct {
 	PassKeys [][]byte
 }
 
-// Passwords is what this package needs of account.LinkPasswords.
+// Passwords is what this package needs of passwords.Links.
 type Passwords interface {
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }

@@ -46,6 +46,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/parity"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -77,8 +78,8 @@ type Options struct {
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
 	CacheBytes int64
-	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost. Passwords of links have at most
-	// account.LinkPasswordCost.
+	// PasswordCost is bcrypt's work factor; zero means passwords.Cost. Passwords of links have at most
+	// passwords.LinksCost.
 	PasswordCost int
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -101,7 +102,7 @@ type Stores struct {
 	Simulation *simulation.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
-	LinkPasswords *account.LinkPasswords
+	LinkPasswords *passwords.Links
 	LinkList      *linklist.Store
 	Blocklist     *moderation.Blocklist
 	// UTMTemplates are the named sets of UTM values of workspaces.
@@ -213,12 +214,12 @@ func (s *Stores) Close() error {
 
 // openTenants constructs the stores of accounts, workspaces and domains.
 func (s *Stores) openTenants(o Options) {
-	cost := cmp.Or(o.PasswordCost, account.PasswordCost)
-	s.LinkPasswords = account.NewLinkPasswords(min(cost, account.LinkPasswordCost))
+	cost := cmp.Or(o.PasswordCost, passwords.Cost)
+	s.LinkPasswords = passwords.NewLinks(min(cost, passwords.LinksCost))
 	s.Accounts = &account.Store{
 		DB:         o.DB,
 		Tokens:     account.Tokens{Secrets: o.Config.JWTSecrets, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
-		Passwords:  account.NewPasswords(cost),
+		Passwords:  passwords.NewUsers(cost),
 		Keys:       s.APIKeys,
 		SessionTTL: o.Config.SessionTTL,
 		Mail:       o.Mailer,

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -25,7 +26,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		b, _ := inviting(t, d)
 		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		accounts := &account.Store{
-			DB: d, Registration: account.Invited, Passwords: account.NewPasswords(bcrypt.MinCost), SessionTTL: time.Hour,
+			DB: d, Registration: account.Invited, Passwords: passwords.NewUsers(bcrypt.MinCost), SessionTTL: time.Hour,
 			Tokens: account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour}, Limits: ratelimit.Limiter{Off: true},
 			Now: b.Now,
 		}

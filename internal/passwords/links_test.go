@@ -1,4 +1,4 @@
-package account
+package passwords
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 )
 
-// TestLinkPasswords_RememberRightOnes: a right password of a link is recognized while all turns are taken. Neither the
+// TestLinks_RememberRightOnes: a right password of a link is recognized while all turns are taken. Neither the
 // same one of another link nor a wrong one is.
-func TestLinkPasswords_RememberRightOnes(t *testing.T) {
+func TestLinks_RememberRightOnes(t *testing.T) {
 	t.Parallel()
-	p := NewLinkPasswords(bcrypt.MinCost)
+	p := NewLinks(bcrypt.MinCost)
 	hash := must.Value(p.Hash(t.Context(), "", password, "an account", "ws"))(t)
 	other := must.Value(p.Hash(t.Context(), "", password, "an account", "ws"))(t)
 	if hash == other {
@@ -44,21 +44,21 @@ func TestLinkPasswords_RememberRightOnes(t *testing.T) {
 	}
 }
 
-// TestLinkPasswords_AreCheaper: they take a quarter of the time of an account's, and have the recommended cost.
-func TestLinkPasswords_AreCheaper(t *testing.T) {
+// TestLinks_AreCheaper: they take a quarter of the time of an account's, and have the recommended cost.
+func TestLinks_AreCheaper(t *testing.T) {
 	t.Parallel()
-	p := NewLinkPasswords(LinkPasswordCost)
+	p := NewLinks(LinksCost)
 	hash := must.Value(p.Hash(t.Context(), "", password, "an account"))(t)
-	if cost := must.Value(bcrypt.Cost([]byte(hash)))(t); cost < 10 || cost != PasswordCost-2 {
+	if cost := must.Value(bcrypt.Cost([]byte(hash)))(t); cost < 10 || cost != Cost-2 {
 		t.Errorf("cost %d", cost)
 	}
 }
 
-// TestLinkPasswords_HashInOneTurn: hashing keeps the present hash of the same password, and never lets its
+// TestLinks_HashInOneTurn: hashing keeps the present hash of the same password, and never lets its
 // account rest.
-func TestLinkPasswords_HashInOneTurn(t *testing.T) {
+func TestLinks_HashInOneTurn(t *testing.T) {
 	t.Parallel()
-	p := NewLinkPasswords(bcrypt.MinCost)
+	p := NewLinks(bcrypt.MinCost)
 	present := must.Value(p.Hash(t.Context(), "", password, "an account"))(t)
 	p.turns.MaxWait = 1
 	for _, given := range []string{"another " + password, password, "another " + password} {

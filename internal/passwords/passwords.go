@@ -1,4 +1,6 @@
-package account
+// Package passwords hashes, compares and checks passwords of users and of links, a few at once, so that redirects have processors left. It
+// stores nothing.
+package passwords
 
 import (
 	"cmp"
@@ -32,10 +34,10 @@ var commonPasswords string
 // unknownHash is the salt and digest of a bcrypt hash that no password has.
 const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// Passwords hashes and compares a few passwords at once, so that a flood leaves processors to redirects.
+// Users hashes and compares a few passwords of users at once, so that a flood leaves processors to redirects.
 // Subjects, such as addresses, take turns, so that a flood from one does not keep others waiting. It returns
 // RateLimited or Unavailable, as Gate.Enter does.
-type Passwords struct {
+type Users struct {
 	cost int
 	gate *admission.Gate
 	// unknown is compared with if there is no account.
@@ -50,13 +52,13 @@ const (
 	maxAllWaiting = 256
 )
 
-// PasswordCost is bcrypt's work factor on a server.
-const PasswordCost = 12
+// Cost is bcrypt's work factor for users on a server.
+const Cost = 12
 
-// NewPasswords returns Passwords for log-ins, with a work factor of bcrypt. They have half of the processors.
-func NewPasswords(cost int) *Passwords {
+// NewUsers returns Users, with a work factor of bcrypt. They have half of the processors.
+func NewUsers(cost int) *Users {
 	turns := halfOfProcessors()
-	return &Passwords{
+	return &Users{
 		cost: cost, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
 		gate: admission.New(admission.Config{
 			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
@@ -67,7 +69,7 @@ func NewPasswords(cost int) *Passwords {
 func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // Hash hashes a password. It returns RateLimited or Unavailable.
-func (p *Passwords) Hash(ctx context.Context, password, subject string) (string, error) {
+func (p *Users) Hash(ctx context.Context, password, subject string) (string, error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return "", err
@@ -78,7 +80,7 @@ func (p *Passwords) Hash(ctx context.Context, password, subject string) (string,
 
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
 // hash, which never matches.
-func (p *Passwords) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
+func (p *Users) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
 		return false, err
@@ -121,16 +123,8 @@ func prehash(password string) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
-func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
-	if err := checkPassword(password, email); err != nil {
-		return "", errs.From(err).At("newPassword")
-	}
-	return s.Passwords.Hash(ctx, password, address)
-}
-
-// checkPassword refuses short and common passwords and the user's own address.
-func checkPassword(password, email string) error {
+// Check refuses short and common passwords and the user's own address.
+func Check(password, email string) error {
 	password = opaque(password)
 	switch {
 	case utf8.RuneCountInString(password) < minPasswordCharacters:

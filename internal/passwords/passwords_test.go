@@ -1,25 +1,21 @@
-package account
+package passwords
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/redisx"
 )
+
+const password = "correct horse battery staple"
 
 func TestCheckPassword_EnforcesRules(t *testing.T) {
 	t.Parallel()
@@ -52,7 +48,7 @@ func TestCheckPassword_EnforcesRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := checkPassword(c.password, "ada.lovelace@example.com")
+			err := Check(c.password, "ada.lovelace@example.com")
 			if c.good && err != nil || !c.good && !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%.30q: %v, want it accepted: %t", c.password, err, c.good)
 			}
@@ -78,7 +74,7 @@ func TestCheckPassword_RefusesCommonPasswords(t *testing.T) {
 
 func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
+	p := NewUsers(bcrypt.MinCost)
 	long := strings.Repeat("x", 72)
 	for name, c := range map[string]struct{ password, other string }{
 		"beyond 72 bytes":    {long + "one tail", long + "another"},
@@ -92,13 +88,12 @@ func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", Origin{Address: id.New(id.Log)}
-			must.Value(b.Register(t.Context(), email, c.password, "Ada", address, nil))(t)
-			if _, err := b.Login(t.Context(), email, c.other, address); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("another password: %v", err)
+			hash := must.Value(p.Hash(t.Context(), c.password, "an address"))(t)
+			if must.Value(p.Matches(t.Context(), hash, c.other, "an address"))(t) {
+				t.Error("another password matches")
 			}
-			if _, err := b.Login(t.Context(), email, c.password, address); err != nil {
-				t.Errorf("the password itself: %v", err)
+			if !must.Value(p.Matches(t.Context(), hash, c.password, "an address"))(t) {
+				t.Error("the password itself does not match")
 			}
 		})
 	}
@@ -107,7 +102,7 @@ func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 // TestPassword_IsOpaqueString of RFC 8265, at registration, log-in and on links.
 func TestPassword_IsOpaqueString(t *testing.T) {
 	t.Parallel()
-	p := NewPasswords(bcrypt.MinCost)
+	p := NewUsers(bcrypt.MinCost)
 	for stored, sent := range map[string]string{
 		"p\u00e4sswort lang": "pa\u0308sswort\u00a0lang", "\u3000 \uac00 x\u2009y": "  \u1100\u1161 x y", "\u212bngstr\u00f6m": "\u00c5ngstro\u0308m",
 	} {
@@ -118,7 +113,7 @@ func TestPassword_IsOpaqueString(t *testing.T) {
 			}
 		}
 	}
-	if err := checkPassword("a\u0308o\u0308u\u0308a", "ada@example.com"); !errs.Is(err, errs.InvalidInput) {
+	if err := Check("a\u0308o\u0308u\u0308a", "ada@example.com"); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("4 characters of 7: %v", err)
 	}
 }
@@ -139,13 +134,13 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
-	cheap := NewPasswords(bcrypt.MinCost)
+	cheap := NewUsers(bcrypt.MinCost)
 	hash := must.Value(cheap.Hash(t.Context(), password, "an address"))(t)
 	for name, c := range map[string]struct {
 		hash string
 		want int
 	}{
-		"unknown user, server cost": {NewPasswords(PasswordCost).unknown, 12},
+		"unknown user, server cost": {NewUsers(Cost).unknown, 12},
 		"unknown user, test cost":   {cheap.unknown, bcrypt.MinCost},
 		"known user, test cost":     {hash, bcrypt.MinCost},
 	} {
@@ -168,7 +163,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 // the comparison in progress and one more.
 func TestPassword_AddressesTakeTurns(t *testing.T) {
 	t.Parallel()
-	p := NewPasswords(bcrypt.MinCost + 4)
+	p := NewUsers(bcrypt.MinCost + 4)
 	hash := must.Value(p.Hash(t.Context(), password, "an address"))(t)
 	var done atomic.Int64
 	flood := make(chan error, 40)
@@ -198,35 +193,4 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 	if refused < 40-17-int(before) {
 		t.Errorf("%d of 40 log-ins at once were refused", refused)
 	}
-}
-
-// TestPassword_RejectedAttemptIsNotCounted: a log-in that waited in vain is no wrong password.
-func TestPassword_RejectedAttemptIsNotCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		b := setup(t, dbtest.MigratedSQLite(t), k)
-		b.register(t, b.email)
-		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		var held []func()
-		for i := range 1 + runtime.GOMAXPROCS(0)/2 {
-			if leave, err := b.Passwords.gate.Enter(gone, fmt.Sprint(i), 1); err == nil {
-				held = append(held, leave)
-			}
-		}
-		for range 110 { // more than any limit
-			waiting, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := b.Login(waiting, b.email, password, b.from()); err == nil {
-				t.Fatal("logged in while others hold all turns")
-			}
-			cancel()
-		}
-		for _, leave := range held {
-			leave()
-		}
-		b.guess(t, 9)
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
-			t.Errorf("logging in when the others are gone: %v", err)
-		}
-	})
 }

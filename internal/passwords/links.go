@@ -1,4 +1,4 @@
-package account
+package passwords
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/linkforge/linkforge/internal/memo"
 )
 
-// LinkPasswordCost is bcrypt's work factor for passwords of links, which visitors send more often than users log in.
-// A comparison takes 55 ms of a processor; with PasswordCost, 220 ms. OWASP recommends 10 as a minimum. The hash is in
+// LinksCost is bcrypt's work factor for passwords of links, which visitors send more often than users log in.
+// A comparison takes 55 ms of a processor; with Cost, 220 ms. OWASP recommends 10 as a minimum. The hash is in
 // the same row as the destination that it protects.
-const LinkPasswordCost = 10
+const LinksCost = 10
 
 const (
 	// rightFor is how long a right password is cached after its last use; maxRight bounds the cache.
@@ -27,20 +27,20 @@ const (
 	restAfterWrong = 9
 )
 
-// LinkPasswords hashes and compares passwords of links, one or two at once, so that redirects have the other
+// Links hashes and compares passwords of links, one or two at once, so that redirects have the other
 // processors. The subjects of a call are what many calls can have in common: first the network of a visitor, or the
 // account that sets a password, then the link or the workspace. Package admission orders calls by them. Right
 // passwords are cached by a keyed hash, and need no comparison. Its methods return RateLimited or Unavailable.
-type LinkPasswords struct {
+type Links struct {
 	cost  int
 	turns *admission.Fair
 	key   []byte
 	right memo.Cache[[sha256.Size]byte, struct{}]
 }
 
-// NewLinkPasswords returns LinkPasswords with a work factor of bcrypt.
-func NewLinkPasswords(cost int) *LinkPasswords {
-	p := &LinkPasswords{
+// NewLinks returns Links with a work factor of bcrypt.
+func NewLinks(cost int) *Links {
+	p := &Links{
 		cost: cost,
 		turns: admission.NewFair(admission.Config{
 			Name: "passwords of links", Capacity: min(2, halfOfProcessors()), Share: 1, Waiting: maxWaiting,
@@ -56,7 +56,7 @@ func NewLinkPasswords(cost int) *LinkPasswords {
 }
 
 // Hash hashes a password. It returns the present hash, if there is one and it is that of the password.
-func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
+func (p *Links) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
 	leave, err := p.turns.Enter(ctx, subjects...)
 	if err != nil {
 		return "", err
@@ -71,7 +71,7 @@ func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subj
 }
 
 // Matches compares a password with a hash. The caller limits wrong passwords before: a cached right one takes no time.
-func (p *LinkPasswords) Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error) {
+func (p *Links) Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error) {
 	known := p.keyed(hash, password)
 	if _, ok := p.right.GetIfPresent(known); ok {
 		return true, nil
@@ -96,7 +96,7 @@ func (p *LinkPasswords) Matches(ctx context.Context, hash, password string, subj
 }
 
 // keyed returns the keyed hash of a password of a link, which its bcrypt hash identifies: each has its own salt.
-func (p *LinkPasswords) keyed(hash, password string) [sha256.Size]byte {
+func (p *Links) keyed(hash, password string) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, p.key)
 	mac.Write([]byte(hash + "\x00" + password))
 	return [sha256.Size]byte(mac.Sum(nil))
