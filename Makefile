@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,10 +53,14 @@ test-postgres18: ## as test, on PostgreSQL 18, which npm installs (needs Node.js
 test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs Node.js; Linux on x86-64)
 	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres LINKFORGE_TEST_PACKAGES='./server ./internal/clickstore/clickhouse -run ^Test(ClickHouse|Store|Write|MoveClicks|Seal|Retain)_' scripts/with-services scripts/test
 
-test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, generated code and the module of the benchmarks (about 40 minutes)
+test-sso: ## single sign-on with a real provider, oidc-provider, which npm installs (needs Node.js)
+	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
+	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/sso
+
+test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, generated code and the module of the benchmarks (about 40 minutes)
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse generate-check test-bench test-race
+	$(MAKE) test-postgres18 test-clickhouse test-sso generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...

@@ -61,9 +61,13 @@ func isOutage(status int) bool {
 
 // verify returns the claims of an ID token that the provider has signed.
 func (p *Provider) verify(ctx context.Context, token string) (*claims, error) {
+	var names []string
+	for _, algorithm := range algorithms {
+		names = append(names, string(algorithm))
+	}
 	signed := &signature{provider: p}
 	verified, err := oidc.NewVerifier(p.config.Issuer, signed, &oidc.Config{
-		SupportedSigningAlgs: []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA},
+		SupportedSigningAlgs: names,
 		// checkToken does, with names: go-oidc accepts another issuer of Google, and has no tolerance.
 		SkipClientIDCheck: true, SkipIssuerCheck: true, SkipExpiryCheck: true,
 	}).Verify(ctx, token)

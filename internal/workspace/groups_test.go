@@ -131,6 +131,9 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		_, _, err := b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
 		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, []string{"all"}))
+		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Errorf("%d invitations of a member who may not invite any more", n)
+		}
 		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
 		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
 		var got []string
@@ -147,8 +150,12 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, []string{"it"}))
+		_, _, err = b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
+		must.NoError(t, err)
+		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
 		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
-			t.Errorf("%d invitations of a member who may not invite any more", n)
+			t.Errorf("%d invitations of a member who has left", n)
 		}
 	})
 }
