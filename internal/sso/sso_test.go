@@ -208,6 +208,9 @@ func TestProvider_RefusesFaults(t *testing.T) {
 			if n := b.server.Requests("/elsewhere"); n > 0 {
 				t.Errorf("%d requests after a redirect", n)
 			}
+			if n := b.server.Requests(ssotest.TokenPath); n > 1 || n == 1 && fault.Name == "endless code" {
+				t.Errorf("%d requests for a token", n)
+			}
 		})
 	}
 }
