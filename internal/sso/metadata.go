@@ -83,8 +83,7 @@ func (p *Provider) read(ctx context.Context, now time.Time) (*metadata, error) {
 		m.endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	for _, endpoint := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, more.JWKS} {
-		if !strings.HasPrefix(endpoint, "https://") &&
-			(strings.HasPrefix(p.config.Issuer, "https://") || !strings.HasPrefix(endpoint, "http://")) {
+		if !isSafe(endpoint, p.config.Issuer) {
 			return nil, outage("metadata", "error", "an endpoint is missing, or is not https: "+abbreviated(endpoint))
 		}
 	}
@@ -95,6 +94,12 @@ func (p *Provider) read(ctx context.Context, now time.Time) (*metadata, error) {
 	p.known = m
 	p.mu.Unlock()
 	return m, nil
+}
+
+// isSafe reports whether an endpoint is as protected as the issuer: plain HTTP would reveal codes and the secret.
+func isSafe(endpoint, issuer string) bool {
+	return strings.HasPrefix(endpoint, "https://") ||
+		strings.HasPrefix(endpoint, "http://") && strings.HasPrefix(issuer, "http://")
 }
 
 // readKeys returns the public keys for signatures. oidc.RemoteKeySet would read them for every wrong signature, and keep

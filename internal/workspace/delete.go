@@ -96,7 +96,7 @@ func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, w
 }
 
 func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error {
-	for _, model := range []any{(*Member)(nil), (*Invitation)(nil), (*audit.Event)(nil)} {
+	for _, model := range []any{(*Member)(nil), (*Invitation)(nil), (*ssoWorkspace)(nil), (*audit.Event)(nil)} {
 		if err := purgeRows(ctx, tx, model, workspaceID); err != nil {
 			return err
 		}

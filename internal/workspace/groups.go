@@ -39,9 +39,7 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) (
 	}
 	ids := map[string]string{}
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		purged := tx.NewSelect().Table("workspaces").Column("id").Where("purged_at IS NOT NULL")
-		_, err := tx.NewDelete().Model((*ssoWorkspace)(nil)).
-			Where("slug NOT IN (?) OR workspace_id IN (?)", bun.In(slugs), purged).Exec(ctx)
+		_, err := tx.NewDelete().Model((*ssoWorkspace)(nil)).Where("slug NOT IN (?)", bun.In(slugs)).Exec(ctx)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -270,7 +271,8 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 		}
 		must.Value(b.AdminDelete(t.Context(), "engines"))(t)
 		expect("a deleted workspace, which may be restored", other.ID())
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE workspaces SET purged_at = created_at WHERE id = ?", other.ID()))(t)
+		b.Now = func() time.Time { return noon.Add(10 * purgeAfter) }
+		must.NoError(t, b.Purge(db.AsSystem(t.Context())))
 		if _, err := b.ResolveGroups(t.Context(), mapping); err == nil {
 			t.Error("a purged workspace has groups")
 		}

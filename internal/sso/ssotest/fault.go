@@ -36,7 +36,7 @@ func Faults() []Fault {
 }
 
 // Slow is how long a slow provider takes.
-const Slow = 3 * time.Second
+const Slow = 5 * time.Second
 
 func concat(groups ...[]Fault) (all []Fault) {
 	for _, group := range groups {
