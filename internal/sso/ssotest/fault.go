@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -104,7 +105,9 @@ func away(check, path string) []Fault {
 	}
 }
 
+// waitFor ends when the client disconnects, which the server notices once the body is read.
 func waitFor(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
 	select {
 	case <-r.Context().Done():
 	case <-time.After(Slow):
