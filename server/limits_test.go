@@ -46,7 +46,7 @@ var fixedLimits = map[string]string{
 	"graph/transport.expensivePerProcessor": "operations of 100 points or more at once, per processor | " +
 		"node; an owner has half",
 	"graph/transport.maxOperations": "operations at once | WebSocket connection",
-	"internal/account.maxWaiting": "password checks that wait | " +
+	"internal/passwords.maxWaiting": "password checks that wait | " +
 		"address network; for new passwords of links, account",
 	"internal/account.wrongFromAddress":         "wrong passwords | account from an address network",
 	"internal/account.wrongOfAccount":           "wrong passwords | account from all addresses",

@@ -231,13 +231,20 @@ func (s *Stores) openTenants(o Options) {
 		Sealed:       Box(o.Config),
 		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
-	s.Accounts.PasswordsOff, s.Accounts.BreakGlass = !o.Config.PasswordLogin, o.Config.BreakGlass
 	s.Workspaces = &workspace.Store{
 		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
 	if c := o.Config.SSO; c.Issuer != "" {
+		s.Accounts.PasswordsOff = !o.Config.PasswordLogin
+		for _, address := range o.Config.BreakGlass {
+			email, err := account.CheckEmail(address)
+			if err != nil {
+				return nil, fmt.Errorf("LINKFORGE_BREAK_GLASS: %q is no e-mail address", address)
+			}
+			s.Accounts.BreakGlass = append(s.Accounts.BreakGlass, email)
+		}
 		s.Accounts.SSO = &account.SSO{
 			Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
 			Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
