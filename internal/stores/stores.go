@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -180,6 +181,9 @@ func Open(o Options) (*Stores, error) {
 	}
 	s.Destinations = destination.Checker{DB: o.DB, Own: s.OwnHosts, Blocklist: s.Blocklist}
 	s.openTenants(o)
+	if err := s.openSSO(o); err != nil {
+		return nil, err
+	}
 	clicks, err := s.openClicks(o)
 	if err != nil {
 		return nil, err
@@ -236,26 +240,33 @@ func (s *Stores) openTenants(o Options) {
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
-	if c := o.Config.SSO; c.Issuer != "" {
-		s.Accounts.PasswordsOff = !o.Config.PasswordLogin
-		for _, address := range o.Config.BreakGlass {
-			email, err := account.CheckEmail(address)
-			if err != nil {
-				return nil, fmt.Errorf("LINKFORGE_BREAK_GLASS: %q is no e-mail address", address)
-			}
-			s.Accounts.BreakGlass = append(s.Accounts.BreakGlass, email)
-		}
-		s.Accounts.SSO = &account.SSO{
-			Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
-			Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
-		}
-	}
 	s.Folders = &folder.Store{DB: o.DB, Now: o.Now}
 	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}
 	s.Domains = &domain.Store{
 		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits,
 		Log: o.Log, Now: o.Now,
 	}
+}
+
+// openSSO constructs the identity provider of the instance, if there is one.
+func (s *Stores) openSSO(o Options) error {
+	c := o.Config.SSO
+	if c.Issuer == "" {
+		return nil
+	}
+	s.Accounts.PasswordsOff = !o.Config.PasswordLogin
+	for _, address := range o.Config.BreakGlass {
+		email, err := account.CheckEmail(address)
+		if err != nil {
+			return fmt.Errorf("LINKFORGE_BREAK_GLASS: %q is no e-mail address", address)
+		}
+		s.Accounts.BreakGlass = append(s.Accounts.BreakGlass, email)
+	}
+	s.Accounts.SSO = &account.SSO{
+		Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
+		Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
+	}
+	return nil
 }
 
 // openClickStore constructs the store of clicks: ClickHouse, or else the SQL database.
