@@ -393,9 +393,11 @@ func TestDelete_TakesFactors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		o.challenge(t)
+		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon, UsedAt: noon}
+		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
 		nothing := func(context.Context, bun.Tx, string) error { return nil }
 		must.NoError(t, o.Delete(t.Context(), o.me, o.totp(t), o.address, nothing))
-		for _, table := range []string{"totp", "recovery_codes", "auth_flows"} {
+		for _, table := range []string{"totp", "recovery_codes", "auth_flows", "sso_identities"} {
 			if n := rows(t, d, table); n != 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}

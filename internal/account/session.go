@@ -283,6 +283,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 		return nil, db.NoRowsAs(stale, err, "changing a password")
 	}
 	s.noteRecovery(ctx, account, spent)
+	account.PasswordHash = hash
 	return account, nil
 }
 

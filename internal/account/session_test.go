@@ -191,7 +191,10 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 			})
 		}
 		b.works(t, "while nothing has changed", other, true)
-		must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
+		changed := must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
+		if stored := must.Value(b.byEmail(t.Context(), b.email))(t); changed.PasswordHash != stored.PasswordHash {
+			t.Error("the answer has the old password")
+		}
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
