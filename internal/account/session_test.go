@@ -299,3 +299,31 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that waits for its verification.
+func TestUpdate_EndsWithSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, l := setupMail(t, d)
+		me := must.Value(b.as(t, l.Token))(t)
+		for name, end := range map[string]func() error{
+			"changePassword": func() error {
+				_, err := b.ChangePassword(t.Context(), me, with(password), password, b.address)
+				return err
+			},
+			"logoutEverywhere": func() error { return b.LogoutEverywhere(t.Context(), me, true) },
+			"resetPassword": func() error {
+				b.request(t)
+				_, err := b.ResetPassword(t.Context(), box.last(t, len(box.messages)), password, Proof{}, b.from())
+				return err
+			},
+		} {
+			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), Proof{}, b.address))(t)
+			token := box.last(t, len(box.messages))
+			must.NoError(t, end())
+			if a, err := b.VerifyEmail(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
+				t.Fatalf("after %s the address is %s: %v", name, a.Email, err)
+			}
+		}
+	})
+}
