@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/sealed"
 )
 
 // nothing is the cleanup of a package without data of an account.
@@ -221,6 +222,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
+		b.Sealed = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
 		later := must.Value(b.Login(t.Context(), b.email, password, Origin{Address: b.address, Agent: "another"}))(t)
@@ -228,6 +230,12 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		me, _ := b.as(t, l.Token)
 		too, _ := b.as(t, later.Token)
 		must.NoError(t, b.Logout(t.Context(), me, too.SessionID))
+		o := &owner{bundle: b, secret: must.Value(b.EnrollTOTP(t.Context(), me, Proof{}, b.address))(t).Secret}
+		_, _, err := b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
+		must.NoError(t, err)
+		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)
+		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now, UsedAt: b.now}
+		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
 		export := must.Value(b.Export(t.Context(), me))(t)
 		got := must.Value(json.MarshalIndent(export, "", " "))(t)
 		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID,
@@ -237,12 +245,17 @@ func TestExport_HasEveryRecord(t *testing.T) {
   "email": "EMAIL",
   "name": "Ada",
   "createdAt": "2026-11-20T12:00:00Z",
-  "emailVerifiedAt": "2026-11-20T12:01:00Z"
+  "emailVerifiedAt": "2026-11-20T12:01:00Z",
+  "pendingEmail": "new-EMAIL",
+  "totpSince": "2026-11-20T12:01:00Z",
+  "recoveryCodes": 10
  },
  "sessions": [
   {
    "id": "FIRST",
    "agent": "a test",
+   "methods": "PASSWORD TOTP",
+   "authenticatedAt": "2026-11-20T12:00:00Z",
    "createdAt": "2026-11-20T12:00:00Z",
    "usedAt": "2026-11-20T12:00:00Z",
    "expiresAt": "2026-12-20T12:00:00Z",
@@ -251,10 +264,20 @@ func TestExport_HasEveryRecord(t *testing.T) {
   {
    "id": "SECOND",
    "agent": "another",
+   "methods": "PASSWORD",
+   "authenticatedAt": "2026-11-20T12:01:00Z",
    "createdAt": "2026-11-20T12:01:00Z",
    "usedAt": "2026-11-20T12:01:00Z",
    "expiresAt": "2026-12-20T12:01:00Z",
    "revokedAt": "2026-11-20T12:01:00Z"
+  }
+ ],
+ "ssoIdentities": [
+  {
+   "issuer": "https://id.example",
+   "subject": "ada",
+   "createdAt": "2026-11-20T12:01:00Z",
+   "usedAt": "2026-11-20T12:01:00Z"
   }
  ]
 }`)

@@ -123,7 +123,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 		if n == 0 {
 			return nil, errs.New(errs.Expired, "The enrollment has expired. Start it again: call enrollTotp.").At("code")
 		}
-		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = ?", actor.Methods.and(TOTP)).Where("id = ?", actor.SessionID).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = methods || ?", " "+TOTP).Where("id = ?", actor.SessionID).Exec(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -393,12 +393,31 @@ func TestDelete_TakesFactors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		o.challenge(t)
+		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon, UsedAt: noon}
+		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
 		nothing := func(context.Context, bun.Tx, string) error { return nil }
 		must.NoError(t, o.Delete(t.Context(), o.me, o.totp(t), o.address, nothing))
-		for _, table := range []string{"totp", "recovery_codes", "auth_flows"} {
+		for _, table := range []string{"totp", "recovery_codes", "auth_flows", "sso_identities"} {
 			if n := rows(t, d, table); n != 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}
+		}
+	})
+}
+
+// TestConfirmTOTP_AgainHasTheMethodOnce although the token is from before the removal.
+func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := enroll(t, d)
+		o.me.Methods = "PASSWORD TOTP" // as the refreshed token has it
+		must.Value(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))(t)
+		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, Proof{}, o.address))(t).Secret
+		_, _, err := o.ConfirmTOTP(t.Context(), o.me, o.code(t), o.address)
+		must.NoError(t, err)
+		session := must.Value(o.SessionsByID(t.Context(), o.me, o.me.SessionID))(t)[0]
+		if session.Methods != "PASSWORD TOTP" {
+			t.Errorf("the methods are %q", session.Methods)
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // Update changes the name and the address of the actor's account; nil leaves one as it is. Where mail is sent, a new address counts when
-// VerifyEmail has consumed the token that is mailed to it; otherwise at once, and it is not verified. It returns InvalidInput,
+// VerifyEmail has consumed the token that is mailed to it, unless the account's sessions were ended meanwhile; otherwise at once, and it
+// is not verified. It returns InvalidInput,
 // BadCredentials, EmailTaken or RateLimited.
 func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p Proof, address string) (*Account, error) {
 	a, err := s.actorAccount(ctx, actor)

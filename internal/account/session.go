@@ -283,6 +283,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 		return nil, db.NoRowsAs(stale, err, "changing a password")
 	}
 	s.noteRecovery(ctx, account, spent)
+	account.PasswordHash = hash
 	return account, nil
 }
 
@@ -294,9 +295,10 @@ func (s *Store) newPassword(ctx context.Context, address, email, password string
 	return s.Passwords.Hash(ctx, password, address)
 }
 
-// endAll revokes the sessions of an account except one, and the logins that wait for another proof.
+// endAll revokes the sessions of an account except one, and what they may have begun: logins that wait for another proof, and a new
+// address that waits for its verification, which would take the account over.
 func (s *Store) endAll(ctx context.Context, conn bun.IDB, accountID, kept string) error {
-	if err := dropFlows(ctx, conn, accountID, completesLogin); err != nil {
+	if err := dropFlows(ctx, conn, accountID, completesLogin, changesEmail); err != nil {
 		return err
 	}
 	return s.end(ctx, conn, "account_id = ? AND id <> ?", accountID, kept)

@@ -191,7 +191,10 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 			})
 		}
 		b.works(t, "while nothing has changed", other, true)
-		must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
+		changed := must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
+		if stored := must.Value(b.byEmail(t.Context(), b.email))(t); changed.PasswordHash != stored.PasswordHash {
+			t.Error("the answer has the old password")
+		}
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
 		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
@@ -292,6 +295,34 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).
 				Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
 				t.Errorf("%s: the hash is %q: %v", name, hash, err)
+			}
+		}
+	})
+}
+
+// TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that waits for its verification.
+func TestUpdate_EndsWithSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, l := setupMail(t, d)
+		me := must.Value(b.as(t, l.Token))(t)
+		for name, end := range map[string]func() error{
+			"changePassword": func() error {
+				_, err := b.ChangePassword(t.Context(), me, with(password), password, b.address)
+				return err
+			},
+			"logoutEverywhere": func() error { return b.LogoutEverywhere(t.Context(), me, true) },
+			"resetPassword": func() error {
+				b.request(t)
+				_, err := b.ResetPassword(t.Context(), box.last(t, len(box.messages)), password, Proof{}, b.from())
+				return err
+			},
+		} {
+			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), Proof{}, b.address))(t)
+			token := box.last(t, len(box.messages))
+			must.NoError(t, end())
+			if a, err := b.VerifyEmail(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
+				t.Fatalf("after %s the address is %s: %v", name, a.Email, err)
 			}
 		}
 	})

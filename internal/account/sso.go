@@ -109,6 +109,9 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Log
 	}
 	linked.CreatedAt = linked.UsedAt
 	a, err := s.find(ctx, fold(who.Email))
+	if err == nil && a.DisabledAt != nil {
+		err = s.SSO.Refuse(ctx, "account")
+	}
 	if err == nil && a.ID == "" {
 		if a, err = s.createLinked(ctx, who, linked); err == nil {
 			e.account = a
@@ -166,8 +169,11 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Iden
 		linked.AccountID = a.ID
 		return link(ctx, tx, linked)
 	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, s.SSO.Refuse(ctx, "concurrent_account")
+	}
 	if err != nil {
-		return nil, db.NoRowsAs(s.SSO.Refuse(ctx, "concurrent_account"), err, "creating an account")
+		return nil, fmt.Errorf("creating an account: %w", err)
 	}
 	return a, nil
 }

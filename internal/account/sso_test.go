@@ -103,6 +103,10 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 		if _, err := s.finish(t, grace); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("a disabled account: %v", err)
 		}
+		grace.Subject, grace.Email = "2", a.Email
+		if _, err := s.finish(t, grace); err == nil || err.Error() != s.SSO.Refuse(t.Context(), "account").Error() {
+			t.Errorf("another identity with the address of a disabled account: %v", err)
+		}
 	})
 }
 

@@ -135,7 +135,7 @@ func (m Membership) refusal(p Permission) error {
 		return CheckKey(m.key, p)
 	case m.workspace == nil || !m.role.Allows(p):
 		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
-	case m.isClosed:
+	case m.lacksSecondFactor && m.workspace.RequireSecondFactor:
 		return errs.New(errs.Forbidden, "This workspace requires a second factor: enroll an authenticator app with enrollTotp, and log in with it.")
 	case m.isUnverified && !p.reads():
 		return errUnverified()

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -168,6 +169,26 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		must.NoError(t, b.RemoveMember(t.Context(), m, b.eve.AccountID))
 		if err := recheck(); !errs.Is(err, errs.NotFound) {
 			t.Errorf("after the removal: %v", err)
+		}
+	})
+}
+
+// TestRefresh_SeesTheRequiredFactor that a membership which was read before did not need.
+func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		strong, weak := b.ada, b.ada
+		weak.SessionID, strong.HasSecondFactor = id.New(id.Session), true
+		team := b.create(t, strong, "team").ID()
+		m := must.Value(b.Require(t.Context(), weak, team))(t)
+		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t), Change{RequireSecondFactor: new(true)}))(t)
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
+			m, err = Refresh(ctx, d, tx, m)
+			return err
+		}))
+		if _, err := m.Enter(t.Context(), CreateLinks); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("without a second factor: %v", err)
 		}
 	})
 }
