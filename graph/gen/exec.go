@@ -8324,7 +8324,7 @@ type Mutation {
   """
   Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
   the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
-  takes it back. Otherwise it counts at once. A new address needs a proof, or a log-in of the last ten minutes. Errors: INVALID_INPUT,
+  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof, or a log-in of the last ten minutes. Errors: INVALID_INPUT,
   BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account: RATE_LIMITED.
   """
   updateMe(input: UpdateMeInput!): UpdateMePayload!
@@ -8340,8 +8340,8 @@ type Mutation {
   """
   confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload!
   """
-  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. Errors: BAD_CREDENTIALS, CONFLICT
-  without an app. Rate-limited: RATE_LIMITED.
+  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor from
+  its next refreshSession on. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
   """
   removeTotp(input: RemoveTotpInput!): RemoveTotpPayload!
   """

@@ -109,14 +109,14 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 		return nil, nil, err
 	}
 	const waits = "enrolled_at IS NULL"
-	step, err := s.checkCode(ctx, a.ID, code, address, waits)
+	app, step, err := s.checkCode(ctx, a.ID, code, address, waits)
 	if err != nil {
 		return nil, nil, atField(err, "code")
 	}
 	codes, err := s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) ([]string, error) {
 		now := s.now()
 		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).Set("last_step = ?", step).
-			Where("account_id = ?", a.ID).Where(waits).Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
+			Where("account_id = ?", a.ID).Where("secret = ?", app.Secret).Where(waits).Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
 		if err != nil {
 			return nil, err
 		}

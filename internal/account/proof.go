@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"database/sql"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,7 +110,7 @@ func (s *Store) check(ctx context.Context, a *Account, p Proof, by attempt) (pro
 		}
 		return proven{method: Password}, err
 	case TOTP:
-		step, err := s.checkCode(ctx, a.ID, *p.TOTP, by.address, "enrolled_at IS NOT NULL")
+		_, step, err := s.checkCode(ctx, a.ID, *p.TOTP, by.address, "enrolled_at IS NOT NULL")
 		return proven{method: TOTP, step: step, field: p.Field}, atField(err, p.Field)
 	case RecoveryCode:
 		return proven{method: RecoveryCode, hash: recoveryHash(*p.RecoveryCode), field: p.Field}, nil
@@ -151,31 +149,27 @@ func atField(err error, field string) error {
 	return err
 }
 
-// checkCode returns the step of a TOTP code, which is valid from 30 seconds before its step until 30 seconds after it. It returns
-// BadCredentials or RateLimited.
-func (s *Store) checkCode(ctx context.Context, accountID, code, address, where string, args ...any) (step int64, err error) {
+// checkCode returns the account's authenticator app and the step of a code of it, which is valid from 30 seconds before its step until 30
+// seconds after it. It returns BadCredentials or RateLimited.
+func (s *Store) checkCode(ctx context.Context, accountID, code, address, where string) (app authenticator, step int64, err error) {
 	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
 		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
 	if err != nil {
-		return 0, err
+		return app, 0, err
 	}
-	var app authenticator
-	err = s.DB.NewSelect().Model(&app).Where("account_id = ?", accountID).Where(where, args...).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, errCode()
-	}
+	err = s.DB.NewSelect().Model(&app).Where("account_id = ?", accountID).Where(where).Scan(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("looking up an authenticator app: %w", err)
+		return app, 0, db.NoRowsAs(errCode(), err, "looking up an authenticator app")
 	}
 	secret, err := s.Sealed.Open(sealed.TOTPSecret, accountID, app.Secret)
 	if err != nil {
-		return 0, err
+		return app, 0, err
 	}
 	step, err = stepOf(secret, code, s.Now())
 	if err == nil {
 		s.Limits.Refund(ctx, charged...)
 	}
-	return step, err
+	return app, step, err
 }
 
 // period is the duration of a step in seconds, as all authenticator apps have it.

@@ -155,7 +155,8 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Iden
 	}
 	name, err := validate.Line("The name", who.Name, 1, 100)
 	if err != nil {
-		name, _, _ = strings.Cut(who.Email, "@")
+		local, _, _ := strings.Cut(who.Email, "@")
+		name = string([]rune(local)[:min(100, len([]rune(local)))])
 	}
 	a, err := s.newAccount(who.Email, name)
 	if err != nil {
