@@ -5,6 +5,7 @@
 // The page is served here, at PAGE_URL, which the server must have been told in LINKFORGE_ORIGINS. CHROMIUM names the browser.
 // Exits with 1 when a step fails or the browser complains about anything.
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import path from 'node:path';
@@ -40,6 +41,8 @@ try {
   await claims(visitor, account);
   await others();
   await publishable();
+  await singleSignOn();
+  await secondFactor();
 } catch (error) {
   complaints.push(error.message.replace(/\u001b\[\d+m/g, ''));
   await shot('failed').catch(() => {});
@@ -117,6 +120,102 @@ async function claims(visitor, account) {
   await visitor.getByText('Links claimed: 1.').waitFor();
   assert.deepEqual(await storedLinks(visitor), []);
   tell('A second claim by the same workspace changes nothing.');
+}
+
+// singleSignOn logs a new user in at the identity provider.
+async function singleSignOn() {
+  const visitor = await (await openContext()).newPage();
+  await visitor.goto(address);
+  await logInAtProvider(visitor, `sso-${Date.now().toString(36)}`);
+  await visitor.locator('#who').getByText('Ada', { exact: true }).waitFor();
+  assert.equal(visitor.url(), `${origin}/`);
+  assert.equal(await visitor.evaluate(() => sessionStorage.getItem('linkforge.sso')), null);
+  await visitor.getByRole('heading', { name: 'Your first workspace' }).waitFor();
+  tell('A user logs in at the identity provider, and neither its code nor the transaction stays.');
+
+  await visitor.getByRole('button', { name: 'Log out' }).click();
+  await visitor.goto(`${address}/?error=access_denied&state=any`);
+  await visitor.getByText('The log-in was not completed: access_denied.').waitFor();
+  assert.equal(visitor.url(), `${origin}/`);
+  tell('A log-in that the provider refuses is reported.');
+}
+
+// logInAtProvider fills in the pages of oidc-provider: log-in, and consent.
+async function logInAtProvider(visitor, login) {
+  await visitor.route('https://fonts.googleapis.com/**', route => route.fulfill({ contentType: 'text/css', body: '' }));
+  await visitor.getByRole('button', { name: 'Continue with SSO' }).click();
+  await visitor.locator('input[name=login]').fill(login);
+  await visitor.locator('input[name=password]').fill('any');
+  assert.notEqual(new URL(visitor.url()).origin, origin);
+  assert.equal(/sso_/.test(visitor.url()), false, 'the transaction is in a URL');
+  await visitor.locator('button[type=submit]').click();
+  await visitor.locator('input[name=prompt][value=consent]').waitFor({ state: 'attached' });
+  await visitor.locator('button[type=submit]').click();
+  await visitor.waitForURL(`${origin}/**`);
+}
+
+// secondFactor sets up an authenticator app, logs in with a recovery code, and connects the identity at the provider.
+async function secondFactor() {
+  const visitor = await (await openContext()).newPage();
+  const login = `grace-${Date.now().toString(36)}`;
+  const account = { email: `${login}@example.com`, password: 'correct horse battery staple' };
+  await visitor.goto(address);
+  await visitor.getByLabel('Your name').fill('Grace Hopper');
+  await visitor.getByLabel('E-mail').fill(account.email);
+  await visitor.getByLabel('Password').fill(account.password);
+  await visitor.getByRole('button', { name: 'Register' }).click();
+  await visitor.getByRole('button', { name: 'Second factor' }).click();
+  await visitor.getByRole('button', { name: 'Set up an authenticator app' }).click();
+  const uri = new URL(await visitor.locator('#totp-uri').filter({ hasText: 'otpauth:' }).textContent());
+  assert.equal(await visitor.locator('#totp-secret').textContent(), uri.searchParams.get('secret'));
+  assert.ok(await visitor.locator('#totp-qr').evaluate(canvas => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    return data.includes(0) && canvas.width === canvas.height && canvas.width > 100;
+  }), 'the QR code is not drawn');
+  await visitor.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-enroll.png`) });
+  await visitor.getByLabel('Code in the app').fill(totp(uri.searchParams.get('secret')));
+  await visitor.getByRole('button', { name: 'Confirm' }).click();
+  await visitor.locator('#recovery-codes li').first().waitFor();
+  const codes = await visitor.locator('#recovery-codes li').allTextContents();
+  assert.equal(new Set(codes).size, 10);
+  assert.equal(await visitor.locator('#totp-secret').textContent(), '');
+  tell('A user sets up an authenticator app by its URI or QR code, and gets ten recovery codes.');
+
+  await visitor.getByRole('button', { name: 'Log out' }).click();
+  await signIn(visitor, account);
+  await prove(visitor, 'RECOVERY_CODE', 'wrong');
+  await visitor.locator('input[name=proof][aria-invalid=true], #status.wrong').first().waitFor();
+  await prove(visitor, 'RECOVERY_CODE', codes[0]);
+  await visitor.locator('#who').getByText('Grace Hopper').waitFor();
+  await visitor.getByRole('button', { name: 'Second factor' }).click();
+  await visitor.getByText('Unused recovery codes: 9.').waitFor();
+  assert.equal(await visitor.locator('#recovery-codes li').count(), 0);
+  tell('The password is not enough any more, and a recovery code replaces the app.');
+
+  await visitor.getByRole('button', { name: 'Log out' }).click();
+  await logInAtProvider(visitor, login);
+  await prove(visitor, 'PASSWORD', account.password);
+  await prove(visitor, 'RECOVERY_CODE', codes[1]);
+  await visitor.locator('#who').getByText('Grace Hopper').waitFor();
+  tell('An identity with the address of an account is connected by its password and its second factor.');
+}
+
+async function prove(visitor, method, proof) {
+  await visitor.locator(`#challenge option[value=${method}]`).waitFor({ state: 'attached' });
+  await visitor.locator('#challenge select').selectOption(method);
+  await visitor.locator('#challenge input').fill(proof);
+  await visitor.getByRole('button', { name: 'Continue' }).click();
+}
+
+// totp returns the present code of a secret in base32: RFC 6238 with SHA-1, six digits and 30 seconds.
+function totp(secret) {
+  const bits = [...secret].map(c => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('');
+  const key = Buffer.from(bits.match(/.{8}/g).map(byte => parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
+  const hash = createHmac('sha1', key).update(counter).digest();
+  const code = hash.readUInt32BE(hash.at(-1) & 15) & 0x7fffffff;
+  return String(code % 1_000_000).padStart(6, '0');
 }
 
 async function signIn(visitor, { email, password }) {

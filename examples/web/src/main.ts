@@ -1,19 +1,19 @@
 // The page: a form to come in, then a workspace's links with their clicks, and the editor of a link's routing.
-import type { CombinedError } from '@urql/core';
-
 import * as anonymous from './anonymous';
 import { connect } from './api';
 import { anchor, button, create, element, small, values } from './dom';
+import { setUpFactors } from './factors';
+import { complain, mend, say, submitted } from './forms';
 import type { LinksQuery } from './gql/graphql';
-import { CreateAnonymousLink, CreateFolder, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import { CreateAnonymousLink, CreateFolder, CreateLink, CreateWorkspace, Links, LogOut, Me } from './operations';
 import { setUpImports } from './imports';
+import { setUpLogin } from './login';
 import { setUpEditor } from './routing';
 import * as session from './session';
 import { type Click, watch } from './watch';
 
 type Workspace = NonNullable<LinksQuery['workspace']>;
 type Link = Workspace['links']['edges'][number]['node'];
-type Mend = { message: string; field?: string[] | null };
 
 const SHOWN_CLICKS = 20;
 
@@ -22,6 +22,8 @@ const client = connect(() => {
   void start();
 });
 const editor = setUpEditor(client);
+const login = setUpLogin(client, start);
+const factors = setUpFactors(client);
 setUpImports(client, () => workspace, () => void relist(), complain);
 const links = new Map<string, { row: HTMLElement; clicks: number }>();
 let workspace = '';
@@ -30,7 +32,6 @@ let unwatch = () => {};
 let opener: HTMLElement | null = null; // the button that opened the editor, which gets the focus back
 
 element('anonymous').addEventListener('submit', submitted(shortenAnonymously));
-element('account').addEventListener('submit', submitted(comeIn));
 element('workspace').addEventListener('submit', submitted(createWorkspace));
 element('link').addEventListener('submit', submitted(shorten));
 element('folder').addEventListener('submit', submitted(createFolder));
@@ -38,16 +39,19 @@ element('shown').addEventListener('change', () => void relist());
 element('more').addEventListener('click', () => void more());
 element('routing-back').addEventListener('click', closeEditor);
 element('log-out').addEventListener('click', () => void logOut());
-void start();
+element('factors-open').addEventListener('click', () => void openFactors());
+element('factors-back').addEventListener('click', () => void start());
+void login.finishSso().then(start);
 
 // start shows what there is for whoever is here.
 async function start() {
   unwatch();
   editor.stop();
-  if (session.load() === null) return listUnclaimed(), show('welcome');
+  factors.close();
+  if (session.load() === null) return welcome();
   const { data, error } = await client.query(Me, {});
   if (error) return complain(error);
-  if (!data?.me) return session.save(null), listUnclaimed(), show('welcome');
+  if (!data?.me) return session.save(null), welcome();
   element('who').querySelector('span')!.textContent = data.me.name;
   const first = data.me.workspaces.edges[0]?.node;
   if (!first) return show('begin');
@@ -59,24 +63,18 @@ async function start() {
   unwatch = watch(client, workspace, clicked, () => void relist());
 }
 
-async function comeIn(form: HTMLFormElement, pressed: string) {
-  const { name, email, password } = values(form);
-  const input = { email: email!, password: password! };
-  let came: { token?: string | null; refreshToken?: string | null; errors: Mend[] } | undefined;
-  if (pressed === 'register') {
-    const { data, error } = await client.mutation(Register, { input: { ...input, name: name! } });
-    if (error) return complain(error);
-    came = data?.register;
-  } else {
-    const { data, error } = await client.mutation(LogIn, { input });
-    if (error) return complain(error);
-    came = data?.login;
-  }
-  if (!came?.token || !came.refreshToken) return mend(form, came?.errors ?? []);
-  session.save({ token: came.token, refreshToken: came.refreshToken });
-  form.reset();
-  say('Welcome.');
-  await start();
+async function welcome() {
+  listUnclaimed();
+  show('welcome');
+  await login.offer();
+}
+
+async function openFactors() {
+  if (!editor.close()) return;
+  unwatch();
+  say('');
+  await factors.open();
+  show('factors');
 }
 
 // shortenAnonymously creates a link without an account, and stores its claim token before anything else can fail.
@@ -276,53 +274,7 @@ function refresh(one: HTMLElement) {
   one.classList.add('fresh');
 }
 
-// submitted handles a form, which cannot be sent twice at once. It takes the value of the button that was pressed.
-function submitted(handle: (form: HTMLFormElement, pressed: string) => Promise<unknown>) {
-  return async (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const buttons = form.querySelectorAll('button');
-    mend(form, []);
-    say('');
-    for (const button of buttons) button.disabled = true;
-    try {
-      await handle(form, (event.submitter as HTMLButtonElement | null)?.value ?? '');
-    } finally {
-      for (const button of buttons) button.disabled = false;
-    }
-  };
-}
-
-// mend shows what is wrong with a form, each at its field.
-function mend(form: HTMLFormElement, errors: Mend[]) {
-  for (const input of form.querySelectorAll('input')) {
-    const problem = errors.find(e => e.field?.[0] === input.name);
-    input.toggleAttribute('aria-invalid', false);
-    input.parentElement!.querySelector('em')?.remove();
-    if (!problem) continue;
-    const note = document.createElement('em');
-    note.id = `${form.id}-${input.name}-problem`;
-    note.textContent = problem.message;
-    input.setAttribute('aria-invalid', 'true');
-    input.setAttribute('aria-describedby', note.id);
-    input.after(note);
-  }
-  const wrong = form.querySelector<HTMLInputElement>('[aria-invalid]');
-  if (wrong) wrong.focus();
-  const elsewhere = errors.filter(e => !e.field?.[0] || !form.elements.namedItem(e.field[0]));
-  if (errors.length > 0) say(elsewhere.map(e => e.message).join(' '), true);
-}
-
-function complain(error: CombinedError) {
-  say(error.networkError ? 'The server does not answer.' : error.graphQLErrors.map(e => e.message).join(' '), true);
-}
-
-function say(sentence: string, wrong = false) {
-  element('status').textContent = sentence;
-  element('status').classList.toggle('wrong', wrong);
-}
-
-function show(part: 'welcome' | 'begin' | 'links' | 'routing') {
+function show(part: 'welcome' | 'begin' | 'links' | 'routing' | 'factors') {
   for (const main of document.querySelectorAll('main')) main.hidden = main.id !== part;
   element('who').hidden = part === 'welcome';
   if (part === 'welcome' || part === 'begin') {

@@ -19,6 +19,103 @@ export const LogIn = graphql(`
     login(input: $input) {
       token
       refreshToken
+      challenge {
+        token
+        methods
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const LoginOptions = graphql(`
+  query LoginOptions {
+    loginOptions {
+      password
+      ssoName
+    }
+  }
+`);
+
+export const CompleteLogin = graphql(`
+  mutation CompleteLogin($input: CompleteLoginInput!) {
+    completeLogin(input: $input) {
+      token
+      refreshToken
+      challenge {
+        token
+        methods
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const StartSso = graphql(`
+  mutation StartSso($input: StartSsoInput!) {
+    startSso(input: $input) {
+      authorizationUrl
+      transaction
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const FinishSso = graphql(`
+  mutation FinishSso($input: FinishSsoInput!) {
+    finishSso(input: $input) {
+      token
+      refreshToken
+      challenge {
+        token
+        methods
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const SecondFactors = graphql(`
+  query SecondFactors {
+    me {
+      id
+      secondFactors {
+        totp
+        recoveryCodes
+      }
+    }
+  }
+`);
+
+export const EnrollTotp = graphql(`
+  mutation EnrollTotp($input: EnrollTotpInput!) {
+    enrollTotp(input: $input) {
+      secret
+      uri
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const ConfirmTotp = graphql(`
+  mutation ConfirmTotp($input: ConfirmTotpInput!) {
+    confirmTotp(input: $input) {
+      recoveryCodes
       errors {
         message
         field

@@ -1,0 +1,60 @@
+// The second factor of the user's account: an authenticator app, and its recovery codes.
+import type { Client } from '@urql/core';
+import { toCanvas } from 'qrcode';
+
+import { create, element, values } from './dom';
+import { complain, mend, say, submitted } from './forms';
+import { ConfirmTotp, EnrollTotp, SecondFactors } from './operations';
+
+export function setUpFactors(client: Client) {
+  const enrollment = element('enroll') as HTMLFormElement;
+  const confirmation = element('confirm') as HTMLFormElement;
+  enrollment.addEventListener('submit', submitted(enroll));
+  confirmation.addEventListener('submit', submitted(confirm));
+
+  // open shows the factors of the account.
+  async function open() {
+    hideSecrets();
+    const { data, error } = await client.query(SecondFactors, {}, { requestPolicy: 'network-only' });
+    if (error) return complain(error);
+    const { totp, recoveryCodes } = data!.me!.secondFactors!; // null only for other users
+    enrollment.hidden = totp;
+    element('factors-state').textContent = totp
+      ? `An authenticator app is set up. Unused recovery codes: ${recoveryCodes}.`
+      : 'Your account has no second factor.';
+  }
+
+  async function enroll(form: HTMLFormElement) {
+    const { data, error } = await client.mutation(EnrollTotp, { input: {} });
+    if (error) return complain(error);
+    const { secret, uri, errors } = data!.enrollTotp;
+    if (!secret || !uri) return mend(form, errors);
+    await toCanvas(element('totp-qr') as HTMLCanvasElement, uri);
+    element('totp-secret').textContent = secret;
+    element('totp-uri').textContent = uri;
+    enrollment.hidden = true;
+    confirmation.hidden = false;
+  }
+
+  async function confirm(form: HTMLFormElement) {
+    const { data, error } = await client.mutation(ConfirmTotp, { input: { code: values(form).code! } });
+    if (error) return complain(error);
+    const { recoveryCodes, errors } = data!.confirmTotp;
+    if (!recoveryCodes) return mend(form, errors);
+    await open();
+    element('recovery-codes').replaceChildren(...recoveryCodes.map(code => create('li', {}, code)));
+    element('recovery').hidden = false;
+    say('The authenticator app is set up.');
+  }
+
+  function hideSecrets() {
+    confirmation.reset();
+    confirmation.hidden = element('recovery').hidden = true;
+    element('totp-secret').textContent = element('totp-uri').textContent = '';
+    element('recovery-codes').replaceChildren();
+    const canvas = element('totp-qr') as HTMLCanvasElement;
+    canvas.getContext('2d')!.clearRect(0, 0, canvas.width, canvas.height);
+  }
+
+  return { open, close: hideSecrets };
+}
