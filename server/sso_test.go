@@ -1,10 +1,17 @@
 package main
 
 import (
+	"encoding/base32"
+	"encoding/hex"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/sso/ssotest"
 )
 
@@ -123,11 +130,12 @@ func TestSSO_StartNamesUnknownWorkspaces(t *testing.T) {
 	})
 }
 
-// TestSSO_SecretsStayInside: what proves an identity is in no log, event or export.
+// TestSSO_SecretsStayInside: what proves an identity is in no log, and in no table.
 func TestSSO_SecretsStayInside(t *testing.T) {
 	t.Parallel()
 	provider := ssotest.Open(t)
-	s := start(t, production(t), ssoSettings(provider)...)
+	b := production(t)
+	s := start(t, b, ssoSettings(provider)...)
 	visitor := client{server: s}
 	in := visitor.respond(t, provider, ssotest.User{Subject: "a-subject", Email: "secret@example.com"})
 	a := visitor.factor(t, "finishSso", in, "token refreshToken")
@@ -136,15 +144,33 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 	secret := who.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
 	s.stop()
 	text := content(t, s.err)
+	d := must.Value(b.open())(t)
+	defer d.Close()
+	dump := &strings.Builder{}
+	for table := range tablesOf(t, d) {
+		var rows *string
+		must.NoError(t, d.NewSelect().ColumnExpr("string_agg(one::TEXT, ' ')").TableExpr("? AS one", bun.Ident(table)).Scan(db.AsOwner(t.Context()), &rows))
+		dump.WriteString(optional.Value(rows))
+	}
+	if !strings.Contains(dump.String(), "a-subject") {
+		t.Error("the dump misses the identity")
+	}
 	if !strings.Contains(text, "check=transaction") && !strings.Contains(text, `"check":"transaction"`) {
 		t.Errorf("the log does not name the check:\n%.2000s", text)
 	}
 	for name, planted := range map[string]string{
 		"transaction": in["transaction"].(string), "code": in["code"].(string), "state": in["state"].(string), "token": a.Token,
-		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret, "address": "secret@example.com",
+		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret,
+		"TOTP secret's bytes": hex.EncodeToString(must.Value(base32.StdEncoding.DecodeString(secret))(t)), "address": "secret@example.com",
 	} {
 		if planted == "" || strings.Contains(text, planted) {
 			t.Errorf("the log has the %s %q", name, planted)
+		}
+		if name == "address" {
+			continue // the account has it
+		}
+		if strings.Contains(dump.String(), planted) || strings.Contains(dump.String(), hex.EncodeToString([]byte(planted))) {
+			t.Errorf("the database has the %s %q", name, planted)
 		}
 	}
 }
