@@ -357,6 +357,19 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, accountID string) error {
 	return s.DB.ForUpdate(q).Scan(ctx, &accountID)
 }
 
+// lockFor is lock for a change by the actor, whose session may have ended since the request was authenticated. It returns sql.ErrNoRows
+// or Unauthenticated.
+func (s *Store) lockFor(ctx context.Context, tx bun.Tx, a Actor) error {
+	if err := s.lock(ctx, tx, a.AccountID); err != nil {
+		return err
+	}
+	goesOn, err := s.active(a.AccountID).Conn(tx).Where("id = ?", a.SessionID).Exists(ctx)
+	if err == nil && !goesOn && a.SessionID != "" { // it is empty for the operator
+		err = errEnded()
+	}
+	return err
+}
+
 // HashSecret returns the stored form of a random secret: it has enough entropy to need no salt.
 func HashSecret(secret string) []byte {
 	hash := sha256.Sum256([]byte(secret))

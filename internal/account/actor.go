@@ -113,10 +113,14 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 		return ctx, err
 	}
 	if s.revoked.has(actor.SessionID) {
-		return ctx, errs.New(errs.Unauthenticated, "You have been logged out. Log in again.")
+		return ctx, errEnded()
 	}
 	actor.HasSecondFactor = s.provesFactor(actor.Methods)
 	return WithActor(ctx, actor), nil
+}
+
+func errEnded() error {
+	return errs.New(errs.Unauthenticated, "You have been logged out. Log in again.")
 }
 
 // ActorOf returns the user of a session.

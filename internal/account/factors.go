@@ -177,7 +177,7 @@ func (s *Store) changeFactors(
 ) (codes []string, err error) {
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		// A login that began before waits for the lock, and then sees the factors.
-		if err := s.lock(ctx, tx, actor.AccountID); err != nil {
+		if err := s.lockFor(ctx, tx, actor); err != nil {
 			return db.NoRowsAs(errNoAccount(), err, "locking an account")
 		}
 		if err := s.spend(ctx, tx, actor.AccountID, spent); err != nil {

@@ -52,7 +52,7 @@ func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64,
 	if err != nil {
 		return nil, 0, fmt.Errorf("counting sessions: %w", err)
 	}
-	return a, int64(n), s.endAll(ctx, s.DB, a.ID, "")
+	return a, int64(n), s.endAllOf(ctx, a.ID, "")
 }
 
 // SetDisabled disables or enables the account with the address. Every node refuses the tokens of a disabled account

@@ -45,7 +45,7 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 	}
 	updated, change := a, mailed{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if err := s.lock(ctx, tx, a.ID); err != nil {
+		if err := s.lockFor(ctx, tx, actor); err != nil {
 			return err
 		}
 		if err := s.spend(ctx, tx, a.ID, spent); err != nil {

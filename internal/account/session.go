@@ -243,7 +243,21 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 	if keepThis {
 		kept = a.SessionID
 	}
-	return s.endAll(ctx, s.DB, a.AccountID, kept)
+	return s.endAllOf(ctx, a.AccountID, kept)
+}
+
+// endAllOf is endAll in a transaction of its own, which waits for changes by the sessions.
+func (s *Store) endAllOf(ctx context.Context, accountID, kept string) error {
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.lock(ctx, tx, accountID); err != nil {
+			return err
+		}
+		return s.endAll(ctx, tx, accountID, kept)
+	})
+	if err != nil {
+		err = db.NoRowsAs(errNoAccount(), err, "ending sessions")
+	}
+	return err
 }
 
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
@@ -259,7 +273,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// During hashing the account may have been deleted, or its password reset.
-		if err := s.lock(ctx, tx, account.ID); err != nil {
+		if err := s.lockFor(ctx, tx, a); err != nil {
 			return err
 		}
 		if err := s.spend(ctx, tx, account.ID, spent); err != nil {

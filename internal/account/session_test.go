@@ -318,6 +318,7 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 				return err
 			},
 		} {
+			me = must.Value(b.as(t, must.Value(b.Login(t.Context(), b.email, password, b.from()))(t).Token))(t)
 			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), Proof{}, b.address))(t)
 			token := box.last(t, len(box.messages))
 			must.NoError(t, end())
