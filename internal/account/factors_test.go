@@ -449,3 +449,15 @@ func TestChanges_NeedLiveSession(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdate_TellsOfSpentRecoveryCode as all other calls that spend one.
+func TestUpdate_TellsOfSpentRecoveryCode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := enroll(t, d)
+		must.Value(o.Update(t.Context(), o.me, nil, new("new-"+o.email), Proof{RecoveryCode: &o.recovery[0]}, o.address))(t)
+		if mailed := fmt.Sprint(o.box.messages); !strings.Contains(mailed, "9 are left") {
+			t.Errorf("mailed: %s", mailed)
+		}
+	})
+}

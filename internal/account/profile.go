@@ -74,6 +74,7 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 	if err != nil {
 		return nil, db.NoRowsAs(errNoAccount(), err, "updating an account")
 	}
+	s.noteRecovery(ctx, a, spent)
 	if change.token != "" {
 		s.mailTo(ctx, *email, change)
 	}
