@@ -57,10 +57,15 @@ func (s *Store) authenticate(ctx context.Context, a *Account, password string, b
 	if !matches {
 		return errBadLogin()
 	}
-	if err := s.Limits.Charge(ctx, rightOfAccount, a.ID); err != nil {
+	return s.chargeRight(ctx, a.ID, by.address)
+}
+
+// chargeRight counts the work that a correct password, or another proof in its place, causes. It returns RateLimited.
+func (s *Store) chargeRight(ctx context.Context, accountID, address string) error {
+	if err := s.Limits.Charge(ctx, rightOfAccount, accountID); err != nil {
 		return err
 	}
-	return s.Limits.Charge(ctx, rightPerAddress, by.address)
+	return s.Limits.Charge(ctx, rightPerAddress, address)
 }
 
 // chargeAttempt counts an attempt as wrong until it is refunded. It returns RateLimited, and then

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -294,4 +295,20 @@ func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 			t.Errorf("%s says of whom", key)
 		}
 	}
+}
+
+// TestLimits_BoundHashing: a new password is hashed for each of these proofs before the proof is spent.
+func TestLimits_BoundHashing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := enroll(t, d)
+		change := func() error {
+			_, err := o.ChangePassword(t.Context(), o.me, Proof{RecoveryCode: new("a wrong one"), Field: "proof"}, newPassword, o.address)
+			return err
+		}
+		for range rightOfAccount.Attempts {
+			is(t, change(), errs.BadCredentials)
+		}
+		is(t, change(), errs.RateLimited)
+	})
 }

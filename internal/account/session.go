@@ -267,6 +267,11 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 	if err != nil {
 		return nil, err
 	}
+	if p.Method() != Password { // authenticate has counted a password
+		if err := s.chargeRight(ctx, account.ID, address); err != nil {
+			return nil, err
+		}
+	}
 	hash, err := s.newPassword(ctx, address, account.Email, password)
 	if err != nil {
 		return nil, err
