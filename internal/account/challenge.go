@@ -162,6 +162,9 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from O
 	if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
 		return Login{}, fmt.Errorf("decoding a challenge: %w", err)
 	}
+	if e.Methods.has(Provider) && s.SSO == nil { // the operator has removed the provider meanwhile
+		return Login{}, errChallenge()
+	}
 	if !slices.Contains(s.missing(e, true), p.Method()) {
 		return Login{}, errs.New(errs.BadCredentials, "This challenge takes a proof by one of its methods only.").At(p.Field)
 	}

@@ -264,3 +264,15 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		}
 	})
 }
+
+// TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has removed meanwhile connects no account.
+func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
+		s.SSO = nil
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
+		at(t, err, errs.Expired, "challenge")
+	})
+}
