@@ -86,6 +86,9 @@ func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) 
 		return s.begin(ctx, e, from)
 	}
 	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.now().Add(challengeTTL)}
+	if e.EndsAt != nil && e.EndsAt.Before(c.ExpiresAt) {
+		c.ExpiresAt = *e.EndsAt
+	}
 	data, err := json.Marshal(e)
 	if err != nil {
 		return Login{}, fmt.Errorf("encoding a challenge: %w", err)

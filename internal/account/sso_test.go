@@ -276,3 +276,16 @@ func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 		at(t, err, errs.Expired, "challenge")
 	})
 }
+
+// TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
+func TestCompleteLogin_EndsWithSession(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		s.SSO.SessionTTL = challengeTTL / 2
+		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
+		s.now = s.now.Add(s.SSO.SessionTTL)
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
+		at(t, err, errs.Expired, "challenge")
+	})
+}
