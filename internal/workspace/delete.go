@@ -41,7 +41,7 @@ func (s *Store) Restore(ctx context.Context, a account.Actor, workspaceID string
 	if err != nil {
 		return Membership{}, err
 	}
-	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) || !m.May(DeleteWorkspace) {
+	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) || !m.role.Allows(DeleteWorkspace) {
 		return Membership{}, errNotFound() // other members do not see a deleted workspace
 	}
 	if err := s.setDeleted(ctx, m, audit.WorkspaceRestored, nil); err != nil {

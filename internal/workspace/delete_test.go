@@ -57,6 +57,13 @@ func TestDelete_CanBeRestored(t *testing.T) {
 			t.Errorf("the owner finds it among the deleted: %v", err)
 		}
 		now = noon.Add(Undo - time.Microsecond)
+		weak := b.ada
+		weak.SessionID = id.New(id.Session)
+		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).Exec(db.AsSystem(t.Context()))
+		must.NoError(t, err)
+		if _, err := b.Restore(t.Context(), weak, m.ID()); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("the owner without a required second factor: %v", err)
+		}
 		restored, err := b.Restore(t.Context(), b.ada, m.ID())
 		if err != nil || restored.Workspace().DeletedAt != nil {
 			t.Fatalf("%+v, %v", restored, err)
