@@ -328,3 +328,52 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 		}
 	})
 }
+
+// TestLogoutEverywhere_WaitsForChanges by the sessions that it ends, and takes them back.
+func TestLogoutEverywhere_WaitsForChanges(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _, l := setupMail(t, d)
+		me := must.Value(b.as(t, l.Token))(t)
+		ended := make(chan error, 1)
+		must.NoError(t, d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+			if err := b.lockFor(ctx, tx, me); err != nil {
+				return err
+			}
+			go func() { ended <- b.LogoutEverywhere(t.Context(), me, false) }()
+			time.Sleep(200 * time.Millisecond)
+			_, err := b.newMailed(ctx, tx, me.AccountID, "thief-"+b.email, changeEmail)
+			return err
+		}))
+		must.NoError(t, <-ended)
+		if pending := b.pending(t, me.AccountID); pending != "" {
+			t.Errorf("%s waits for its verification", pending)
+		}
+	})
+}
+
+// TestChanges_NeedLiveSession: a request that was authenticated before its session ended changes nothing afterwards.
+func TestChanges_NeedLiveSession(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o, b := enroll(t, d), &owner{}
+		b.bundle, b.box, _ = setupMail(t, d)
+		b.Sealed = o.Sealed
+		must.Value(b.VerifyEmail(t.Context(), b.box.last(t, 1)))(t)
+		b.me = must.Value(b.as(t, must.Value(b.Login(t.Context(), b.email, password, b.from()))(t).Token))(t)
+		b.secret = must.Value(b.EnrollTOTP(t.Context(), b.me, Proof{}, b.address))(t).Secret
+		must.NoError(t, b.LogoutEverywhere(t.Context(), b.me, false))
+		must.NoError(t, o.Logout(t.Context(), o.me, o.me.SessionID))
+		_, _, confirmed := b.ConfirmTOTP(t.Context(), b.me, b.code(t), b.address)
+		_, removed := o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address)
+		_, updated := b.Update(t.Context(), b.me, nil, new("thief-"+b.email), Proof{}, b.address)
+		_, changed := b.ChangePassword(t.Context(), b.me, with(password), newPassword, b.address)
+		for name, err := range map[string]error{
+			"confirmTotp": confirmed, "removeTotp": removed, "updateMe": updated, "changePassword": changed,
+		} {
+			if !errs.Is(err, errs.Unauthenticated) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
