@@ -174,7 +174,7 @@ func (s *Store) Register(
 		return Login{}, db.NoRowsAs(taken.At("email"), err, "storing a new account")
 	}
 	if s.sendsMail() {
-		s.mail(ctx, a, verification)
+		s.mail(ctx, a.Email, verification)
 	}
 	return s.begin(ctx, entry{account: a, Methods: Methods(Password)}, from)
 }
@@ -219,8 +219,8 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
-// Login authenticates a user and starts a session, or a challenge for the second factor of an account that has one. Unknown accounts, disabled accounts and wrong passwords get
-// the same error in the same time. It returns BadCredentials or RateLimited.
+// Login authenticates a user and starts a session, or a challenge for the second factor of an account that has one. Unknown accounts,
+// disabled accounts and wrong passwords get the same error in the same time. It returns BadCredentials, Forbidden or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)

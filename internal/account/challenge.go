@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -95,7 +94,7 @@ func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) 
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		f := flow{Kind: completesLogin, AccountID: e.account.ID, Data: string(data), ExpiresAt: c.ExpiresAt}
-		if err := newFlow(ctx, tx, c.Token, f); err != nil {
+		if err := s.newFlow(ctx, tx, c.Token, f); err != nil {
 			return err
 		}
 		return s.settle(ctx, tx, e)
@@ -106,8 +105,7 @@ func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) 
 	return Login{Challenge: c}, nil
 }
 
-// settle spends the challenge and the proof of an entry, and links its identity, after a statement that waits for transactions that
-// have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
+// settle spends the challenge and the proof of an entry, after a statement that waits for transactions that have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
 // Expired for a challenge that was used.
 func (s *Store) settle(ctx context.Context, tx bun.Tx, e entry) error {
 	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", e.account.ID).
@@ -148,11 +146,8 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from O
 	if err == nil && f.AccountID == "" {
 		err = sql.ErrNoRows
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return Login{}, errChallenge()
-	}
 	if err != nil {
-		return Login{}, fmt.Errorf("looking up a challenge: %w", err)
+		return Login{}, db.NoRowsAs(errChallenge(), err, "looking up a challenge")
 	}
 	a, err := s.actorAccount(ctx, Actor{AccountID: f.AccountID})
 	if errs.Is(err, errs.Unauthenticated) {

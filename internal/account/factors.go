@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base32"
 	"fmt"
 	"net/url"
 	"time"
@@ -91,7 +90,7 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 	if err != nil {
 		return Enrollment{}, fmt.Errorf("enrolling an authenticator app: %w", err)
 	}
-	e := Enrollment{Secret: base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret[:]), ExpiresAt: now.Add(enrollmentTTL)}
+	e := Enrollment{Secret: unpadded.EncodeToString(secret[:]), ExpiresAt: now.Add(enrollmentTTL)}
 	issuer := s.PublicURL
 	if u, err := url.Parse(s.PublicURL); err == nil {
 		issuer = u.Host
@@ -113,21 +112,22 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 	if err != nil {
 		return nil, nil, atField(err, "code")
 	}
-	codes, err := s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) ([]string, error) {
+	var codes []string
+	err = s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) error {
 		now := s.now()
 		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).Set("last_step = ?", step).
 			Where("account_id = ?", a.ID).Where("secret = ?", app.Secret).Where(waits).Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n == 0 {
-			return nil, errs.New(errs.Expired, "The enrollment has expired. Start it again: call enrollTotp.").At("code")
+			return errs.New(errs.Expired, "The enrollment has expired. Start it again: call enrollTotp.").At("code")
 		}
 		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = methods || ?", " "+TOTP).Where("id = ?", actor.SessionID).Exec(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			codes, err = replaceRecoveryCodes(ctx, tx, a.ID)
 		}
-		return replaceRecoveryCodes(ctx, tx, a.ID)
+		return err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("confirming an authenticator app: %w", err)
@@ -144,9 +144,7 @@ func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address st
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) ([]string, error) {
-		return nil, s.removeFactors(ctx, tx, a.ID)
-	})
+	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) error { return s.removeFactors(ctx, tx, a.ID) })
 	if err != nil {
 		return nil, fmt.Errorf("removing an authenticator app: %w", err)
 	}
@@ -161,8 +159,10 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, ad
 	if err != nil {
 		return nil, err
 	}
-	codes, err := s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) ([]string, error) {
-		return replaceRecoveryCodes(ctx, tx, a.ID)
+	var codes []string
+	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) (err error) {
+		codes, err = replaceRecoveryCodes(ctx, tx, a.ID)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("replacing recovery codes: %w", err)
@@ -173,9 +173,9 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, ad
 
 // changeFactors changes the factors of the actor's account in a transaction that spends the proof and ends the other sessions.
 func (s *Store) changeFactors(
-	ctx context.Context, actor Actor, spent proven, change func(ctx context.Context, tx bun.Tx) ([]string, error),
-) (codes []string, err error) {
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	ctx context.Context, actor Actor, spent proven, change func(ctx context.Context, tx bun.Tx) error,
+) error {
+	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// A login that began before waits for the lock, and then sees the factors.
 		if err := s.lockFor(ctx, tx, actor); err != nil {
 			return db.NoRowsAs(errNoAccount(), err, "locking an account")
@@ -183,12 +183,11 @@ func (s *Store) changeFactors(
 		if err := s.spend(ctx, tx, actor.AccountID, spent); err != nil {
 			return err
 		}
-		if codes, err = change(ctx, tx); err != nil {
+		if err := change(ctx, tx); err != nil {
 			return err
 		}
 		return s.endAll(ctx, tx, actor.AccountID, actor.SessionID)
 	})
-	return codes, err
 }
 
 // removeFactors removes the account's factors. Sessions that it keeps have not proved one any more.

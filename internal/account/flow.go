@@ -34,10 +34,11 @@ type flow struct {
 }
 
 // newFlow stores a flow if the account exists and is enabled.
-func newFlow(ctx context.Context, conn bun.IDB, token string, f flow) error {
-	_, err := conn.NewRaw("INSERT INTO auth_flows (hash, kind, account_id, data, expires_at)"+
-		" SELECT ?, ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL",
-		HashSecret(token), f.Kind, f.Data, db.Instant(f.ExpiresAt), f.AccountID).Exec(ctx)
+func (s *Store) newFlow(ctx context.Context, conn bun.IDB, token string, f flow) error {
+	enabled := conn.NewSelect().Model((*Account)(nil)).ColumnExpr("?, ?, id, ?, ?", HashSecret(token), f.Kind, f.Data, db.Instant(f.ExpiresAt)).
+		Where("id = ?", f.AccountID).Where("deleted_at IS NULL").Where("disabled_at IS NULL")
+	// The lock waits for a transaction that disables the account.
+	_, err := conn.NewRaw("INSERT INTO auth_flows (hash, kind, account_id, data, expires_at) ?", s.DB.ForKeyShare(enabled)).Exec(ctx)
 	return err
 }
 

@@ -88,7 +88,7 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	if err != nil {
 		return fmt.Errorf("storing a verification: %w", err)
 	}
-	s.mail(ctx, account, verification)
+	s.mail(ctx, account.Email, verification)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Accoun
 		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
 	}
 	if before.ID != "" {
-		s.noteEmail(ctx, before, verified)
+		s.notify(ctx, before, "Your e-mail address was changed", "Your account on %s has another e-mail address now, and receives its mail there.")
 	}
 	return verified, nil
 }
@@ -153,7 +153,7 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 		return err
 	}
 	if account.ID != "" {
-		s.mail(ctx, account, reset)
+		s.mail(ctx, account.Email, reset)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, ha
 // newMailed stores a token if the account exists and is enabled.
 func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID, data string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
-	return m, newFlow(ctx, conn, m.token, flow{Kind: p.kind, AccountID: accountID, Data: data, ExpiresAt: m.expires})
+	return m, s.newFlow(ctx, conn, m.token, flow{Kind: p.kind, AccountID: accountID, Data: data, ExpiresAt: m.expires})
 }
 
 // recipient returns the account that a valid token was mailed to. It returns BadCredentials.
@@ -262,10 +262,8 @@ func (s *Store) recipient(ctx context.Context, p purpose, token string) (*Accoun
 
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
-// mail sends the token to the account's address.
-func (s *Store) mail(ctx context.Context, a *Account, m mailed) { s.mailTo(ctx, a.Email, m) }
-
-func (s *Store) mailTo(ctx context.Context, email string, m mailed) {
+// mail sends the token to an address.
+func (s *Store) mail(ctx context.Context, email string, m mailed) {
 	if s.Mail == nil {
 		return
 	}

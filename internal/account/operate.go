@@ -106,8 +106,8 @@ func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error
 	if !has {
 		return nil, errs.New(errs.Conflict, "This account has no second factor.")
 	}
-	_, err = s.changeFactors(ctx, Actor{AccountID: a.ID}, proven{}, func(ctx context.Context, tx bun.Tx) ([]string, error) {
-		return nil, s.removeFactors(ctx, tx, a.ID)
+	err = s.changeFactors(ctx, Actor{AccountID: a.ID}, proven{}, func(ctx context.Context, tx bun.Tx) error {
+		return s.removeFactors(ctx, tx, a.ID)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("removing second factors: %w", err)

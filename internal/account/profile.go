@@ -16,8 +16,7 @@ import (
 
 // Update changes the name and the address of the actor's account; nil leaves one as it is. Where mail is sent, a new address counts when
 // VerifyEmail has consumed the token that is mailed to it, unless the account's sessions were ended meanwhile; otherwise at once, and it
-// is not verified. It returns InvalidInput,
-// BadCredentials, EmailTaken or RateLimited.
+// is not verified. It returns InvalidInput, BadCredentials, EmailTaken or RateLimited.
 func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p Proof, address string) (*Account, error) {
 	a, err := s.actorAccount(ctx, actor)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 	}
 	s.noteRecovery(ctx, a, spent)
 	if change.token != "" {
-		s.mailTo(ctx, *email, change)
+		s.mail(ctx, *email, change)
 	}
 	return updated, nil
 }
@@ -102,11 +101,6 @@ func updateAccount(ctx context.Context, tx bun.Tx, accountID string, now time.Ti
 		err = sql.ErrNoRows
 	}
 	return &a, err
-}
-
-// noteEmail tells the old address that a new one has replaced it.
-func (s *Store) noteEmail(ctx context.Context, before, now *Account) {
-	s.notify(ctx, before, "Your e-mail address was changed", "Your account on %s has another e-mail address now, and receives its mail there.")
 }
 
 // Private is what only the user of an account may see.

@@ -178,7 +178,7 @@ const period = 30
 // stepOf returns the step of a code (RFC 6238). It returns BadCredentials.
 func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
 	step = -1
-	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
+	text := unpadded.EncodeToString(secret)
 	for at := now.Unix()/period - 1; at <= now.Unix()/period+1; at++ {
 		want, err := totp.GenerateCodeCustom(text, time.Unix(at*period, 0), totp.ValidateOpts{Period: period, Digits: otp.DigitsSix})
 		if err != nil {
@@ -193,6 +193,9 @@ func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
 	}
 	return step, nil
 }
+
+// unpadded is the base32 of secrets of authenticator apps and of refresh tokens.
+var unpadded = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // crockford is Crockford's base32, which has no letters that look like others.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/base32"
 	"fmt"
 	"time"
 
@@ -79,6 +78,11 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: e.EndsAt,
 	}
 	session.ExpiresAt = s.expiry(session)
+	if e.HasGroups {
+		if err := s.SSO.SyncGroups(ctx, e.account.ID, e.Groups); err != nil {
+			return Login{}, err
+		}
+	}
 	refresh := refreshPrefix + rand.Text()
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(session).Exec(ctx); err != nil {
@@ -96,7 +100,7 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 			return err
 		}
 		has, err := s.hasFactor(ctx, tx, e.account.ID)
-		if err == nil && len(s.missing(e, has)) > 0 {
+		if err == nil && (len(s.missing(e, has)) > 0 || s.PasswordsOff && e.Methods == Methods(Password)) {
 			err = errBadLogin()
 		}
 		return err
@@ -107,11 +111,6 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 	s.noteRecovery(ctx, e.account, e.spent)
 	if e.Identity != nil {
 		s.notify(ctx, e.account, "Your account was connected", "Your account on %s was connected with "+s.SSO.Name+", which logs it in from now on.")
-	}
-	if e.HasGroups {
-		if err := s.SSO.SyncGroups(ctx, e.account.ID, e.Groups); err != nil {
-			return Login{}, err
-		}
 	}
 	return s.login(e.account, session, refresh)
 }
@@ -192,7 +191,7 @@ func errRefresh() error {
 func (s *Store) successor(refresh string) string {
 	mac := hmac.New(sha256.New, s.Tokens.Secrets[0])
 	mac.Write([]byte("linkforge: the refresh token after " + refresh))
-	return refreshPrefix + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:20])
+	return refreshPrefix + unpadded.EncodeToString(mac.Sum(nil)[:20])
 }
 
 // Sessions returns one page of the actor's active sessions, newest first.

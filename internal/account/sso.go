@@ -57,7 +57,7 @@ type Transaction struct {
 // RateLimited or Unavailable.
 func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (Transaction, error) {
 	if s.SSO == nil {
-		return Transaction{}, errs.New(errs.NotFound, "This server has no identity provider.")
+		return Transaction{}, errNoProvider()
 	}
 	if err := s.Limits.Charge(ctx, startsPerAddress, from.Address); err != nil {
 		return Transaction{}, err
@@ -79,7 +79,7 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (
 // may. It returns BadCredentials, Forbidden, RateLimited or Unavailable.
 func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Login, error) {
 	if s.SSO == nil {
-		return Login{}, errs.New(errs.NotFound, "This server has no identity provider.")
+		return Login{}, errNoProvider()
 	}
 	if err := s.Limits.Charge(ctx, finishesPerAddress, from.Address); err != nil {
 		return Login{}, err
@@ -100,39 +100,42 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Log
 		return Login{}, err
 	}
 	e := entry{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups, HasGroups: who.HasGroups}
-	linked := &Identity{Issuer: who.Issuer, Subject: who.Subject, UsedAt: s.now()}
-	if e.account, err = s.linkedTo(ctx, linked); err != nil {
+	now := s.now()
+	identity := &Identity{Issuer: who.Issuer, Subject: who.Subject, CreatedAt: now, UsedAt: now}
+	if e.account, err = s.linkedTo(ctx, identity); err != nil {
 		return Login{}, err
 	}
 	if e.account != nil {
 		return s.enter(ctx, e, from)
 	}
-	linked.CreatedAt = linked.UsedAt
-	a, err := s.find(ctx, fold(who.Email))
-	if err == nil && a.DisabledAt != nil {
-		err = s.SSO.Refuse(ctx, "account")
+	if e.account, err = s.find(ctx, who.Email); err != nil {
+		return Login{}, err
 	}
-	if err == nil && a.ID == "" {
-		if a, err = s.createLinked(ctx, who, linked); err == nil {
-			e.account = a
-			return s.enter(ctx, e, from)
-		}
+	switch {
+	case e.account.ID == "":
+		e.account, err = s.createLinked(ctx, who, identity)
+	case e.account.DisabledAt != nil:
+		err = s.SSO.Refuse(ctx, "account")
+	default:
+		e.Identity = identity
 	}
 	if err != nil {
 		return Login{}, err
 	}
-	e.account, e.Identity = a, linked
 	return s.enter(ctx, e, from)
 }
 
-// linkedTo returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled account.
+func errNoProvider() error { return errs.New(errs.NotFound, "This server has no identity provider.") }
+
+// linkedTo returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled
+// account.
 func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
-	_, err := s.DB.NewUpdate().Model(i).Set("used_at = ?", i.UsedAt).WherePK().Returning("*").Exec(ctx)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && i.AccountID == "" {
-		return nil, nil
-	}
+	_, err := s.DB.NewUpdate().Model(i).Set("used_at = ?", i.UsedAt).WherePK().Returning("account_id").Exec(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking up an identity: %w", err)
+	}
+	if i.AccountID == "" {
+		return nil, nil
 	}
 	a, err := s.actorAccount(ctx, Actor{AccountID: i.AccountID})
 	if errs.Is(err, errs.Unauthenticated) {
@@ -143,7 +146,7 @@ func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
 
 // createLinked creates the account of an identity, without a password. It returns Forbidden unless logins may create accounts or the
 // address is invited, and BadCredentials if another login has created one meanwhile.
-func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Identity) (*Account, error) {
+func (s *Store) createLinked(ctx context.Context, who sso.Identity, identity *Identity) (*Account, error) {
 	if !s.SSO.Registers {
 		invited, err := s.SSO.IsInvited(ctx, who.Email)
 		if err != nil {
@@ -156,7 +159,8 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Iden
 	name, err := validate.Line("The name", who.Name, 1, 100)
 	if err != nil {
 		local, _, _ := strings.Cut(who.Email, "@")
-		name = string([]rune(local)[:min(100, len([]rune(local)))])
+		runes := []rune(local)
+		name = string(runes[:min(100, len(runes))])
 	}
 	a, err := s.newAccount(who.Email, name)
 	if err != nil {
@@ -167,8 +171,8 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, linked *Iden
 		if err := insert(ctx, tx, a); err != nil {
 			return err
 		}
-		linked.AccountID = a.ID
-		return link(ctx, tx, linked)
+		identity.AccountID = a.ID
+		return link(ctx, tx, identity)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, s.SSO.Refuse(ctx, "concurrent_account")

@@ -77,8 +77,10 @@ func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
 	return d.lock(q, "NO KEY UPDATE SKIP LOCKED")
 }
 
-// ForReference locks rows that the transaction will refer to against deletion and changes of their keys, and
-// leaves out rows that others have locked by ForUpdate.
+// ForKeyShare locks rows that the transaction will refer to against deletion and changes of their keys.
+func (d *DB) ForKeyShare(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "KEY SHARE") }
+
+// ForReference is ForKeyShare that leaves out rows that others have locked by ForUpdate.
 func (d *DB) ForReference(q *bun.SelectQuery) *bun.SelectQuery {
 	return d.lock(q, "KEY SHARE SKIP LOCKED")
 }

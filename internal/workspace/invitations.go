@@ -167,7 +167,7 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 
 // IsInvited reports whether a workspace has invited the address.
 func (s *Store) IsInvited(ctx context.Context, email string) (bool, error) {
-	invited, err := s.DB.NewSelect().Model((*Invitation)(nil)).Where("email = ?", email).Where("accepted_at IS NULL").
+	invited, err := usable(s.DB.NewSelect().Model((*Invitation)(nil)), "email = ?", email).
 		Where("expires_at > ?", s.now()).Exists(db.AsSystem(ctx))
 	if err != nil {
 		return false, fmt.Errorf("looking up the invitations of an address: %w", err)
@@ -187,7 +187,7 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 	// The actor is not a member yet: the system's scope finds the workspace by the token.
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		i = Invitation{}
-		_, err := usable(tx.NewUpdate().Model(&i), token).Set("accepted_at = ?", s.now()).
+		_, err := usable(tx.NewUpdate().Model(&i), byToken, account.HashSecret(token)).Set("accepted_at = ?", s.now()).
 			Set("accepted_by = ?", a.AccountID).Returning("*").Exec(ctx)
 		if err := s.checkFound(&i, err); err != nil {
 			return err
@@ -204,10 +204,14 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 	return s.Require(ctx, a, i.WorkspaceID)
 }
 
-// usable restricts a statement to the invitation with the token, unless it has been accepted, or the operator has
-// disabled the account that sent it.
-func usable[Q interface{ Where(string, ...any) Q }](q Q, token string) Q {
-	return q.Where("token_hash = ?", account.HashSecret(token)).Where("accepted_at IS NULL").
+// byToken is the condition of the invitation with the hash of a token.
+const byToken = "token_hash = ?"
+
+// usable restricts a statement to the invitations that match the condition, unless they have been accepted, their workspace was deleted,
+// or the operator has disabled the account that sent them.
+func usable[Q interface{ Where(string, ...any) Q }](q Q, where string, arg any) Q {
+	return q.Where(where, arg).Where("accepted_at IS NULL").
+		Where("EXISTS (SELECT 1 FROM workspaces WHERE workspaces.id = workspace_id AND workspaces.deleted_at IS NULL)").
 		Where("NOT EXISTS (SELECT 1 FROM accounts WHERE accounts.id = invited_by AND accounts.disabled_at IS NOT NULL)")
 }
 
@@ -233,14 +237,14 @@ type presented struct {
 // Check implements account.Invitation.
 func (p presented) Check(ctx context.Context, email string) error {
 	var i Invitation
-	err := usable(p.store.DB.NewSelect().Model(&i), p.token).Scan(db.AsSystem(ctx))
+	err := usable(p.store.DB.NewSelect().Model(&i), byToken, account.HashSecret(p.token)).Scan(db.AsSystem(ctx))
 	return p.check(&i, err, email)
 }
 
 // Accept implements account.Invitation.
 func (p presented) Accept(ctx context.Context, tx bun.Tx, a *account.Account) error {
 	var i Invitation
-	_, err := usable(tx.NewUpdate().Model(&i), p.token).Set("accepted_at = ?", p.store.now()).
+	_, err := usable(tx.NewUpdate().Model(&i), byToken, account.HashSecret(p.token)).Set("accepted_at = ?", p.store.now()).
 		Set("accepted_by = ?", a.ID).Returning("*").Exec(ctx)
 	if err := p.check(&i, err, a.Email); err != nil {
 		return err
@@ -260,14 +264,6 @@ func (p presented) check(i *Invitation, err error, email string) error {
 
 // join makes an account a member, in the transaction that has accepted the invitation.
 func (s *Store) join(ctx context.Context, tx bun.Tx, accountID string, i *Invitation) error {
-	exists, err := tx.NewSelect().Model((*Workspace)(nil)).
-		Where("id = ?", i.WorkspaceID).Where("deleted_at IS NULL").Exists(ctx)
-	if err != nil {
-		return err
-	}
-	if !exists {
-		return errNoToken()
-	}
 	joined := &Member{WorkspaceID: i.WorkspaceID, AccountID: accountID, Role: i.Role, CreatedAt: s.now()}
 	n, err := db.Affected(tx.NewInsert().Model(joined).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
 	if err != nil {
