@@ -185,9 +185,7 @@ func (a *app) openGroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.Accounts.SSO.SyncGroups = func(ctx context.Context, accountID string, groups []string) error {
-		return a.Workspaces.SyncGroups(ctx, accountID, mapping, groups)
-	}
+	a.Accounts.SSO.SyncGroups = a.Workspaces.SyncGroups(mapping)
 	return nil
 }
 

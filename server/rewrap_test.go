@@ -3,19 +3,24 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // TestEncryptionKey_IsReplacedNodeByNode replaces the key as docs/OPERATIONS.md describes it. Requests of webhooks are signed with the
-// same secrets all the time, and no server starts without a key in use.
+// same secrets all the time, the codes of an authenticator app are accepted, and no server starts without a key in use.
 func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -29,7 +34,33 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
 		who := nodes[0].tenant(t, "rotating")
 		var hooks []string
+		// Each logs in once, since a code is valid once.
+		type enrolled struct {
+			tenant
+			secret string
+		}
+		var people []enrolled
+		enroll := func(node *server) {
+			one := node.tenant(t, fmt.Sprint("person-", len(hooks), "-", len(people)))
+			secret := one.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
+			polltest.Until(t, "the code before the present one is accepted", func() bool { // it is not if its time ends meanwhile
+				before := must.Value(totp.GenerateCode(secret, time.Now().Add(-30*time.Second)))(t)
+				return one.factor(t, "confirmTotp", map[string]any{"code": before}, "recoveryCodes").RecoveryCodes != nil
+			})
+			people = append(people, enrolled{one, secret})
+		}
+		proved := func(node *server) {
+			one, visitor := people[0], client{server: node}
+			people = people[1:]
+			a := visitor.factor(t, "login", map[string]any{"email": one.email, "password": one.password}, "challenge { token }")
+			proof := map[string]any{"totp": must.Value(totp.GenerateCode(one.secret, time.Now()))(t)}
+			a = visitor.factor(t, "completeLogin", map[string]any{"challenge": a.Challenge.Token, "proof": proof}, "token")
+			if a.Token == "" {
+				t.Errorf("a code of an authenticator app: %+v", a)
+			}
+		}
 		hook := func(node *server) {
+			enroll(node)
 			webhookID, secret := who.onServer(node).hook(t, r.URL, nil, "LINK_CREATED")
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -37,6 +68,7 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 		}
 		signed := func() {
 			t.Helper()
+			proved(nodes[len(people)%len(nodes)])
 			for _, node := range nodes {
 				for _, webhookID := range hooks {
 					var got struct {
@@ -50,6 +82,9 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 				}
 			}
 		}
+		for range 3 { // whose codes are asked for three steps later
+			enroll(nodes[0])
+		}
 		hook(nodes[0])
 		who.must(t, &struct{}{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`, map[string]any{"id": hooks[0]})
 		for i, settings := range steps {
@@ -60,11 +95,12 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 			}
 			isLast := i == len(steps)-1
 			if isLast {
+				apps := len(hooks) + 3
 				var tests sync.WaitGroup
 				tests.Go(signed)
 				rows := rowsOf(t, nodes[0].env, "secrets", "rewrap")
 				tests.Wait()
-				if len(rows) != 1 || rows[0]["state"] != "CURRENT" || rows[0]["secrets"] != float64(len(hooks)+1) {
+				if len(rows) != 1 || rows[0]["state"] != "CURRENT" || rows[0]["secrets"] != float64(len(hooks)+1+apps) {
 					t.Errorf("keys in use: %v", rows)
 				}
 			}

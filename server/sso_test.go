@@ -6,7 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/pquerna/otp/totp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -130,20 +132,32 @@ func TestSSO_StartNamesUnknownWorkspaces(t *testing.T) {
 	})
 }
 
-// TestSSO_SecretsStayInside: what proves an identity is in no log, and in no table.
+// TestSSO_SecretsStayInside: none is in the log, the spans, the user's export, or a dump of the database, which has the events too.
 func TestSSO_SecretsStayInside(t *testing.T) {
 	t.Parallel()
-	provider := ssotest.Open(t)
+	provider, spans := ssotest.Open(t), newReceiver(t)
 	b := production(t)
-	s := start(t, b, ssoSettings(provider)...)
+	s := start(t, b.inProcesses(), append(ssoSettings(provider), "OTEL_EXPORTER_OTLP_ENDPOINT="+spans.URL, "OTEL_BSP_SCHEDULE_DELAY=600000")...)
 	visitor := client{server: s}
-	in := visitor.respond(t, provider, ssotest.User{Subject: "a-subject", Email: "secret@example.com"})
+	user := ssotest.User{Subject: "a-subject", Email: "secret@example.com"}
+	in := visitor.respond(t, provider, user)
 	a := visitor.factor(t, "finishSso", in, "token refreshToken")
 	visitor.factor(t, "finishSso", in, "token") // refused, with a line in the log
 	who := client{server: s, token: a.Token}
 	secret := who.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
+	code := must.Value(totp.GenerateCode(secret, time.Now()))(t)
+	codes := who.factor(t, "confirmTotp", map[string]any{"code": code}, "recoveryCodes").RecoveryCodes
+	challenge := visitor.factor(t, "finishSso", visitor.respond(t, provider, user), "challenge { token }").Challenge.Token
+	in2 := map[string]any{"challenge": challenge, "proof": map[string]any{"recoveryCode": codes[0]}}
+	again := visitor.factor(t, "completeLogin", in2, "token refreshToken")
+	visitor.factor(t, "completeLogin", in2, "token") // refused
+	var export struct{ ExportMyData struct{ Data string } }
+	for _, after := range []any{"no part", nil} { // the first spends no code
+		who.must(t, &export, `mutation ($code: String!, $after: String) {
+			exportMyData(input: {proof: {recoveryCode: $code}, after: $after}) { data errors { code } } }`,
+			map[string]any{"code": codes[1], "after": after})
+	}
 	s.stop()
-	text := content(t, s.err)
 	d := must.Value(b.open())(t)
 	defer d.Close()
 	dump := &strings.Builder{}
@@ -152,25 +166,32 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 		must.NoError(t, d.NewSelect().ColumnExpr("string_agg(one::TEXT, ' ')").TableExpr("? AS one", bun.Ident(table)).Scan(db.AsOwner(t.Context()), &rows))
 		dump.WriteString(optional.Value(rows))
 	}
-	if !strings.Contains(dump.String(), "a-subject") {
-		t.Error("the dump misses the identity")
+	spans.mu.Lock()
+	defer spans.mu.Unlock()
+	texts := map[string]string{
+		"log": content(t, s.err), "database": dump.String(), "spans": spans.text.String(), "export": export.ExportMyData.Data,
 	}
-	if !strings.Contains(text, "check=transaction") && !strings.Contains(text, `"check":"transaction"`) {
-		t.Errorf("the log does not name the check:\n%.2000s", text)
+	for place, known := range map[string]string{
+		"log": "transaction", "database": "a-subject", "spans": "SQL DELETE auth_flows", "export": "secret@example.com",
+	} {
+		if !strings.Contains(texts[place], known) {
+			t.Errorf("the %s misses %q:\n%.2000s", place, known, texts[place])
+		}
 	}
 	for name, planted := range map[string]string{
 		"transaction": in["transaction"].(string), "code": in["code"].(string), "state": in["state"].(string), "token": a.Token,
-		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret,
+		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret, "challenge": challenge,
 		"TOTP secret's bytes": hex.EncodeToString(must.Value(base32.StdEncoding.DecodeString(secret))(t)), "address": "secret@example.com",
+		"used recovery code": codes[0], "recovery code": codes[2], "recovery code without hyphens": strings.ReplaceAll(codes[2], "-", ""),
+		"token with a factor": again.Token, "refresh token with a factor": again.RefreshToken,
 	} {
-		if planted == "" || strings.Contains(text, planted) {
-			t.Errorf("the log has the %s %q", name, planted)
-		}
-		if name == "address" {
-			continue // the account has it
-		}
-		if strings.Contains(dump.String(), planted) || strings.Contains(dump.String(), hex.EncodeToString([]byte(planted))) {
-			t.Errorf("the database has the %s %q", name, planted)
+		for place, text := range texts {
+			if name == "address" && (place == "database" || place == "export") {
+				continue // the account has it
+			}
+			if planted == "" || strings.Contains(text, planted) || strings.Contains(text, hex.EncodeToString([]byte(planted))) {
+				t.Errorf("the %s has the %s %q", place, name, planted)
+			}
 		}
 	}
 }

@@ -363,8 +363,8 @@ func (s *Store) lockFor(ctx context.Context, tx bun.Tx, a Actor) error {
 	if err := s.lock(ctx, tx, a.AccountID); err != nil {
 		return err
 	}
-	goesOn, err := s.active(a.AccountID).Conn(tx).Where("id = ?", a.SessionID).Exists(ctx)
-	if err == nil && !goesOn && a.SessionID != "" { // it is empty for the operator
+	isActive, err := s.active(a.AccountID).Conn(tx).Where("id = ?", a.SessionID).Exists(ctx)
+	if err == nil && !isActive && a.SessionID != "" { // it is empty for the operator
 		err = errEnded()
 	}
 	return err

@@ -37,9 +37,8 @@ type entry struct {
 	Identity *Identity `json:"identity,omitempty"`
 	// EndsAt is that of the session.
 	EndsAt *time.Time `json:"endsAt,omitempty"`
-	// Groups are those of the provider, if HasGroups.
-	Groups    []string `json:"groups,omitempty"`
-	HasGroups bool     `json:"hasGroups,omitempty"`
+	// Groups are those of the provider; nil if it has told none.
+	Groups []string `json:"groups"`
 
 	account *Account
 	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof that completes it.

@@ -175,19 +175,17 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, ad
 func (s *Store) changeFactors(
 	ctx context.Context, actor Actor, spent proven, change func(ctx context.Context, tx bun.Tx) error,
 ) error {
-	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// A login that began before waits for the lock, and then sees the factors.
-		if err := s.lockFor(ctx, tx, actor); err != nil {
-			return db.NoRowsAs(errNoAccount(), err, "locking an account")
-		}
+	// A login that began before waits for the lock, and then sees the factors.
+	err := s.endSessions(ctx, actor, func(ctx context.Context, tx bun.Tx) error {
 		if err := s.spend(ctx, tx, actor.AccountID, spent); err != nil {
 			return err
 		}
-		if err := change(ctx, tx); err != nil {
-			return err
-		}
-		return s.endAll(ctx, tx, actor.AccountID, actor.SessionID)
+		return change(ctx, tx)
 	})
+	if err != nil {
+		err = db.NoRowsAs(errNoAccount(), err, "changing second factors")
+	}
+	return err
 }
 
 // removeFactors removes the account's factors. Sessions that it keeps have not proved one any more.
@@ -222,11 +220,16 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 // confirm is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
 // InvalidInput for no proof.
 func (s *Store) confirm(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	a, spent, err := s.prove(ctx, actor, p, address)
-	if err == nil && p.Method() == "" && a.PasswordHash != "" {
-		return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").At(p.Field)
+	if p.Method() == "" {
+		a, err := s.actorAccount(ctx, actor)
+		if err != nil {
+			return nil, proven{}, err
+		}
+		if a.PasswordHash != "" {
+			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").At(p.Field)
+		}
 	}
-	return a, spent, err
+	return s.prove(ctx, actor, p, address)
 }
 
 // proveFactor is prove with a second factor of an account that has one. It returns Conflict for others.

@@ -88,7 +88,7 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 		used := o.code(t)
 		must.Value(o.CompleteLogin(t.Context(), o.challenge(t), Proof{TOTP: &used}, o.from()))(t)
 		must.Value(o.CompleteLogin(t.Context(), o.challenge(t), Proof{RecoveryCode: &o.recovery[0]}, o.from()))(t)
-		must.NoError(t, o.endAll(t.Context(), d, o.me.AccountID, ""))
+		must.NoError(t, o.LogoutEverywhere(t.Context(), Actor{AccountID: o.me.AccountID}, false))
 		for name, p := range map[string]Proof{
 			"none": {}, "a password": with(password), "an empty code": {TOTP: new("")}, "a used code": {TOTP: &used},
 			"another app's code": other.totp(t), "a code that is too long": {TOTP: new("0" + o.code(t))}, "a wide code": {TOTP: new("１２３４５６")},

@@ -179,7 +179,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, facto
 	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
 		return nil, err
 	}
-	known, err := s.recipient(ctx, resetPassword, token)
+	known, err := s.recipient(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, facto
 			return nil, err
 		}
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = s.endSessions(ctx, Actor{AccountID: known.ID}, func(ctx context.Context, tx bun.Tx) (err error) {
 		account, err = s.reset(ctx, tx, known.ID, token, hash, spent)
 		return err
 	})
@@ -208,9 +208,6 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, facto
 
 // reset spends the token and the factor, which only one of several concurrent calls can.
 func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash string, factor proven) (*Account, error) {
-	if err := s.lock(ctx, tx, accountID); err != nil {
-		return nil, err
-	}
 	has, err := s.hasFactor(ctx, tx, accountID)
 	if err != nil {
 		return nil, err
@@ -225,14 +222,10 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 	if _, err := s.consume(ctx, tx, HashSecret(token), resetsPassword); err != nil {
 		return nil, err
 	}
-	account, err := s.setVerified(ctx, tx, accountID, &hash)
-	if err != nil {
-		return nil, err
-	}
 	if err := dropFlows(ctx, tx, accountID, resetsPassword); err != nil {
 		return nil, err
 	}
-	return account, s.endAll(ctx, tx, accountID, "")
+	return s.setVerified(ctx, tx, accountID, &hash)
 }
 
 // setVerified marks the account's address as verified and, if hash is not nil, replaces the
@@ -248,11 +241,11 @@ func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID, data str
 	return m, s.newFlow(ctx, conn, m.token, flow{Kind: p.kind, AccountID: accountID, Data: data, ExpiresAt: m.expires})
 }
 
-// recipient returns the account that a valid token was mailed to. It returns BadCredentials.
-func (s *Store) recipient(ctx context.Context, p purpose, token string) (*Account, error) {
+// recipient returns the account whose password a valid token resets. It returns BadCredentials.
+func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
 	var a Account
 	err := s.DB.NewSelect().Model(&a).Join("JOIN auth_flows AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", p.kind).
+		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", resetsPassword).
 		Where("mailed.expires_at > ?", s.now()).Where("account.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, db.NoRowsAs(errMailed(), err, "looking up a mailed token")

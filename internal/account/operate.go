@@ -52,7 +52,7 @@ func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64,
 	if err != nil {
 		return nil, 0, fmt.Errorf("counting sessions: %w", err)
 	}
-	return a, int64(n), s.endAllOf(ctx, a.ID, "")
+	return a, int64(n), s.LogoutEverywhere(ctx, Actor{AccountID: a.ID}, false)
 }
 
 // SetDisabled disables or enables the account with the address. Every node refuses the tokens of a disabled account
@@ -64,11 +64,8 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 	if err != nil {
 		return nil, 0, err
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
-		if err := s.lock(ctx, tx, a.ID); err != nil {
-			return err
-		}
+	// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
+	err = s.endSessions(ctx, Actor{AccountID: a.ID}, func(ctx context.Context, tx bun.Tx) error {
 		if !disabled {
 			a.DisabledAt = nil
 		} else if a.DisabledAt == nil {
@@ -81,10 +78,8 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 		if sessions, err = s.active(a.ID).Conn(tx).Count(ctx); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model((*flow)(nil)).Where("account_id = ?", a.ID).Exec(ctx); err != nil {
-			return err
-		}
-		return s.endAll(ctx, tx, a.ID, "")
+		_, err = tx.NewDelete().Model((*flow)(nil)).Where("account_id = ?", a.ID).Exec(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, 0, db.NoRowsAs(errUnknown(), err, "disabling an account")

@@ -78,13 +78,12 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: e.EndsAt,
 	}
 	session.ExpiresAt = s.expiry(session)
-	if e.HasGroups {
-		if err := s.SSO.SyncGroups(ctx, e.account.ID, e.Groups); err != nil {
-			return Login{}, err
-		}
-	}
 	refresh := refreshPrefix + rand.Text()
-	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	scope := ctx
+	if e.Groups != nil {
+		scope = db.AsSystem(ctx) // of all workspaces
+	}
+	err := s.DB.Tx(scope, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(session).Exec(ctx); err != nil {
 			return err
 		}
@@ -102,6 +101,9 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 		has, err := s.hasFactor(ctx, tx, e.account.ID)
 		if err == nil && (len(s.missing(e, has)) > 0 || s.PasswordsOff && e.Methods == Methods(Password)) {
 			err = errBadLogin()
+		}
+		if err == nil && e.Groups != nil {
+			err = s.SSO.SyncGroups(ctx, tx, e.account.ID, e.Groups)
 		}
 		return err
 	})
@@ -233,30 +235,47 @@ func (s *Store) Logout(ctx context.Context, a Actor, sessionID string) error {
 	if !owned {
 		return missing
 	}
-	return s.end(ctx, s.DB, "id = ?", sessionID)
+	ended, err := s.end(ctx, s.DB, "id = ?", sessionID)
+	s.revoked.add(ended...)
+	return err
 }
 
 // LogoutEverywhere ends all of the actor's sessions, except the actor's own if keepThis is true.
 func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) error {
-	kept := ""
-	if keepThis {
-		kept = a.SessionID
+	if !keepThis {
+		a.SessionID = ""
 	}
-	return s.endAllOf(ctx, a.AccountID, kept)
-}
-
-// endAllOf is endAll in a transaction of its own, which waits for changes by the sessions.
-func (s *Store) endAllOf(ctx context.Context, accountID, kept string) error {
-	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := s.lock(ctx, tx, accountID); err != nil {
-			return err
-		}
-		return s.endAll(ctx, tx, accountID, kept)
-	})
+	err := s.endSessions(ctx, a, func(context.Context, bun.Tx) error { return nil })
 	if err != nil {
 		err = db.NoRowsAs(errNoAccount(), err, "ending sessions")
 	}
 	return err
+}
+
+// endSessions makes a change of the actor's account, which is locked, and ends all its sessions but the actor's own, and what they may
+// have begun: logins that wait for another proof, and a new address that waits for its verification, which would take the account over.
+// It returns sql.ErrNoRows if the account was deleted meanwhile, Unauthenticated if the actor's session has ended, and the errors of the
+// change.
+func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx context.Context, tx bun.Tx) error) error {
+	var ended []string
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.lockFor(ctx, tx, a); err != nil {
+			return err
+		}
+		if err := change(ctx, tx); err != nil {
+			return err
+		}
+		err := dropFlows(ctx, tx, a.AccountID, completesLogin, changesEmail)
+		if err == nil {
+			ended, err = s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.revoked.add(ended...)
+	return nil
 }
 
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
@@ -275,11 +294,8 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 	if err != nil {
 		return nil, err
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// During hashing the account may have been deleted, or its password reset.
-		if err := s.lockFor(ctx, tx, a); err != nil {
-			return err
-		}
+	// During hashing the account may have been deleted, or its password reset.
+	err = s.endSessions(ctx, a, func(ctx context.Context, tx bun.Tx) error {
 		if err := s.spend(ctx, tx, account.ID, spent); err != nil {
 			return err
 		}
@@ -291,10 +307,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 		if err == nil {
 			err = dropFlows(ctx, tx, account.ID, resetsPassword)
 		}
-		if err != nil {
-			return err
-		}
-		return s.endAll(ctx, tx, a.AccountID, a.SessionID)
+		return err
 	})
 	if err != nil {
 		stale := errs.New(errs.BadCredentials, "This is no longer the current password.").At(p.Field)
@@ -313,28 +326,17 @@ func (s *Store) newPassword(ctx context.Context, address, email, password string
 	return s.Passwords.Hash(ctx, password, address)
 }
 
-// endAll revokes the sessions of an account except one, and what they may have begun: logins that wait for another proof, and a new
-// address that waits for its verification, which would take the account over.
-func (s *Store) endAll(ctx context.Context, conn bun.IDB, accountID, kept string) error {
-	if err := dropFlows(ctx, conn, accountID, completesLogin, changesEmail); err != nil {
-		return err
-	}
-	return s.end(ctx, conn, "account_id = ? AND id <> ?", accountID, kept)
-}
-
-// end revokes sessions. This node refuses their tokens at once.
-func (s *Store) end(ctx context.Context, conn bun.IDB, where string, args ...any) error {
-	var ids []string
-	err := conn.NewSelect().Model((*Session)(nil)).Column("id").Where(where, args...).Where("revoked_at IS NULL").
+// end revokes sessions, and returns them. This node refuses their tokens at once if they are added to revoked after the commit.
+func (s *Store) end(ctx context.Context, conn bun.IDB, where string, args ...any) (ids []string, err error) {
+	err = conn.NewSelect().Model((*Session)(nil)).Column("id").Where(where, args...).Where("revoked_at IS NULL").
 		Scan(ctx, &ids)
 	if err == nil && len(ids) > 0 {
 		err = revoke(ctx, conn, s.now(), "id IN (?)", bun.In(ids))
 	}
 	if err != nil {
-		return fmt.Errorf("ending sessions: %w", err)
+		return nil, fmt.Errorf("ending sessions: %w", err)
 	}
-	s.revoked.add(ids...)
-	return nil
+	return ids, nil
 }
 
 func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args ...any) error {

@@ -43,8 +43,8 @@ type SSO struct {
 	TrustsFactors bool
 	// SessionTTL bounds a session, although it is refreshed.
 	SessionTTL time.Duration
-	// SyncGroups gives an account the memberships of its groups.
-	SyncGroups func(ctx context.Context, accountID string, groups []string) error
+	// SyncGroups gives an account the memberships of its groups, in the transaction of a login, which sees all workspaces.
+	SyncGroups func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error
 }
 
 // Transaction is a login at the provider that has begun. The Secret finishes it, and must not be in a URL.
@@ -76,7 +76,7 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (
 
 // FinishSSO logs in by the response of the provider to the transaction of a secret. An identity that is linked to an account logs it in.
 // Another one with the address of an account gets a challenge for its password, which links it. Any other creates an account, if logins
-// may. It returns BadCredentials, Forbidden, RateLimited or Unavailable.
+// may. It returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
 func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Login, error) {
 	if s.SSO == nil {
 		return Login{}, errNoProvider()
@@ -99,7 +99,7 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Log
 	if err != nil {
 		return Login{}, err
 	}
-	e := entry{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups, HasGroups: who.HasGroups}
+	e := entry{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups}
 	now := s.now()
 	identity := &Identity{Issuer: who.Issuer, Subject: who.Subject, CreatedAt: now, UsedAt: now}
 	if e.account, err = s.linkedTo(ctx, identity); err != nil {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
@@ -44,7 +46,7 @@ func withProvider(t *testing.T, o *owner) *signOn {
 		}),
 		Name: "Example", Registers: true, SessionTTL: 12 * time.Hour,
 		IsInvited: func(_ context.Context, email string) (bool, error) { return slices.Contains(s.invited, email), nil },
-		SyncGroups: func(_ context.Context, _ string, groups []string) error {
+		SyncGroups: func(_ context.Context, _ bun.Tx, _ string, groups []string) error {
 			s.groups = append(s.groups, groups)
 			return nil
 		},
@@ -234,6 +236,31 @@ func TestFinishSSO_RegistersByRule(t *testing.T) {
 	})
 }
 
+// TestFinishSSO_NeedsGroups: a login whose memberships cannot be stored begins no session, and one that is refused changes none.
+func TestFinishSSO_NeedsGroups(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := withProvider(t, enroll(t, d))
+		ada := ssotest.User{Subject: "1", Email: s.email, Groups: []string{"engines"}}
+		connected := must.Value(s.finish(t, ada))(t)
+		connected = must.Value(s.CompleteLogin(t.Context(), connected.Challenge.Token, with(password), s.from()))(t)
+		must.Value(s.CompleteLogin(t.Context(), connected.Challenge.Token, s.totp(t), s.from()))(t)
+		sessions, synced := s.going(t), len(s.groups)
+
+		l := must.Value(s.finish(t, ada))(t)
+		used := Proof{RecoveryCode: &s.recovery[0]}
+		must.Value(s.CompleteLogin(t.Context(), must.Value(s.finish(t, ada))(t).Challenge.Token, used, s.from()))(t)
+		if _, err := s.CompleteLogin(t.Context(), l.Challenge.Token, used, s.from()); !errs.Is(err, errs.BadCredentials) || len(s.groups) != synced+1 {
+			t.Errorf("a used code: %v, and %d changes of memberships", err, len(s.groups)-synced)
+		}
+		s.SSO.SyncGroups = func(context.Context, bun.Tx, string, []string) error { return errors.New("broken") }
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, Proof{RecoveryCode: &s.recovery[1]}, s.from())
+		if n := s.going(t); err == nil || n != sessions+1 {
+			t.Errorf("without memberships: %v, %d sessions more", err, n-sessions)
+		}
+	})
+}
+
 // TestLogin_BreaksGlass where passwords are off: for named accounts with a second factor.
 func TestLogin_BreaksGlass(t *testing.T) {
 	t.Parallel()
@@ -253,6 +280,10 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		s.BreakGlass = []string{s.email, plain}
 		try(plain, password, errs.Forbidden)
 		s.challenge(t)
+		a := must.Value(s.find(t.Context(), plain))(t)
+		if _, err := s.begin(t.Context(), entry{account: a, Methods: Methods(Password)}, s.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("an account that loses its second factor meanwhile: %v", err)
+		}
 		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("registering: %v", err)
 		}

@@ -106,9 +106,7 @@ func (p *Provider) identityOf(ctx context.Context, c *claims) (Identity, error) 
 	if len(p.config.EmailDomains) > 0 && !slices.Contains(p.config.EmailDomains, domain) {
 		return Identity{}, refusal("email_domain")
 	}
-	i := Identity{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name")}
-	i.Groups, i.HasGroups = p.groups(ctx, c)
-	return i, nil
+	return Identity{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"), Groups: p.groups(ctx, c)}, nil
 }
 
 // hasVerifiedEmail reports whether the provider has verified the address. Microsoft Entra ID has no email_verified, but the optional claim
@@ -120,9 +118,9 @@ func (c *claims) hasVerifiedEmail() bool {
 	return slices.Contains([]string{"true", `"true"`, "1", `"1"`}, string(c.texts["xms_edov"]))
 }
 
-// groups reads the claim of groups: a list of texts, or one text. It logs a claim that it cannot use, if groups give
-// memberships.
-func (p *Provider) groups(ctx context.Context, c *claims) (groups []string, ok bool) {
+// groups reads the claim of groups: a list of texts, or one text. It returns nil for a claim that it cannot use, and logs it if groups
+// give memberships.
+func (p *Provider) groups(ctx context.Context, c *claims) []string {
 	value, isPresent := c.texts[p.config.GroupsClaim]
 	var list []*string
 	var one string
@@ -136,11 +134,11 @@ func (p *Provider) groups(ctx context.Context, c *claims) (groups []string, ok b
 			p.config.Log.Log(ctx, slog.LevelWarn, "groups of single sign-on ignored: the claim is missing or malformed",
 				"claim", p.config.GroupsClaim, "missing", !isPresent)
 		}
-		return nil, false
+		return nil
 	}
-	groups = make([]string, len(list))
+	groups := make([]string, len(list))
 	for n, group := range list {
 		groups[n] = *group
 	}
-	return groups, true
+	return groups
 }

@@ -74,7 +74,7 @@ func TestProvider_IdentifiesAtRealProvider(t *testing.T) {
 		r := logInAt(t, must.Value(b.AuthorizationURL(t.Context(), secret, page))(t))
 		got, err := b.Identify(t.Context(), r)
 		want := sso.Identity{
-			Issuer: issuer, Subject: "ada", Email: "ada@example.com", Name: "Ada", Groups: []string{"engineering"}, HasGroups: true,
+			Issuer: issuer, Subject: "ada", Email: "ada@example.com", Name: "Ada", Groups: []string{"engineering"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || r.Issuer != issuer {
 			_, text := b.log.take(t)

@@ -84,9 +84,8 @@ type Identity struct {
 	Email string
 	// Name is as the provider has it; it may be empty.
 	Name string
-	// Groups is only known if HasGroups.
-	Groups    []string
-	HasGroups bool
+	// Groups is nil if the provider has told none.
+	Groups []string
 }
 
 // AuthorizationURL returns where a browser begins the transaction with the secret, which has at least 128 random

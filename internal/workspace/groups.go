@@ -73,32 +73,29 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) (
 	return resolved, errors.Join(unknown...)
 }
 
-// SyncGroups makes the memberships that the provider gives an account, in the workspaces that the mapping names, those
-// of its groups: the highest role of each workspace, and none without a group. It leaves manual memberships, which
-// UpdateRole also makes of others, and deleted workspaces as they are. Invitations of members who leave are revoked, as
-// by RemoveMember. It returns Unauthenticated if the account has been deleted or disabled and would join a workspace.
-func (s *Store) SyncGroups(ctx context.Context, accountID string, mapping []GroupRole, groups []string) error {
-	wanted := map[string]Role{} // by workspace; empty for none
-	for _, g := range mapping {
-		role := wanted[g.WorkspaceID]
-		if slices.Contains(groups, g.Group) && rank[g.Role] > rank[role] {
-			role = g.Role
+// SyncGroups returns a function that makes the memberships that the provider gives an account, in the workspaces that the mapping names,
+// those of its groups: the highest role of each workspace, and none without a group. It leaves manual memberships, which UpdateRole also
+// makes of others, and deleted workspaces as they are. Invitations of members who leave are revoked, as by RemoveMember. The transaction
+// is one of the system's scope. The function returns Unauthenticated if the account has been deleted or disabled and would join a
+// workspace.
+func (s *Store) SyncGroups(mapping []GroupRole) func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
+	return func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
+		wanted := map[string]Role{} // by workspace; empty for none
+		for _, g := range mapping {
+			role := wanted[g.WorkspaceID]
+			if slices.Contains(groups, g.Group) && rank[g.Role] > rank[role] {
+				role = g.Role
+			}
+			wanted[g.WorkspaceID] = role
 		}
-		wanted[g.WorkspaceID] = role
-	}
-	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		for _, workspaceID := range slices.Sorted(maps.Keys(wanted)) { // in the order of LeaveAll
 			to := Member{WorkspaceID: workspaceID, AccountID: accountID, Role: wanted[workspaceID], Source: SSO, CreatedAt: s.now()}
 			if err := s.syncMember(ctx, tx, to); err != nil {
-				return err
+				return fmt.Errorf("synchronizing the memberships of groups: %w", err)
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("synchronizing the memberships of groups: %w", err)
 	}
-	return nil
 }
 
 // syncMember has the provider give a membership, or take it if the role is empty.
@@ -118,7 +115,7 @@ func (s *Store) syncMember(ctx context.Context, tx bun.Tx, to Member) error {
 		return audit.New(to.WorkspaceID, "", action, to.AccountID, details, s.Now())
 	}
 	switch {
-	case before.Source == Manual, before.Role == to.Role:
+	case before.Source == Manual, before.Role == to.Role: // both roles are empty for no member without a group
 		return nil
 	case !isMember:
 		n, err := db.Affected(tx.NewInsert().Model(&to).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))

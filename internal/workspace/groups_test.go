@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/config"
@@ -52,6 +54,14 @@ func (m groupsModel) change(workspaceID string, role Role) {
 	}
 }
 
+// syncGroups logs an account in with groups.
+func (b *bundle) syncGroups(t *testing.T, accountID string, mapping []GroupRole, groups []string) error {
+	t.Helper()
+	return b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return b.SyncGroups(mapping)(ctx, tx, accountID, groups)
+	})
+}
+
 // given returns the memberships of an account by workspace.
 func (b *bundle) given(t *testing.T, a account.Actor) groupsModel {
 	t.Helper()
@@ -87,7 +97,7 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 					for _, group := range []string{"a", "b", "c", "d", "other"}[:r.IntN(6)] {
 						has[group], groups = true, append(groups, group)
 					}
-					must.NoError(t, b.SyncGroups(t.Context(), user.AccountID, mapping, groups))
+					must.NoError(t, b.syncGroups(t, user.AccountID, mapping, groups))
 					model.logIn(mapping, has)
 					done = append(done, fmt.Sprint("log-in ", mapping, groups))
 				case 0:
@@ -127,16 +137,16 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		mapping := []GroupRole{{"it", w.ID(), Admin}, {"all", w.ID(), Viewer}}
 		eve := b.eve.AccountID
 		for _, groups := range [][]string{{"it", "all"}, {"it"}} {
-			must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, groups))
+			must.NoError(t, b.syncGroups(t, eve, mapping, groups))
 		}
 		_, _, err := b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
-		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, []string{"all"}))
+		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"all"}))
 		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d invitations of a member who may not invite any more", n)
 		}
-		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
-		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
 		var got []string
 		for _, event := range b.events(t, w.ID()) {
 			if !strings.Contains(event, "INVIT") {
@@ -151,10 +161,10 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, []string{"it"}))
+		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"it"}))
 		_, _, err = b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
-		must.NoError(t, b.SyncGroups(t.Context(), eve, mapping, nil))
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
 		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d invitations of a member who has left", n)
 		}
@@ -168,16 +178,16 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 		b := setup(t, d)
 		w := b.create(t, b.ada, "engines")
 		mapping := []GroupRole{{"it", w.ID(), Editor}}
-		must.NoError(t, b.SyncGroups(t.Context(), b.eve.AccountID, mapping, []string{"it"}))
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
 		must.Value(b.UpdateRole(t.Context(), w, b.eve.AccountID, Editor))(t)
-		must.NoError(t, b.SyncGroups(t.Context(), b.eve.AccountID, mapping, nil))
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
 		if diff := cmp.Diff(groupsModel{w.ID(): {Editor, Manual}}, b.given(t, b.eve)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		bob := person(t, d)
-		must.NoError(t, b.SyncGroups(t.Context(), bob.AccountID, mapping, []string{"it"}))
+		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, []string{"it"}))
 		must.Value(b.TransferOwnership(t.Context(), w, bob.AccountID))(t)
-		must.NoError(t, b.SyncGroups(t.Context(), bob.AccountID, mapping, nil))
+		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, nil))
 		if diff := cmp.Diff(groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob)); diff != "" {
 			t.Errorf("the last owner (-want +got):\n%s", diff)
 		}
@@ -196,15 +206,15 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 		b := setup(t, d)
 		w, gone := b.create(t, b.ada, "engines"), b.create(t, b.ada, "gone")
 		mapping := []GroupRole{{"it", w.ID(), Editor}, {"it", gone.ID(), Editor}}
-		must.NoError(t, b.SyncGroups(t.Context(), b.eve.AccountID, mapping, []string{"it"}))
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
 		must.Value(b.AdminDelete(t.Context(), "gone"))(t)
-		must.NoError(t, b.SyncGroups(t.Context(), b.eve.AccountID, mapping, nil))
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
 		if diff := cmp.Diff(groupsModel{gone.ID(): {Editor, SSO}}, b.given(t, b.eve)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		bob := person(t, d)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE accounts SET disabled_at = created_at WHERE id = ?", bob.AccountID))(t)
-		if err := b.SyncGroups(t.Context(), bob.AccountID, mapping, []string{"it"}); !errs.Is(err, errs.Unauthenticated) ||
+		if err := b.syncGroups(t, bob.AccountID, mapping, []string{"it"}); !errs.Is(err, errs.Unauthenticated) ||
 			len(b.given(t, bob)) != 0 {
 			t.Errorf("a disabled account: %v", err)
 		}
@@ -224,7 +234,7 @@ func TestSyncGroups_Concurrent(t *testing.T) {
 				if n%2 == 0 {
 					mapping[0], mapping[1] = mapping[1], mapping[0]
 				}
-				if err := b.SyncGroups(t.Context(), b.eve.AccountID, mapping, []string{"it"}); err != nil {
+				if err := b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}); err != nil {
 					t.Error(err)
 				}
 			})

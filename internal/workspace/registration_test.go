@@ -48,8 +48,17 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 			t.Errorf("joined as %+v", m)
 		}
 		_, ofDeleted := b.invite(t, gone, "late@example.com", Viewer)
+		invited := func(want bool) {
+			t.Helper()
+			if got := must.Value(b.IsInvited(t.Context(), "late@example.com"))(t); got != want {
+				t.Errorf("invited: %t, want %t", got, want)
+			}
+		}
+		invited(true)
 		must.Value(b.Delete(t.Context(), gone))(t)
+		invited(false)
 		_, ofDisabled := b.invite(t, team, "late@example.com", Viewer)
+		invited(true)
 		for name, c := range map[string]struct {
 			token string
 			want  errs.Kind
@@ -69,6 +78,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 				Exec(t.Context()))(t)
 		}
 		disable(noon)
+		invited(false)
 		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.NotFound) {
 			t.Errorf("sent by a disabled account: %v", err)
 		}
@@ -189,6 +199,12 @@ func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
 		}))
 		if _, err := m.Enter(t.Context(), CreateLinks); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("without a second factor: %v", err)
+		}
+		if err := b.RemoveMember(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("removing another member without a second factor: %v", err)
+		}
+		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) { // may leave, and is the last one
+			t.Errorf("leaving without a second factor: %v", err)
 		}
 	})
 }

@@ -37,7 +37,7 @@ type Change struct {
 	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
 	QRStyle  optional.Edit[*qr.Change]
 	VerifyQR func(context.Context, *qr.Style) error
-	// RequireSecondFactor cannot be changed by API keys, and become true only for a member whose session has a second factor.
+	// RequireSecondFactor can become true only for a member whose session has a second factor.
 	RequireSecondFactor *bool
 	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace their code keys: most
 	// of them first, and once no link can be inserted, those that were inserted meanwhile.
@@ -58,11 +58,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	if err := s.check(ctx, &c); err != nil {
 		return Membership{}, err
 	}
-	switch {
-	case c.RequireSecondFactor == nil:
-	case m.key != nil:
-		return Membership{}, errs.New(errs.Forbidden, "API keys, which need no second factor, cannot change requireSecondFactor.")
-	case *c.RequireSecondFactor && m.lacksSecondFactor:
+	if optional.Value(c.RequireSecondFactor) && m.lacksSecondFactor {
 		return Membership{}, errs.New(errs.Forbidden, "Your own session has no second factor: enroll an authenticator app with enrollTotp first.")
 	}
 	style, err := s.changeQRStyle(ctx, m, c)
