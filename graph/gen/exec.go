@@ -8268,8 +8268,9 @@ type Mutation {
   """
   register(input: RegisterInput!): RegisterPayload!
   """
-  Logs in, or returns a challenge for completeLogin if the account has a second factor. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists or is disabled.
-  Rate-limited per account and address: RATE_LIMITED.
+  Logs in, or returns a challenge for completeLogin if the account has a second factor. Errors: BAD_CREDENTIALS, with the same message
+  and timing whether or not the account exists or is disabled; FORBIDDEN where passwords are off. Rate-limited per account and address:
+  RATE_LIMITED.
   """
   login(input: LoginInput!): LoginPayload!
   """
@@ -8313,7 +8314,7 @@ type Mutation {
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload!
   """
   Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, also for an account
-  with a second factor without that, INVALID_INPUT.
+  with a second factor without that, INVALID_INPUT. Rate-limited per address: RATE_LIMITED.
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
   """
@@ -8829,7 +8830,7 @@ type LoginChallenge {
   methods: [AuthMethod!]!
   "PublicKeyCredentialRequestOptionsJSON as text; null unless methods include PASSKEY."
   passkeyOptions: String
-  "When it expires: ten minutes later."
+  "When it expires: ten minutes later, or when the session that it begins would end."
   expiresAt: Time!
 }
 

@@ -1033,7 +1033,7 @@ type LoginChallenge struct {
 	Methods []account.Method `json:"methods"`
 	// PublicKeyCredentialRequestOptionsJSON as text; null unless methods include PASSKEY.
 	PasskeyOptions *string `json:"passkeyOptions,omitempty"`
-	// When it expires: ten minutes later.
+	// When it expires: ten minutes later, or when the session that it begins would end.
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 

@@ -95,8 +95,8 @@ type Store struct {
 	Sealed sealed.Box
 	// SSO is nil without an identity provider.
 	SSO *SSO
-	// PasswordsOff means that nobody logs in or registers with a password, but the accounts with the addresses of BreakGlass, which
-	// need a second factor.
+	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts with the addresses of BreakGlass,
+	// which need a second factor.
 	PasswordsOff bool
 	BreakGlass   []string
 	// Registration is who may Register; empty means Open.
@@ -236,21 +236,6 @@ func (s *Store) Login(ctx context.Context, email, password string, from Origin) 
 	return s.enter(ctx, entry{account: a, Methods: Methods(Password)}, from)
 }
 
-// Confirm checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
-// Unauthenticated.
-func (s *Store) Confirm(ctx context.Context, actor Actor, p Proof, address string) error {
-	a, spent, err := s.confirm(ctx, actor, p, address)
-	if err != nil {
-		return err
-	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.spend(ctx, tx, a.ID, spent) })
-	if err != nil {
-		return fmt.Errorf("confirming an actor: %w", err)
-	}
-	s.noteRecovery(ctx, a, spent)
-	return nil
-}
-
 // mayUsePassword returns Forbidden where log-ins with passwords are off, except for an account that breaks glass.
 func (s *Store) mayUsePassword(ctx context.Context, a *Account) error {
 	if !s.PasswordsOff {
@@ -305,20 +290,20 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 
 // Emails returns the actor's address and whether it is verified. It returns Unauthenticated.
 func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified bool, err error) {
-	account, err := s.actorAccount(ctx, a)
+	account, err := s.enabled(ctx, a.AccountID)
 	if err != nil {
 		return "", false, err
 	}
 	return account.Email, account.EmailVerified(), nil
 }
 
-// actorAccount returns the actor's account, or Unauthenticated if it was deleted or disabled.
-func (s *Store) actorAccount(ctx context.Context, a Actor) (*Account, error) {
-	found, err := s.Get(ctx, a.AccountID)
+// enabled returns an account, or Unauthenticated if it was deleted or disabled.
+func (s *Store) enabled(ctx context.Context, accountID string) (*Account, error) {
+	found, err := s.Get(ctx, accountID)
 	if err != nil {
 		return nil, err
 	}
-	account := found[a.AccountID]
+	account := found[accountID]
 	if account == nil || account.DisabledAt != nil {
 		return nil, errNoAccount()
 	}

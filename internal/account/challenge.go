@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -46,19 +45,8 @@ type entry struct {
 	spent     proven
 }
 
-// Identity is an account's identity at a provider.
-type Identity struct {
-	bun.BaseModel `bun:"table:sso_identities" json:"-"`
-
-	Issuer    string `bun:",pk"`
-	Subject   string `bun:",pk"`
-	AccountID string
-	CreatedAt time.Time
-	UsedAt    time.Time
-}
-
-// missing returns the methods of which the entry needs one more; none if its proofs are enough. The word of a provider alone connects no
-// account.
+// missing returns the methods one of which the entry still needs; none if its proofs are enough. To connect an identity always takes
+// the password of the account.
 func (s *Store) missing(e entry, hasFactor bool) []Method {
 	isEnough := s.provesFactor(e.Methods)
 	if e.Identity != nil {
@@ -123,32 +111,17 @@ func (s *Store) settle(ctx context.Context, tx bun.Tx, e entry) error {
 	return s.spend(ctx, tx, e.account.ID, e.spent)
 }
 
-// connect links the identity of an entry to its account. It returns BadCredentials if it is linked to one meanwhile.
-func (s *Store) connect(ctx context.Context, tx bun.Tx, e entry) error {
-	if e.Identity == nil {
-		return nil
-	}
-	e.Identity.AccountID = e.account.ID
-	if err := link(ctx, tx, e.Identity); err != nil {
-		return db.NoRowsAs(errBadLogin(), err, "linking an identity")
-	}
-	return nil
-}
-
 // CompleteLogin completes a login with another proof, or returns the challenge for a further one. It returns BadCredentials, Expired or
 // RateLimited.
 func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Origin) (Login, error) {
 	hash := HashSecret(token)
 	var f flow
 	_, err := s.DB.NewUpdate().Model(&f).Set("tries = tries + 1").Where("hash = ?", hash).Where("kind = ?", completesLogin).
-		Where("tries < ?", maxTries).Where("expires_at > ?", s.now()).Returning("*").Exec(ctx)
-	if err == nil && f.AccountID == "" {
-		err = sql.ErrNoRows
-	}
+		Where("tries < ?", maxTries).Where("expires_at > ?", s.now()).Returning("*").Exec(ctx, &f)
 	if err != nil {
 		return Login{}, db.NoRowsAs(errChallenge(), err, "looking up a challenge")
 	}
-	a, err := s.actorAccount(ctx, Actor{AccountID: f.AccountID})
+	a, err := s.enabled(ctx, f.AccountID)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = errChallenge()
 	}

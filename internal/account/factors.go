@@ -103,7 +103,7 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 // ConfirmTOTP makes the authenticator app a second factor, ends the actor's other sessions, and returns the account's recovery codes.
 // The session has proved the factor, too. It returns BadCredentials, Expired or RateLimited.
 func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address string) (*Account, []string, error) {
-	a, err := s.actorAccount(ctx, actor)
+	a, err := s.enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,54 +198,6 @@ func (s *Store) removeFactors(ctx context.Context, tx bun.Tx, accountID string) 
 	_, err := tx.NewUpdate().Model((*Session)(nil)).Set("methods = CASE WHEN methods LIKE 'SSO%' THEN 'SSO' ELSE 'PASSWORD' END").
 		Where("account_id = ?", accountID).Exec(ctx)
 	return err
-}
-
-// prove checks a proof of the actor's account, or that the session is recent if there is none. It returns BadCredentials or RateLimited.
-func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	a, err := s.actorAccount(ctx, actor)
-	if err != nil {
-		return nil, proven{}, err
-	}
-	if p.Method() != "" {
-		spent, err := s.check(ctx, a, p, attempt{a.Email, address, actor.SessionID})
-		return a, spent, err
-	}
-	if s.Now().Sub(actor.AuthenticatedAt) > recent {
-		return nil, proven{}, errs.New(errs.BadCredentials, "The log-in is more than ten minutes old. Send a proof of identity, or log in again.").
-			At(p.Field)
-	}
-	return a, proven{}, nil
-}
-
-// confirm is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
-// InvalidInput for no proof.
-func (s *Store) confirm(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	if p.Method() == "" {
-		a, err := s.actorAccount(ctx, actor)
-		if err != nil {
-			return nil, proven{}, err
-		}
-		if a.PasswordHash != "" {
-			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").At(p.Field)
-		}
-	}
-	return s.prove(ctx, actor, p, address)
-}
-
-// proveFactor is prove with a second factor of an account that has one. It returns Conflict for others.
-func (s *Store) proveFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
-	if err != nil {
-		return nil, proven{}, err
-	}
-	if !has {
-		return nil, proven{}, errs.New(errs.Conflict, "This account has no authenticator app.")
-	}
-	if m := p.Method(); m == Password || m == "" {
-		return nil, proven{}, errs.New(errs.BadCredentials, "A second factor is required: a code of the authenticator app, or a recovery code.").
-			At(p.Field)
-	}
-	return s.prove(ctx, actor, p, address)
 }
 
 func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (bool, error) {

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -19,7 +18,7 @@ const (
 	finishesSSO    = "SSO"
 )
 
-// flow is what an account has begun, and the bearer of a token ends, once. Only the hash of the token is stored.
+// flow is an operation that has begun, and that the bearer of a token ends, once. Only the hash of the token is stored.
 type flow struct {
 	bun.BaseModel `bun:"table:auth_flows"`
 
@@ -46,10 +45,7 @@ func (s *Store) newFlow(ctx context.Context, conn bun.IDB, token string, f flow)
 // unknown, expired or of another kind.
 func (s *Store) consume(ctx context.Context, tx bun.Tx, hash []byte, kinds ...string) (f flow, err error) {
 	_, err = tx.NewDelete().Model(&f).Where("hash = ?", hash).Where("kind IN (?)", bun.In(kinds)).Where("expires_at > ?", s.now()).
-		Returning("*").Exec(ctx)
-	if err == nil && f.Kind == "" {
-		err = sql.ErrNoRows
-	}
+		Returning("*").Exec(ctx, &f)
 	return f, err
 }
 

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -38,8 +36,6 @@ type purpose struct {
 	life time.Duration
 	// subject and request are texts of the message.
 	subject, request string
-	// hasPage means that the message has the URL of PasswordPage with the token, and not the token alone.
-	hasPage bool
 }
 
 // The messages contain no user-supplied text, such as a name: their addresses are not verified.
@@ -55,7 +51,7 @@ var (
 			"this token:",
 	}
 	resetPassword = purpose{
-		kind: resetsPassword, life: time.Hour, subject: "Choose a new password", hasPage: true,
+		kind: resetsPassword, life: time.Hour, subject: "Choose a new password",
 		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or call the " +
 			"mutation resetPassword with the token behind the #:",
 	}
@@ -71,7 +67,7 @@ type mailed struct {
 // RequestVerification mails the actor a token that verifies their address, unless it is verified.
 // It returns InvalidInput for another address, RateLimited or Unauthenticated.
 func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
-	account, err := s.actorAccount(ctx, a)
+	account, err := s.enabled(ctx, a.AccountID)
 	if err != nil {
 		return err
 	}
@@ -123,115 +119,10 @@ func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Accoun
 	return verified, nil
 }
 
-// RequestPasswordReset mails a token that resets the password, if the address has an account.
-// Neither the result nor the duration reveals whether it has one. It returns RateLimited.
-func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Origin) error {
-	email = fold(email)
-	if err := s.Limits.Charge(ctx, requestsPerAddress, from.Address); err != nil {
-		return err
-	}
-	if err := s.Limits.Charge(ctx, requestsPerEmail, email); err != nil {
-		return err
-	}
-	start := time.Now()
-	err := s.mailReset(ctx, email)
-	_ = poll.Wait(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
-	return err
-}
-
-// mailReset runs the same statements for an unknown address; they match no rows.
-func (s *Store) mailReset(ctx context.Context, email string) error {
-	account, err := s.byEmail(ctx, email)
-	if err != nil {
-		return err
-	}
-	if s.PasswordsOff && !slices.Contains(s.BreakGlass, account.Email) {
-		account = &Account{}
-	}
-	reset, err := s.replaceReset(ctx, account.ID, resetPassword)
-	if err != nil {
-		return err
-	}
-	if account.ID != "" {
-		s.mail(ctx, account.Email, reset)
-	}
-	return nil
-}
-
-// replaceReset stores a token that resets the password, in place of earlier ones.
-func (s *Store) replaceReset(ctx context.Context, accountID string, p purpose) (reset mailed, err error) {
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if err := dropFlows(ctx, tx, accountID, p.kind); err != nil {
-			return err
-		}
-		reset, err = s.newMailed(ctx, tx, accountID, "", p)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("storing a password reset: %w", err)
-	}
-	return reset, err
-}
-
-// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the address as verified. An account with a
-// second factor has to prove it, too. It returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ResetPassword(ctx context.Context, token, password string, factor Proof, from Origin) (account *Account, err error) {
-	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
-		return nil, err
-	}
-	known, err := s.recipient(ctx, token)
-	if err != nil {
-		return nil, err
-	}
-	hash, err := s.newPassword(ctx, from.Address, known.Email, password)
-	if err != nil {
-		return nil, err
-	}
-	var spent proven
-	if factor.Method() == TOTP || factor.Method() == RecoveryCode {
-		if spent, err = s.check(ctx, known, factor, attempt{email: known.Email, address: from.Address}); err != nil {
-			return nil, err
-		}
-	}
-	err = s.endSessions(ctx, Actor{AccountID: known.ID}, func(ctx context.Context, tx bun.Tx) (err error) {
-		account, err = s.reset(ctx, tx, known.ID, token, hash, spent)
-		return err
-	})
-	if err != nil {
-		return nil, db.NoRowsAs(errMailed(), err, "resetting a password")
-	}
-	s.noteRecovery(ctx, account, spent)
-	// The owner is no longer locked out by an attacker's guesses.
-	s.forgive(ctx, account.Email, from.Address)
-	return account, nil
-}
-
-// reset spends the token and the factor, which only one of several concurrent calls can.
-func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash string, factor proven) (*Account, error) {
-	has, err := s.hasFactor(ctx, tx, accountID)
-	if err != nil {
-		return nil, err
-	}
-	if has && factor.method == "" {
-		return nil, errs.New(errs.BadCredentials, "The account has a second factor. Send a code of its authenticator app, or a recovery code.").
-			At("secondFactor")
-	}
-	if err := s.spend(ctx, tx, accountID, factor); err != nil {
-		return nil, err
-	}
-	if _, err := s.consume(ctx, tx, HashSecret(token), resetsPassword); err != nil {
-		return nil, err
-	}
-	if err := dropFlows(ctx, tx, accountID, resetsPassword); err != nil {
-		return nil, err
-	}
-	return s.setVerified(ctx, tx, accountID, &hash)
-}
-
 // setVerified marks the account's address as verified and, if hash is not nil, replaces the
 // password. It returns sql.ErrNoRows if the account was deleted.
 func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, hash *string) (*Account, error) {
-	return updateAccount(ctx, tx, accountID, s.now(),
+	return s.updateAccount(ctx, tx, accountID,
 		"email_verified_at = COALESCE(email_verified_at, ?), password_hash = COALESCE(?, password_hash)", s.now(), hash)
 }
 
@@ -239,18 +130,6 @@ func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, ha
 func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID, data string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
 	return m, s.newFlow(ctx, conn, m.token, flow{Kind: p.kind, AccountID: accountID, Data: data, ExpiresAt: m.expires})
-}
-
-// recipient returns the account whose password a valid token resets. It returns BadCredentials.
-func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
-	var a Account
-	err := s.DB.NewSelect().Model(&a).Join("JOIN auth_flows AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", resetsPassword).
-		Where("mailed.expires_at > ?", s.now()).Where("account.deleted_at IS NULL").Scan(ctx)
-	if err != nil {
-		return nil, db.NoRowsAs(errMailed(), err, "looking up a mailed token")
-	}
-	return &a, nil
 }
 
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
@@ -261,7 +140,7 @@ func (s *Store) mail(ctx context.Context, email string, m mailed) {
 		return
 	}
 	token := m.token
-	if m.purpose.hasPage {
+	if m.purpose.kind == resetsPassword {
 		token = s.linkOf(m).URL
 	}
 	s.Mail.Send(ctx, email, m.purpose.subject, fmt.Sprintf(m.purpose.request+

@@ -18,7 +18,7 @@ import (
 // VerifyEmail has consumed the token that is mailed to it, unless the account's sessions were ended meanwhile; otherwise at once, and it
 // is not verified. It returns InvalidInput, BadCredentials, EmailTaken or RateLimited.
 func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p Proof, address string) (*Account, error) {
-	a, err := s.actorAccount(ctx, actor)
+	a, err := s.enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 			return err
 		}
 		if name != nil {
-			if updated, err = updateAccount(ctx, tx, a.ID, s.now(), "name = ?", *name); err != nil {
+			if updated, err = s.updateAccount(ctx, tx, a.ID, "name = ?", *name); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 
 // setEmail replaces the account's address. What was mailed to the old one is void. It returns EmailTaken.
 func (s *Store) setEmail(ctx context.Context, tx bun.Tx, accountID, email string, verifiedAt *time.Time) (*Account, error) {
-	a, err := updateAccount(ctx, tx, accountID, s.now(), "email = ?, email_verified_at = ?", email, verifiedAt)
+	a, err := s.updateAccount(ctx, tx, accountID, "email = ?, email_verified_at = ?", email, verifiedAt)
 	if db.IsUniqueViolation(err) {
 		return nil, errs.New(errs.EmailTaken, "Another account has this e-mail address.").At("email")
 	}
@@ -93,13 +93,10 @@ func (s *Store) setEmail(ctx context.Context, tx bun.Tx, accountID, email string
 }
 
 // updateAccount sets columns of an account. It returns sql.ErrNoRows if it was deleted.
-func updateAccount(ctx context.Context, tx bun.Tx, accountID string, now time.Time, set string, args ...any) (*Account, error) {
+func (s *Store) updateAccount(ctx context.Context, tx bun.Tx, accountID, set string, args ...any) (*Account, error) {
 	var a Account
-	_, err := tx.NewUpdate().Model(&a).Set(set, args...).Set("updated_at = ?", now).
-		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx)
-	if err == nil && a.ID == "" {
-		err = sql.ErrNoRows
-	}
+	_, err := tx.NewUpdate().Model(&a).Set(set, args...).Set("updated_at = ?", s.now()).
+		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx, &a)
 	return &a, err
 }
 

@@ -118,6 +118,69 @@ func (s *Store) check(ctx context.Context, a *Account, p Proof, by attempt) (pro
 	return proven{}, atField(errCode(), p.Field)
 }
 
+// Confirm checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
+// Unauthenticated.
+func (s *Store) Confirm(ctx context.Context, actor Actor, p Proof, address string) error {
+	a, spent, err := s.confirm(ctx, actor, p, address)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.spend(ctx, tx, a.ID, spent) })
+	if err != nil {
+		return fmt.Errorf("confirming an actor: %w", err)
+	}
+	s.noteRecovery(ctx, a, spent)
+	return nil
+}
+
+// prove checks a proof of the actor's account, or that the session is recent if there is none. It returns BadCredentials or RateLimited.
+func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+	a, err := s.enabled(ctx, actor.AccountID)
+	if err != nil {
+		return nil, proven{}, err
+	}
+	if p.Method() != "" {
+		spent, err := s.check(ctx, a, p, attempt{a.Email, address, actor.SessionID})
+		return a, spent, err
+	}
+	if s.Now().Sub(actor.AuthenticatedAt) > recent {
+		return nil, proven{}, errs.New(errs.BadCredentials, "The log-in is more than ten minutes old. Send a proof of identity, or log in again.").
+			At(p.Field)
+	}
+	return a, proven{}, nil
+}
+
+// confirm is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
+// InvalidInput for no proof.
+func (s *Store) confirm(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+	if p.Method() == "" {
+		a, err := s.enabled(ctx, actor.AccountID)
+		if err != nil {
+			return nil, proven{}, err
+		}
+		if a.PasswordHash != "" {
+			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").At(p.Field)
+		}
+	}
+	return s.prove(ctx, actor, p, address)
+}
+
+// proveFactor is prove with a second factor of an account that has one. It returns Conflict for others.
+func (s *Store) proveFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
+	if err != nil {
+		return nil, proven{}, err
+	}
+	if !has {
+		return nil, proven{}, errs.New(errs.Conflict, "This account has no authenticator app.")
+	}
+	if m := p.Method(); m == Password || m == "" {
+		return nil, proven{}, errs.New(errs.BadCredentials, "A second factor is required: a code of the authenticator app, or a recovery code.").
+			At(p.Field)
+	}
+	return s.prove(ctx, actor, p, address)
+}
+
 // spend spends a proof. It returns BadCredentials for a code that was used before.
 func (s *Store) spend(ctx context.Context, tx bun.Tx, accountID string, p proven) error {
 	var n int64

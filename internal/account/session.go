@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/passwords"
 )
 
 const (
@@ -276,54 +275,6 @@ func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx contex
 	}
 	s.revoked.add(ended...)
 	return nil
-}
-
-// ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
-// returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, address string) (*Account, error) {
-	account, spent, err := s.confirm(ctx, a, p, address)
-	if err != nil {
-		return nil, err
-	}
-	if p.Method() != Password { // authenticate has counted a password
-		if err := s.chargeRight(ctx, account.ID, address); err != nil {
-			return nil, err
-		}
-	}
-	hash, err := s.newPassword(ctx, address, account.Email, password)
-	if err != nil {
-		return nil, err
-	}
-	// During hashing the account may have been deleted, or its password reset.
-	err = s.endSessions(ctx, a, func(ctx context.Context, tx bun.Tx) error {
-		if err := s.spend(ctx, tx, account.ID, spent); err != nil {
-			return err
-		}
-		n, err := db.Affected(tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).
-			WherePK().Where("password_hash = ?", account.PasswordHash).Exec(ctx))
-		if err == nil && n == 0 {
-			err = sql.ErrNoRows
-		}
-		if err == nil {
-			err = dropFlows(ctx, tx, account.ID, resetsPassword)
-		}
-		return err
-	})
-	if err != nil {
-		stale := errs.New(errs.BadCredentials, "This is no longer the current password.").At(p.Field)
-		return nil, db.NoRowsAs(stale, err, "changing a password")
-	}
-	s.noteRecovery(ctx, account, spent)
-	account.PasswordHash = hash
-	return account, nil
-}
-
-// newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
-func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
-	if err := passwords.Check(password, email); err != nil {
-		return "", errs.From(err).At("newPassword")
-	}
-	return s.Passwords.Hash(ctx, password, address)
 }
 
 // end revokes sessions, and returns them. This node refuses their tokens at once if they are added to revoked after the commit.

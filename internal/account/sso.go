@@ -53,6 +53,17 @@ type Transaction struct {
 	ExpiresAt                time.Time
 }
 
+// Identity is an account's identity at a provider.
+type Identity struct {
+	bun.BaseModel `bun:"table:sso_identities" json:"-"`
+
+	Issuer    string    `bun:",pk" json:"issuer"`
+	Subject   string    `bun:",pk" json:"subject"`
+	AccountID string    `json:"-"`
+	CreatedAt time.Time `json:"createdAt"`
+	UsedAt    time.Time `json:"usedAt"`
+}
+
 // StartSSO starts a login at the provider, which redirects the browser to the URI. It returns NotFound without a provider, InvalidInput,
 // RateLimited or Unavailable.
 func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (Transaction, error) {
@@ -137,7 +148,7 @@ func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
 	if i.AccountID == "" {
 		return nil, nil
 	}
-	a, err := s.actorAccount(ctx, Actor{AccountID: i.AccountID})
+	a, err := s.enabled(ctx, i.AccountID)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = s.SSO.Refuse(ctx, "account")
 	}
@@ -181,6 +192,18 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, identity *Id
 		return nil, fmt.Errorf("creating an account: %w", err)
 	}
 	return a, nil
+}
+
+// connect links the identity of an entry to its account. It returns BadCredentials if it is linked to one meanwhile.
+func (s *Store) connect(ctx context.Context, tx bun.Tx, e entry) error {
+	if e.Identity == nil {
+		return nil
+	}
+	e.Identity.AccountID = e.account.ID
+	if err := link(ctx, tx, e.Identity); err != nil {
+		return db.NoRowsAs(errBadLogin(), err, "linking an identity")
+	}
+	return nil
 }
 
 // link links an identity to an account. It returns sql.ErrNoRows if it is linked to one.

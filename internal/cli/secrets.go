@@ -18,7 +18,7 @@ type secretsCommand struct {
 
 type secretsRewrap struct {
 	listing
-	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks and imports fail."`
+	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks, imports and authenticator apps fail."`
 }
 
 // Run encrypts secrets again. It ends in exit status 1 when secrets of other keys remain.

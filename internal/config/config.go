@@ -76,8 +76,8 @@ type Config struct {
 	CodeSecrets [][]byte `env:"LINKFORGE_CODE_SECRET" hidden:""`
 	// Number of this cell, if instances share their code secrets: 0 to 49. A database keeps its number.
 	Cell int `env:"LINKFORGE_CELL" default:"0" min:"0" max:"49"`
-	// Key that encrypts the secrets of webhooks: 32 bytes in base64 or hexadecimal. Empty with
-	// LINKFORGE_DATABASE_URL: no webhook can be created.
+	// Key that encrypts the secrets of webhooks and authenticator apps: 32 bytes in base64 or hexadecimal. Empty with
+	// LINKFORGE_DATABASE_URL: none can be created.
 	//
 	// EncryptionKey is nil if stores.FillEncryptionKey has to create it, or if there is none.
 	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
