@@ -232,7 +232,7 @@ var scopes = map[string][]string{
 		"workspace.Observe", "workspace.QRStyle",
 	},
 	"AsSystem": {
-		"account.AdminCreate", "account.Register", "account.remove", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
+		"account.AdminCreate", "account.Register", "account.remove", "account.startSession", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
 		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
@@ -254,7 +254,7 @@ var scopes = map[string][]string{
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
 		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split", "dispatch.targetOf",
 		"dispatch.unclaim",
-		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups", "workspace.SyncGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 

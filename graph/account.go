@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// origin returns where the request comes from.
-func origin(ctx context.Context) account.Origin {
-	return account.Origin{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
+// clientOf returns where the request comes from.
+func clientOf(ctx context.Context) account.Client {
+	return account.Client{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
 }
 
 func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (*gen.RegisterPayload, error) {
@@ -24,7 +24,7 @@ func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (
 	if in.InvitationToken != nil {
 		invitation = r.Workspaces.Presented(*in.InvitationToken)
 	}
-	l, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, origin(ctx), invitation)
+	l, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, clientOf(ctx), invitation)
 	return (*gen.RegisterPayload)(sessionPayload(l)), err
 }
 
@@ -73,14 +73,14 @@ func (r *mutationResolver) RequestEmailVerification(
 func (r *mutationResolver) RequestPasswordReset(
 	ctx context.Context, in gen.RequestPasswordResetInput,
 ) (*gen.RequestPasswordResetPayload, error) {
-	err := r.Accounts.RequestPasswordReset(ctx, in.Email, origin(ctx))
+	err := r.Accounts.RequestPasswordReset(ctx, in.Email, clientOf(ctx))
 	return &gen.RequestPasswordResetPayload{Requested: true}, err
 }
 
 func (r *mutationResolver) ResetPassword(
 	ctx context.Context, in gen.ResetPasswordInput,
 ) (*gen.ResetPasswordPayload, error) {
-	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, proofAt("secondFactor", in.SecondFactor), origin(ctx))
+	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, proofAt("secondFactor", in.SecondFactor), clientOf(ctx))
 	return &gen.ResetPasswordPayload{User: a}, err
 }
 

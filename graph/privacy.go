@@ -32,7 +32,7 @@ func (r *mutationResolver) ExportMyData(
 		return nil, err
 	}
 	// Last, so that a part that cannot be read spends no code.
-	if err := r.Accounts.Confirm(ctx, actor, p, web.AddressOf(ctx)); err != nil {
+	if err := r.Accounts.RequireProof(ctx, actor, p, web.AddressOf(ctx)); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(data)

@@ -11,7 +11,7 @@ import (
 )
 
 func (r *mutationResolver) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {
-	l, err := r.Accounts.Login(ctx, in.Email, in.Password, origin(ctx))
+	l, err := r.Accounts.Login(ctx, in.Email, in.Password, clientOf(ctx))
 	return loginPayload(l), err
 }
 
@@ -23,19 +23,19 @@ func (r *mutationResolver) RefreshSession(
 }
 
 func (r *mutationResolver) StartSso(ctx context.Context, in gen.StartSsoInput) (*gen.StartSsoPayload, error) {
-	t, err := r.Accounts.StartSSO(ctx, in.RedirectURI, origin(ctx))
+	t, err := r.Accounts.StartSSO(ctx, in.RedirectURI, clientOf(ctx))
 	return &gen.StartSsoPayload{AuthorizationURL: &t.AuthorizationURL, Transaction: &t.Secret, ExpiresAt: &t.ExpiresAt}, err
 }
 
 func (r *mutationResolver) FinishSso(ctx context.Context, in gen.FinishSsoInput) (*gen.FinishSsoPayload, error) {
 	l, err := r.Accounts.FinishSSO(ctx, sso.Response{
 		Secret: in.Transaction, Code: in.Code, State: in.State, Issuer: optional.Value(in.Issuer),
-	}, origin(ctx))
+	}, clientOf(ctx))
 	return (*gen.FinishSsoPayload)(loginPayload(l)), err
 }
 
 func (r *mutationResolver) CompleteLogin(ctx context.Context, in gen.CompleteLoginInput) (*gen.CompleteLoginPayload, error) {
-	l, err := r.Accounts.CompleteLogin(ctx, in.Challenge, proofAt("proof", in.Proof), origin(ctx))
+	l, err := r.Accounts.CompleteLogin(ctx, in.Challenge, proofAt("proof", in.Proof), clientOf(ctx))
 	return (*gen.CompleteLoginPayload)(loginPayload(l)), err
 }
 

@@ -26,7 +26,7 @@ func (a *app) setPassword(w http.ResponseWriter, r *http.Request) {
 	if !a.origins().Allow(r) || !web.IsUTF8(r) {
 		err = errs.New(errs.InvalidInput, "The form must be sent by this page, in UTF-8.")
 	} else {
-		from := account.Origin{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
+		from := account.Client{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
 		_, err = a.Accounts.ResetPassword(ctx, f.Token, password, account.ProofOfCode(r.PostFormValue("code")), from)
 	}
 	if err == nil {

@@ -1,6 +1,5 @@
 // Package account owns the users: registration, proofs of identity, sessions and their tokens, mailed
-// tokens, and the actor of a request. It does not know workspaces or permissions. Callers are
-// graph, the HTTP middleware, and the operator's commands.
+// tokens, and the actor of a request. It does not know workspaces or permissions.
 package account
 
 import (
@@ -61,8 +60,8 @@ type Account struct {
 // EmailVerified reports whether the user proved that they receive mail at Email.
 func (a *Account) EmailVerified() bool { return a.EmailVerifiedAt != nil }
 
-// Origin describes the client of a request.
-type Origin struct {
+// Client describes the client of a request.
+type Client struct {
 	// Address is the IP address, used for rate limits only.
 	Address string
 	// Agent is the User-Agent header.
@@ -109,9 +108,9 @@ type Store struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 
-	revoked revoked
-	known   known
-	reads   batcher.Batcher[struct{}, []string, map[string]*Account]
+	revoked    revoked
+	tokenCache tokenCache
+	reads      batcher.Batcher[struct{}, []string, map[string]*Account]
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
@@ -129,7 +128,7 @@ type Invitation interface {
 // account is compared last, so that only callers who may register it learn this. Register returns InvalidInput,
 // Forbidden, EmailTaken, RateLimited and the errors of the invitation.
 func (s *Store) Register(
-	ctx context.Context, email, password, name string, from Origin, invitation Invitation,
+	ctx context.Context, email, password, name string, from Client, invitation Invitation,
 ) (Login, error) {
 	if err := s.mayRegister(invitation); err != nil {
 		return Login{}, err
@@ -176,7 +175,7 @@ func (s *Store) Register(
 	if s.sendsMail() {
 		s.mail(ctx, a.Email, verification)
 	}
-	return s.begin(ctx, entry{account: a, Methods: Methods(Password)}, from)
+	return s.startSession(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
 }
 
 // mayRegister returns Forbidden unless the registration is open to the caller.
@@ -221,19 +220,19 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 
 // Login authenticates a user and starts a session, or a challenge for the second factor of an account that has one. Unknown accounts,
 // disabled accounts and wrong passwords get the same error in the same time. It returns BadCredentials, Forbidden or RateLimited.
-func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
+func (s *Store) Login(ctx context.Context, email, password string, from Client) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
 	if err != nil {
 		return Login{}, err
 	}
-	if err := s.authenticate(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
+	if err := s.checkPassword(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
 	if err := s.mayUsePassword(ctx, a); err != nil {
 		return Login{}, err
 	}
-	return s.enter(ctx, entry{account: a, Methods: Methods(Password)}, from)
+	return s.proceed(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
 }
 
 // mayUsePassword returns Forbidden where log-ins with passwords are off, except for an account that breaks glass.

@@ -55,7 +55,7 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 // with is a password as a proof.
 func with(password string) Proof { return Proof{Password: &password, Field: "password"} }
 
-func (b *bundle) from() Origin { return Origin{Address: b.address, Agent: "a test"} }
+func (b *bundle) from() Client { return Client{Address: b.address, Agent: "a test"} }
 
 func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
@@ -184,7 +184,7 @@ func TestLogin_HidesReason(t *testing.T) {
 			strings.Repeat("a", 10_000) + "@example.com",
 		} {
 			for _, p := range []string{password, "", "an unused password"} {
-				_, err := b.Login(t.Context(), email, p, Origin{Address: id.New(id.Log)})
+				_, err := b.Login(t.Context(), email, p, Client{Address: id.New(id.Log)})
 				if diff := cmp.Diff(said(wrong), said(err)); diff != "" {
 					t.Errorf("%.20q, password %q: another error (-wrong password +this):\n%s", email, p, diff)
 				}

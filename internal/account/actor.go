@@ -108,7 +108,7 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 		}
 		return WithActor(ctx, Actor{Key: key}), nil
 	}
-	actor, err := s.known.check(s.Tokens, token, s.Now())
+	actor, err := s.tokenCache.check(s.Tokens, token, s.Now())
 	if err != nil {
 		return ctx, err
 	}

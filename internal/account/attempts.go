@@ -39,10 +39,10 @@ type attempt struct {
 	session string
 }
 
-// authenticate compares the password with the account's. An empty account, of an unknown address,
+// checkPassword compares the password with the account's. An empty account, of an unknown address,
 // takes as long as another. Only wrong passwords count towards the limits of wrong passwords. It
 // returns BadCredentials, RateLimited or Unavailable.
-func (s *Store) authenticate(ctx context.Context, a *Account, password string, by attempt) error {
+func (s *Store) checkPassword(ctx context.Context, a *Account, password string, by attempt) error {
 	charged, err := s.chargeAttempt(ctx, by)
 	if err != nil {
 		return err

@@ -29,8 +29,8 @@ type Challenge struct {
 	ExpiresAt time.Time
 }
 
-// entry is a login whose proofs so far were right. A challenge stores it.
-type entry struct {
+// pendingLogin is a login whose proofs so far were right. A challenge stores it.
+type pendingLogin struct {
 	Methods Methods `json:"methods"`
 	// Identity is linked to the account; nil for a login without a provider.
 	Identity *Identity `json:"identity,omitempty"`
@@ -45,15 +45,15 @@ type entry struct {
 	spent     proven
 }
 
-// missing returns the methods one of which the entry still needs; none if its proofs are enough. To connect an identity always takes
+// missingMethods returns the methods one of which the login still needs; none if its proofs are enough. To connect an identity always takes
 // the password of the account.
-func (s *Store) missing(e entry, hasFactor bool) []Method {
-	isEnough := s.provesFactor(e.Methods)
-	if e.Identity != nil {
-		if !e.Methods.has(Password) {
+func (s *Store) missingMethods(pending pendingLogin, hasFactor bool) []Method {
+	isEnough := s.provesFactor(pending.Methods)
+	if pending.Identity != nil {
+		if !pending.Methods.has(Password) {
 			return []Method{Password}
 		}
-		isEnough = e.Methods.has(TOTP, RecoveryCode)
+		isEnough = pending.Methods.has(TOTP, RecoveryCode)
 	}
 	if !hasFactor || isEnough {
 		return nil
@@ -61,30 +61,30 @@ func (s *Store) missing(e entry, hasFactor bool) []Method {
 	return []Method{TOTP, RecoveryCode}
 }
 
-// enter begins the session of an entry, or a challenge for what it needs. It returns BadCredentials.
-func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) {
-	has, err := s.hasFactor(ctx, s.DB, e.account.ID)
+// proceed starts the session of a login, or a challenge for what it needs. It returns BadCredentials.
+func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
+	has, err := s.hasFactor(ctx, s.DB, pending.account.ID)
 	if err != nil {
 		return Login{}, err
 	}
-	missing := s.missing(e, has)
+	missing := s.missingMethods(pending, has)
 	if len(missing) == 0 {
-		return s.begin(ctx, e, from)
+		return s.startSession(ctx, pending, from)
 	}
 	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.now().Add(challengeTTL)}
-	if e.EndsAt != nil && e.EndsAt.Before(c.ExpiresAt) {
-		c.ExpiresAt = *e.EndsAt
+	if pending.EndsAt != nil && pending.EndsAt.Before(c.ExpiresAt) {
+		c.ExpiresAt = *pending.EndsAt
 	}
-	data, err := json.Marshal(e)
+	data, err := json.Marshal(pending)
 	if err != nil {
 		return Login{}, fmt.Errorf("encoding a challenge: %w", err)
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		f := flow{Kind: completesLogin, AccountID: e.account.ID, Data: string(data), ExpiresAt: c.ExpiresAt}
+		f := flow{Kind: kindLogin, AccountID: pending.account.ID, Data: string(data), ExpiresAt: c.ExpiresAt}
 		if err := s.newFlow(ctx, tx, c.Token, f); err != nil {
 			return err
 		}
-		return s.settle(ctx, tx, e)
+		return s.settle(ctx, tx, pending)
 	})
 	if err != nil {
 		return Login{}, fmt.Errorf("storing a challenge: %w", err)
@@ -92,31 +92,31 @@ func (s *Store) enter(ctx context.Context, e entry, from Origin) (Login, error) 
 	return Login{Challenge: c}, nil
 }
 
-// settle spends the challenge and the proof of an entry, after a statement that waits for transactions that have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
+// settle spends the challenge and the proof of a login, after a statement that waits for transactions that have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
 // Expired for a challenge that was used.
-func (s *Store) settle(ctx context.Context, tx bun.Tx, e entry) error {
-	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", e.account.ID).
-		Where("password_hash = ?", e.account.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
+func (s *Store) settle(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
+	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", pending.account.ID).
+		Where("password_hash = ?", pending.account.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
 	if err != nil {
 		return err
 	}
 	if !unchanged {
 		return errBadLogin()
 	}
-	if e.challenge != nil {
-		if _, err := s.consume(ctx, tx, e.challenge, completesLogin); err != nil {
+	if pending.challenge != nil {
+		if _, err := s.consume(ctx, tx, pending.challenge, kindLogin); err != nil {
 			return db.NoRowsAs(errChallenge(), err, "consuming a challenge")
 		}
 	}
-	return s.spend(ctx, tx, e.account.ID, e.spent)
+	return s.spend(ctx, tx, pending.account.ID, pending.spent)
 }
 
 // CompleteLogin completes a login with another proof, or returns the challenge for a further one. It returns BadCredentials, Expired or
 // RateLimited.
-func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Origin) (Login, error) {
+func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Client) (Login, error) {
 	hash := HashSecret(token)
 	var f flow
-	_, err := s.DB.NewUpdate().Model(&f).Set("tries = tries + 1").Where("hash = ?", hash).Where("kind = ?", completesLogin).
+	_, err := s.DB.NewUpdate().Model(&f).Set("tries = tries + 1").Where("hash = ?", hash).Where("kind = ?", kindLogin).
 		Where("tries < ?", maxTries).Where("expires_at > ?", s.now()).Returning("*").Exec(ctx, &f)
 	if err != nil {
 		return Login{}, db.NoRowsAs(errChallenge(), err, "looking up a challenge")
@@ -128,21 +128,21 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from O
 	if err != nil {
 		return Login{}, err
 	}
-	e := entry{account: a, challenge: hash}
-	if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
+	pending := pendingLogin{account: a, challenge: hash}
+	if err := json.Unmarshal([]byte(f.Data), &pending); err != nil {
 		return Login{}, fmt.Errorf("decoding a challenge: %w", err)
 	}
-	if e.Methods.has(Provider) && s.SSO == nil { // the operator has removed the provider meanwhile
+	if pending.Methods.has(Provider) && s.SSO == nil { // the operator has removed the provider meanwhile
 		return Login{}, errChallenge()
 	}
-	if !slices.Contains(s.missing(e, true), p.Method()) {
+	if !slices.Contains(s.missingMethods(pending, true), p.Method()) {
 		return Login{}, errs.New(errs.BadCredentials, "This challenge takes a proof by one of its methods only.").At(p.Field)
 	}
-	if e.spent, err = s.check(ctx, a, p, attempt{email: a.Email, address: from.Address}); err != nil {
+	if pending.spent, err = s.checkProof(ctx, a, p, attempt{email: a.Email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
-	e.Methods = e.Methods.and(p.Method())
-	return s.enter(ctx, e, from)
+	pending.Methods = pending.Methods.and(p.Method())
+	return s.proceed(ctx, pending, from)
 }
 
 func errChallenge() error {

@@ -19,7 +19,7 @@ func (s *Store) Delete(
 	ctx context.Context, a Actor, p Proof, address string,
 	leave func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) error {
-	account, spent, err := s.confirm(ctx, a, p, address)
+	account, spent, err := s.requireProof(ctx, a, p, address)
 	if err != nil {
 		return err
 	}

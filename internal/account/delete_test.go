@@ -182,7 +182,7 @@ func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
 			if i < 10 {
 				return b.Delete(t.Context(), me, with(password), b.address, nothing)
 			}
-			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
+			_, err := b.Login(t.Context(), b.email, password, Client{Address: b.address})
 			if errs.Is(err, errs.BadCredentials) || errs.Is(err, errs.RateLimited) {
 				return errNoAccount()
 			}
@@ -225,7 +225,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		b.Sealed = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
-		later := must.Value(b.Login(t.Context(), b.email, password, Origin{Address: b.address, Agent: "another"}))(t)
+		later := must.Value(b.Login(t.Context(), b.email, password, Client{Address: b.address, Agent: "another"}))(t)
 		must.Value(b.VerifyEmail(t.Context(), mailedPattern.FindString(box.messages[0].text)))(t)
 		me, _ := b.as(t, l.Token)
 		too, _ := b.as(t, later.Token)

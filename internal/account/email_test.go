@@ -30,7 +30,7 @@ func TestAccount_IsOneForAllSpellingsOfItsAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
-		from := Origin{Address: "192.0.2.1"}
+		from := Client{Address: "192.0.2.1"}
 		registered := must.Value(b.Register(t.Context(), "user@b\u00fccher.example", "correct horse", "Ada", from, nil))(t)
 		for _, email := range []string{"USER@xn--bcher-kva.example", "user@bu\u0308cher.example", "User@B\u00dcCHER.example"} {
 			if _, err := b.Register(t.Context(), email, "correct horse", "Eve", from, nil); !errs.Is(err, errs.EmailTaken) {
@@ -44,7 +44,7 @@ func TestAccount_IsOneForAllSpellingsOfItsAddress(t *testing.T) {
 			}
 		}
 		for _, part := range []string{"B\u00fccher.example", "user@b\u00fccher.example", "xn--bcher", "user"} {
-			if found, err := b.People(t.Context(), part, "", 10); len(found) != 1 || err != nil {
+			if found, err := b.AdminList(t.Context(), part, "", 10); len(found) != 1 || err != nil {
 				t.Errorf("%q finds %v: %v", part, found, err)
 			}
 		}

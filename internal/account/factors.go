@@ -108,7 +108,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 		return nil, nil, err
 	}
 	const waits = "enrolled_at IS NULL"
-	app, step, err := s.checkCode(ctx, a.ID, code, address, waits)
+	app, step, err := s.checkTOTP(ctx, a.ID, code, address, waits)
 	if err != nil {
 		return nil, nil, atField(err, "code")
 	}
@@ -140,7 +140,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 // RemoveTOTP removes the authenticator app and all recovery codes, and ends the actor's other sessions. It returns BadCredentials,
 // Conflict or RateLimited.
 func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address string) (*Account, error) {
-	a, spent, err := s.proveFactor(ctx, actor, p, address)
+	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address st
 
 // RenewRecoveryCodes replaces the recovery codes, and ends the actor's other sessions. It returns BadCredentials, Conflict or RateLimited.
 func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, address string) ([]string, error) {
-	a, spent, err := s.proveFactor(ctx, actor, p, address)
+	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {
 		return nil, err
 	}

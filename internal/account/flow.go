@@ -11,11 +11,11 @@ import (
 
 // The kinds of flows.
 const (
-	verifiesEmail  = "VERIFY_EMAIL"
-	changesEmail   = "CHANGE_EMAIL"
-	resetsPassword = "RESET_PASSWORD"
-	completesLogin = "LOGIN"
-	finishesSSO    = "SSO"
+	kindVerifyEmail   = "VERIFY_EMAIL"
+	kindChangeEmail   = "CHANGE_EMAIL"
+	kindResetPassword = "RESET_PASSWORD"
+	kindLogin         = "LOGIN"
+	kindSSO           = "SSO"
 )
 
 // flow is an operation that has begun, and that the bearer of a token ends, once. Only the hash of the token is stored.
@@ -25,7 +25,7 @@ type flow struct {
 	Hash      []byte `bun:",pk"`
 	Kind      string
 	AccountID string `bun:",nullzero"`
-	// Data is the new address of CHANGE_EMAIL, the entry of LOGIN in JSON, and the redirect URI of SSO.
+	// Data is the new address of CHANGE_EMAIL, the pendingLogin of LOGIN in JSON, and the redirect URI of SSO.
 	Data string
 	// Tries is how many proofs were presented to a LOGIN.
 	Tries     int

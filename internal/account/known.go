@@ -13,9 +13,9 @@ import (
 // maxKnown is how many tokens are cached.
 const maxKnown = 10_000
 
-// known caches valid tokens by hash, so that signature and claims are not verified in each request.
+// tokenCache caches valid tokens by hash, so that signature and claims are not verified in each request.
 // They do not change; the expiry is compared in each check, and revocation is checked by revoked.
-type known struct {
+type tokenCache struct {
 	once   sync.Once
 	tokens memo.Cache[[sha256.Size]byte, verified]
 }
@@ -27,7 +27,7 @@ type verified struct {
 }
 
 // check is Tokens.check with the cache.
-func (k *known) check(t Tokens, token string, now time.Time) (Actor, error) {
+func (k *tokenCache) check(t Tokens, token string, now time.Time) (Actor, error) {
 	k.once.Do(func() {
 		k.tokens = memo.New(&otter.Options[[sha256.Size]byte, verified]{MaximumSize: maxKnown})
 	})

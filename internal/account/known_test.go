@@ -20,13 +20,13 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true, b.Tokens.TTL: false,
 		2 * b.Tokens.TTL: false} {
 		for range 2 {
-			got, err := b.known.check(b.Tokens, token, noon.Add(at))
+			got, err := b.tokenCache.check(b.Tokens, token, noon.Add(at))
 			if good && (err != nil || got != actor) || !good && !errs.Is(err, errs.Unauthenticated) {
 				t.Errorf("after %s: %+v: %v", at, got, err)
 			}
 		}
 	}
-	if n := b.known.tokens.EstimatedSize(); n != 1 || !expires.Equal(noon.Add(b.Tokens.TTL)) {
+	if n := b.tokenCache.tokens.EstimatedSize(); n != 1 || !expires.Equal(noon.Add(b.Tokens.TTL)) {
 		t.Errorf("%d tokens are known, of one that ends %s", n, expires)
 	}
 	for i := range token {
@@ -34,11 +34,11 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 		if other[i] ^= 1; i == len(token)-1 {
 			other[i] = '!' // the last character's lowest bits may say nothing
 		}
-		if got, err := b.known.check(b.Tokens, string(other), noon); !errs.Is(err, errs.Unauthenticated) || got != (Actor{}) {
+		if got, err := b.tokenCache.check(b.Tokens, string(other), noon); !errs.Is(err, errs.Unauthenticated) || got != (Actor{}) {
 			t.Fatalf("changed at %d: %+v: %v", i, got, err)
 		}
 	}
-	if n := b.known.tokens.EstimatedSize(); n != 1 {
+	if n := b.tokenCache.tokens.EstimatedSize(); n != 1 {
 		t.Errorf("%d tokens are known, of which one is good", n)
 	}
 }

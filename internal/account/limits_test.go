@@ -67,22 +67,22 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
 			t.Errorf("another account from the same address: %v", err)
 		}
-		owner := Origin{Address: id.New(id.Log)}
+		owner := Client{Address: id.New(id.Log)}
 		login, err := b.Login(t.Context(), b.email, password, owner)
 		if err != nil {
 			t.Fatalf("the owner from another address: %v", err)
 		}
 		actor, _, err := b.Tokens.check(login.Token, b.now)
 		must.NoError(t, err)
-		if err := b.Confirm(t.Context(), actor, with(password), owner.Address); err != nil {
+		if err := b.RequireProof(t.Context(), actor, with(password), owner.Address); err != nil {
 			t.Errorf("the owner's session: %v", err)
 		}
 		for range 10 {
-			if err := b.Confirm(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err, errs.BadCredentials) {
+			if err := b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err, errs.BadCredentials) {
 				t.Error(err)
 			}
 		}
-		err = b.Confirm(t.Context(), actor, with(password), owner.Address)
+		err = b.RequireProof(t.Context(), actor, with(password), owner.Address)
 		b.refused(t, err, 15*time.Minute)
 		if _, err := b.Login(t.Context(), b.email, password, owner); err != nil {
 			t.Errorf("a log-in after wrong passwords of a session: %v", err)
@@ -99,7 +99,7 @@ func TestLimits_HoldWithoutRedis(t *testing.T) {
 	b.guess(t, 10)
 	_, err := b.Login(t.Context(), b.email, password, b.from())
 	b.refused(t, err, 15*time.Minute)
-	if _, err := b.Login(t.Context(), b.email, password, Origin{Address: id.New(id.Log)}); err != nil {
+	if _, err := b.Login(t.Context(), b.email, password, Client{Address: id.New(id.Log)}); err != nil {
 		t.Errorf("the owner from another address: %v", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestLimits_LimitASite(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		guess := func(network int) error {
-			_, err := b.Login(t.Context(), b.email, "a wrong password", Origin{Address: fmt.Sprintf("2001:db8:1:%x::/64", network)})
+			_, err := b.Login(t.Context(), b.email, "a wrong password", Client{Address: fmt.Sprintf("2001:db8:1:%x::/64", network)})
 			return err
 		}
 		for i := range 40 {
@@ -119,7 +119,7 @@ func TestLimits_LimitASite(t *testing.T) {
 			}
 		}
 		b.refused(t, guess(40), 15*time.Minute)
-		if _, err := b.Login(t.Context(), b.email, password, Origin{Address: "2001:db8:2::/64"}); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, Client{Address: "2001:db8:2::/64"}); err != nil {
 			t.Errorf("the owner from another site: %v", err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestLimits_NobodyLocksOutTheOwner(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		guess := func(address string) error {
-			_, err := b.Login(t.Context(), b.email, "a wrong password", Origin{Address: address})
+			_, err := b.Login(t.Context(), b.email, "a wrong password", Client{Address: address})
 			return err
 		}
 		places := make([]string, 12)
@@ -149,7 +149,7 @@ func TestLimits_NobodyLocksOutTheOwner(t *testing.T) {
 			t.Errorf("the one attempt of an address beyond the wide limit: %v", err)
 		}
 		b.refused(t, guess(fresh), 15*time.Minute)
-		if _, err := b.Login(t.Context(), b.email, password, Origin{Address: id.New(id.Log)}); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, Client{Address: id.New(id.Log)}); err != nil {
 			t.Errorf("the owner is locked out: %v", err)
 		}
 	})
@@ -220,7 +220,7 @@ func TestLimits_AddressOverManyAccounts(t *testing.T) {
 		}
 		_, err := b.Login(t.Context(), b.email, password, b.from())
 		b.refused(t, err, 15*time.Minute)
-		if _, err := b.Login(t.Context(), b.email, password, Origin{Address: id.New(id.Log)}); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, Client{Address: id.New(id.Log)}); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})
@@ -240,7 +240,7 @@ func TestLimits_RegistrationsPerAddress(t *testing.T) {
 		}
 		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.from(), nil)
 		b.refused(t, err, time.Hour)
-		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Origin{Address: id.New(id.Log)}, nil); err != nil {
+		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Client{Address: id.New(id.Log)}, nil); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})

@@ -16,9 +16,9 @@ import (
 const (
 	// mailedPrefix identifies mailed tokens to users and secret scanners.
 	mailedPrefix = "mailed_"
-	// requestTakes is the minimum duration of RequestPasswordReset, which hides whether a token was
+	// minResetDuration is the minimum duration of RequestPasswordReset, which hides whether a token was
 	// stored.
-	requestTakes = 250 * time.Millisecond
+	minResetDuration = 250 * time.Millisecond
 )
 
 // Unknown e-mail addresses count like known ones.
@@ -41,17 +41,17 @@ type purpose struct {
 // The messages contain no user-supplied text, such as a name: their addresses are not verified.
 var (
 	verifyEmail = purpose{
-		kind: verifiesEmail, life: 24 * time.Hour, subject: "Confirm your e-mail address",
+		kind: kindVerifyEmail, life: 24 * time.Hour, subject: "Confirm your e-mail address",
 		request: "An account on %s was made with this e-mail address. To confirm that it is yours, call the mutation " +
 			"verifyEmail with this token:",
 	}
 	changeEmail = purpose{
-		kind: changesEmail, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
+		kind: kindChangeEmail, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
 		request: "An account on %s is to have this e-mail address. To confirm that it is yours, call the mutation verifyEmail with " +
 			"this token:",
 	}
 	resetPassword = purpose{
-		kind: resetsPassword, life: time.Hour, subject: "Choose a new password",
+		kind: kindResetPassword, life: time.Hour, subject: "Choose a new password",
 		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or call the " +
 			"mutation resetPassword with the token behind the #:",
 	}
@@ -93,11 +93,11 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
 	before := &Account{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		f, err := s.consume(ctx, tx, HashSecret(token), verifiesEmail, changesEmail)
+		f, err := s.consume(ctx, tx, HashSecret(token), kindVerifyEmail, kindChangeEmail)
 		if err != nil {
 			return err
 		}
-		if f.Kind == verifiesEmail {
+		if f.Kind == kindVerifyEmail {
 			verified, err = s.setVerified(ctx, tx, f.AccountID, nil)
 			return err
 		}
@@ -140,8 +140,8 @@ func (s *Store) mail(ctx context.Context, email string, m mailed) {
 		return
 	}
 	token := m.token
-	if m.purpose.kind == resetsPassword {
-		token = s.linkOf(m).URL
+	if m.purpose.kind == kindResetPassword {
+		token = s.passwordLink(m).URL
 	}
 	s.Mail.Send(ctx, email, m.purpose.subject, fmt.Sprintf(m.purpose.request+
 		"\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",

@@ -338,17 +338,17 @@ func TestRequestReset_HidesExistence(t *testing.T) {
 		b, box, _ := setupMail(t, d)
 		for email, messages := range map[string]int{b.email: 3, "second-" + b.email: 0, "no address": 0, "": 0} {
 			before := len(box.messages)
-			from := Origin{Address: id.New(id.Log)}
+			from := Client{Address: id.New(id.Log)}
 			for _, written := range []string{email, strings.ToUpper(email), " " + email + "\n"} {
 				began := time.Now()
 				if err := b.RequestPasswordReset(t.Context(), written, from); err != nil {
 					t.Errorf("%q: %v", email, err)
 				}
-				if took := time.Since(began); took < requestTakes {
+				if took := time.Since(began); took < minResetDuration {
 					t.Errorf("%q took %s", email, took)
 				}
 			}
-			for _, other := range []Origin{from, {Address: id.New(id.Log)}} {
+			for _, other := range []Client{from, {Address: id.New(id.Log)}} {
 				b.refused(t, b.RequestPasswordReset(t.Context(), email, other), time.Hour)
 			}
 			for range 15 { // the rest of the address's twenty requests; refused ones count
@@ -395,7 +395,7 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
 		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
-		if _, err := b.begin(t.Context(), entry{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.startSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the old password: %v", err)
 		}
 		if n := b.going(t); n != 0 {
@@ -423,7 +423,7 @@ func TestLogin_ConcurrentWithReset(t *testing.T) {
 				_, err := b.ResetPassword(t.Context(), token, newPassword, Proof{}, b.from())
 				return err
 			}
-			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
+			_, err := b.Login(t.Context(), b.email, password, Client{Address: b.address})
 			if errs.Is(err, errs.BadCredentials) || errs.Is(err, errs.RateLimited) {
 				return nil
 			}
@@ -442,7 +442,7 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 		var many []*flow
 		for i := range 2*sweepBatch + 1 {
 			many = append(many, &flow{
-				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Kind: resetsPassword,
+				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Kind: kindResetPassword,
 				ExpiresAt: noon.Add(time.Hour),
 			})
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Known is a user as listed for the operator.
-type Known struct {
+// ListedAccount is a user as listed for the operator.
+type ListedAccount struct {
 	ID, Email, Name string
 	CreatedAt       time.Time
 	EmailVerifiedAt *time.Time
@@ -22,12 +22,12 @@ type Known struct {
 	Sessions int64
 }
 
-// People lists at most limit accounts after an ID, oldest first, whose address contains the text, or the ASCII form of
+// AdminList lists at most limit accounts after an ID, oldest first, whose address contains the text, or the ASCII form of
 // it as a domain.
 // It is for the operator.
-func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
+func (s *Store) AdminList(ctx context.Context, email, after string, limit int) ([]ListedAccount, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
-	accounts := []Known{}
+	accounts := []ListedAccount{}
 	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at", "disabled_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
@@ -113,7 +113,7 @@ func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error
 }
 
 // operatorReset is resetPassword with a token that the operator passes on.
-var operatorReset = purpose{kind: resetsPassword, life: 24 * time.Hour}
+var operatorReset = purpose{kind: kindResetPassword, life: 24 * time.Hour}
 
 // PasswordLink leads to the page that sets the password of an account. It is valid once.
 type PasswordLink struct {
@@ -125,7 +125,7 @@ type PasswordLink struct {
 // server receives or logs. The server has its handler.
 const PasswordPage = "/password"
 
-func (s *Store) linkOf(m mailed) PasswordLink {
+func (s *Store) passwordLink(m mailed) PasswordLink {
 	return PasswordLink{URL: s.PublicURL + PasswordPage + "#" + m.token, ExpiresAt: m.expires}
 }
 
@@ -158,7 +158,7 @@ func (s *Store) AdminCreate(
 			"This prints a link for it: linkforge users reset-password.")
 		return nil, PasswordLink{}, db.NoRowsAs(taken.At("email"), err, "creating an account")
 	}
-	return a, s.linkOf(reset), nil
+	return a, s.passwordLink(reset), nil
 }
 
 // AdminReset returns a link that sets the password of the account with the address. Its password and sessions stay
@@ -173,7 +173,7 @@ func (s *Store) AdminReset(ctx context.Context, email string) (*Account, Passwor
 		return nil, PasswordLink{}, errs.New(errs.Conflict, "This account is disabled. First: linkforge users enable.")
 	}
 	reset, err := s.replaceReset(ctx, a.ID, operatorReset)
-	return a, s.linkOf(reset), err
+	return a, s.passwordLink(reset), err
 }
 
 // AdminDelete is Delete without a password. It is for the operator and returns NotFound and the errors of leave.

@@ -23,7 +23,7 @@ func TestOperator_ListsAccounts(t *testing.T) {
 		must.NoError(t, b.Delete(t.Context(), leaver, with(password), b.address, nothing))
 		find := func(email, after string, limit int) string {
 			t.Helper()
-			accounts := must.Value(b.People(t.Context(), email, after, limit))(t)
+			accounts := must.Value(b.AdminList(t.Context(), email, after, limit))(t)
 			var got []string
 			for _, p := range accounts {
 				if p.Name != "Ada" || !p.CreatedAt.Equal(noon) || p.EmailVerifiedAt != nil {

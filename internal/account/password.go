@@ -18,11 +18,11 @@ import (
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
 // returns BadCredentials, InvalidInput or RateLimited.
 func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, address string) (*Account, error) {
-	account, spent, err := s.confirm(ctx, a, p, address)
+	account, spent, err := s.requireProof(ctx, a, p, address)
 	if err != nil {
 		return nil, err
 	}
-	if p.Method() != Password { // authenticate has counted a password
+	if p.Method() != Password { // checkPassword has counted a password
 		if err := s.chargeRight(ctx, account.ID, address); err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 			err = sql.ErrNoRows
 		}
 		if err == nil {
-			err = dropFlows(ctx, tx, account.ID, resetsPassword)
+			err = dropFlows(ctx, tx, account.ID, kindResetPassword)
 		}
 		return err
 	})
@@ -57,7 +57,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 
 // RequestPasswordReset mails a token that resets the password, if the address has an account.
 // Neither the result nor the duration reveals whether it has one. It returns RateLimited.
-func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Origin) error {
+func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Client) error {
 	email = fold(email)
 	if err := s.Limits.Charge(ctx, requestsPerAddress, from.Address); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Ori
 	}
 	start := time.Now()
 	err := s.mailReset(ctx, email)
-	_ = poll.Wait(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
+	_ = poll.Wait(ctx, minResetDuration-time.Since(start)) // a client that disconnects learns nothing either
 	return err
 }
 
@@ -107,7 +107,7 @@ func (s *Store) replaceReset(ctx context.Context, accountID string, p purpose) (
 
 // ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the address as verified. An account with a
 // second factor has to prove it, too. It returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ResetPassword(ctx context.Context, token, password string, factor Proof, from Origin) (account *Account, err error) {
+func (s *Store) ResetPassword(ctx context.Context, token, password string, factor Proof, from Client) (account *Account, err error) {
 	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, facto
 	}
 	var spent proven
 	if factor.Method() == TOTP || factor.Method() == RecoveryCode {
-		if spent, err = s.check(ctx, known, factor, attempt{email: known.Email, address: from.Address}); err != nil {
+		if spent, err = s.checkProof(ctx, known, factor, attempt{email: known.Email, address: from.Address}); err != nil {
 			return nil, err
 		}
 	}
@@ -151,10 +151,10 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 	if err := s.spend(ctx, tx, accountID, factor); err != nil {
 		return nil, err
 	}
-	if _, err := s.consume(ctx, tx, HashSecret(token), resetsPassword); err != nil {
+	if _, err := s.consume(ctx, tx, HashSecret(token), kindResetPassword); err != nil {
 		return nil, err
 	}
-	if err := dropFlows(ctx, tx, accountID, resetsPassword); err != nil {
+	if err := dropFlows(ctx, tx, accountID, kindResetPassword); err != nil {
 		return nil, err
 	}
 	return s.setVerified(ctx, tx, accountID, &hash)
@@ -164,7 +164,7 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
 	var a Account
 	err := s.DB.NewSelect().Model(&a).Join("JOIN auth_flows AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", resetsPassword).
+		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.kind = ?", kindResetPassword).
 		Where("mailed.expires_at > ?", s.now()).Where("account.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, db.NoRowsAs(errMailed(), err, "looking up a mailed token")

@@ -59,12 +59,12 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 		case email == nil:
 			return nil
 		case !changes: // takes a change back
-			return dropFlows(ctx, tx, a.ID, changesEmail)
+			return dropFlows(ctx, tx, a.ID, kindChangeEmail)
 		case !s.sendsMail():
 			updated, err = s.setEmail(ctx, tx, a.ID, *email, nil)
 			return err
 		}
-		if err := dropFlows(ctx, tx, a.ID, changesEmail); err != nil {
+		if err := dropFlows(ctx, tx, a.ID, kindChangeEmail); err != nil {
 			return err
 		}
 		change, err = s.newMailed(ctx, tx, a.ID, *email, changeEmail)
@@ -89,7 +89,7 @@ func (s *Store) setEmail(ctx context.Context, tx bun.Tx, accountID, email string
 	if err != nil {
 		return nil, err
 	}
-	return a, dropFlows(ctx, tx, accountID, verifiesEmail, changesEmail, resetsPassword)
+	return a, dropFlows(ctx, tx, accountID, kindVerifyEmail, kindChangeEmail, kindResetPassword)
 }
 
 // updateAccount sets columns of an account. It returns sql.ErrNoRows if it was deleted.
@@ -118,7 +118,7 @@ func (s *Store) PrivateOf(ctx context.Context, accountIDs ...string) (map[string
 		if p.Factors, err = s.FactorsOf(ctx, accountID); err != nil {
 			return nil, err
 		}
-		err = s.DB.NewSelect().Model((*flow)(nil)).Column("data").Where("account_id = ?", accountID).Where("kind = ?", changesEmail).
+		err = s.DB.NewSelect().Model((*flow)(nil)).Column("data").Where("account_id = ?", accountID).Where("kind = ?", kindChangeEmail).
 			Where("expires_at > ?", s.now()).Scan(ctx, &p.PendingEmail)
 		if err == nil || errors.Is(err, sql.ErrNoRows) {
 			err = s.DB.NewSelect().Model(&p.Identities).Where("account_id = ?", accountID).Order("created_at DESC", "subject").Scan(ctx)

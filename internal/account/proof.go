@@ -100,17 +100,17 @@ type proven struct {
 	field  string
 }
 
-// check checks a proof of the account. It returns BadCredentials or RateLimited.
-func (s *Store) check(ctx context.Context, a *Account, p Proof, by attempt) (proven, error) {
+// checkProof checks a proof of the account. It returns BadCredentials or RateLimited.
+func (s *Store) checkProof(ctx context.Context, a *Account, p Proof, by attempt) (proven, error) {
 	switch p.Method() {
 	case Password:
-		err := s.authenticate(ctx, a, *p.Password, by)
+		err := s.checkPassword(ctx, a, *p.Password, by)
 		if errs.Is(err, errs.BadCredentials) {
 			err = errs.New(errs.BadCredentials, "This is not the current password.").At(p.Field)
 		}
 		return proven{method: Password}, err
 	case TOTP:
-		_, step, err := s.checkCode(ctx, a.ID, *p.TOTP, by.address, "enrolled_at IS NOT NULL")
+		_, step, err := s.checkTOTP(ctx, a.ID, *p.TOTP, by.address, "enrolled_at IS NOT NULL")
 		return proven{method: TOTP, step: step, field: p.Field}, atField(err, p.Field)
 	case RecoveryCode:
 		return proven{method: RecoveryCode, hash: recoveryHash(*p.RecoveryCode), field: p.Field}, nil
@@ -118,10 +118,10 @@ func (s *Store) check(ctx context.Context, a *Account, p Proof, by attempt) (pro
 	return proven{}, atField(errCode(), p.Field)
 }
 
-// Confirm checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
+// RequireProof checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
 // Unauthenticated.
-func (s *Store) Confirm(ctx context.Context, actor Actor, p Proof, address string) error {
-	a, spent, err := s.confirm(ctx, actor, p, address)
+func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address string) error {
+	a, spent, err := s.requireProof(ctx, actor, p, address)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 		return nil, proven{}, err
 	}
 	if p.Method() != "" {
-		spent, err := s.check(ctx, a, p, attempt{a.Email, address, actor.SessionID})
+		spent, err := s.checkProof(ctx, a, p, attempt{a.Email, address, actor.SessionID})
 		return a, spent, err
 	}
 	if s.Now().Sub(actor.AuthenticatedAt) > recent {
@@ -150,9 +150,9 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 	return a, proven{}, nil
 }
 
-// confirm is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
+// requireProof is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
 // InvalidInput for no proof.
-func (s *Store) confirm(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	if p.Method() == "" {
 		a, err := s.enabled(ctx, actor.AccountID)
 		if err != nil {
@@ -165,8 +165,8 @@ func (s *Store) confirm(ctx context.Context, actor Actor, p Proof, address strin
 	return s.prove(ctx, actor, p, address)
 }
 
-// proveFactor is prove with a second factor of an account that has one. It returns Conflict for others.
-func (s *Store) proveFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+// requireFactor is prove with a second factor of an account that has one. It returns Conflict for others.
+func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
 	if err != nil {
 		return nil, proven{}, err
@@ -212,9 +212,9 @@ func atField(err error, field string) error {
 	return err
 }
 
-// checkCode returns the account's authenticator app and the step of a code of it, which is valid from 30 seconds before its step until 30
+// checkTOTP returns the account's authenticator app and the step of a code of it, which is valid from 30 seconds before its step until 30
 // seconds after it. It returns BadCredentials or RateLimited.
-func (s *Store) checkCode(ctx context.Context, accountID, code, address, where string) (app authenticator, step int64, err error) {
+func (s *Store) checkTOTP(ctx context.Context, accountID, code, address, where string) (app authenticator, step int64, err error) {
 	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
 		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
 	if err != nil {
@@ -236,14 +236,14 @@ func (s *Store) checkCode(ctx context.Context, accountID, code, address, where s
 }
 
 // period is the duration of a step in seconds, as all authenticator apps have it.
-const period = 30
+const stepSeconds = 30
 
 // stepOf returns the step of a code (RFC 6238). It returns BadCredentials.
 func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
 	step = -1
 	text := unpadded.EncodeToString(secret)
-	for at := now.Unix()/period - 1; at <= now.Unix()/period+1; at++ {
-		want, err := totp.GenerateCodeCustom(text, time.Unix(at*period, 0), totp.ValidateOpts{Period: period, Digits: otp.DigitsSix})
+	for at := now.Unix()/stepSeconds - 1; at <= now.Unix()/stepSeconds+1; at++ {
+		want, err := totp.GenerateCodeCustom(text, time.Unix(at*stepSeconds, 0), totp.ValidateOpts{Period: stepSeconds, Digits: otp.DigitsSix})
 		if err != nil {
 			return 0, fmt.Errorf("generating a code: %w", err)
 		}

@@ -157,7 +157,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"log-in": func() error { _, err := b.Login(t.Context(), b.email, password, b.from()); return err },
 			"log-in that was begun": func() error {
-				_, err := b.begin(t.Context(), entry{account: stale, Methods: Methods(Password)}, b.from())
+				_, err := b.startSession(t.Context(), pendingLogin{account: stale, Methods: Methods(Password)}, b.from())
 				return err
 			},
 			"refresh": func() error { _, err := b.Refresh(t.Context(), mine.RefreshToken); return err },
@@ -166,7 +166,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 				return err
 			},
 			"verification":          func() error { _, err := b.VerifyEmail(t.Context(), verification); return err },
-			"check of the password": func() error { err := b.Confirm(t.Context(), me, with(password), b.address); return err },
+			"check of the password": func() error { err := b.RequireProof(t.Context(), me, with(password), b.address); return err },
 			"reset by the operator": func() error { _, _, err := b.AdminReset(t.Context(), b.email); return err },
 			"request of the actor":  func() error { return b.RequestVerification(t.Context(), me, b.email) },
 		} {
@@ -177,7 +177,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		}
 		must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 		box.last(t, 2) // no further message
-		if listed := must.Value(b.People(t.Context(), b.email, "", 1))(t); listed[0].DisabledAt == nil {
+		if listed := must.Value(b.AdminList(t.Context(), b.email, "", 1))(t); listed[0].DisabledAt == nil {
 			t.Errorf("%+v", listed)
 		}
 		_, _, err = b.SetDisabled(t.Context(), b.email, true) // again
@@ -207,7 +207,7 @@ func TestOperator_DisablesDuringLogins(t *testing.T) {
 			case i == 4:
 				_, _, err = b.SetDisabled(t.Context(), b.email, true)
 			case i%2 == 0:
-				_, err = b.begin(t.Context(), entry{account: a, Methods: Methods(Password)}, b.from())
+				_, err = b.startSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, b.from())
 			default:
 				_, err = b.Refresh(t.Context(), mine.RefreshToken)
 			}

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// grace is how long a spent refresh token still returns its successor, for retries and concurrent
+	// refreshGrace is how long a spent refresh token still returns its successor, for retries and concurrent
 	// tabs. A later use means that one of two clients has stolen it.
-	grace = 10 * time.Second
+	refreshGrace = 10 * time.Second
 	// refreshPrefix identifies refresh tokens to users and secret scanners.
 	refreshPrefix = "refresh_"
 	// maxAgent is how many bytes of a User-Agent are stored.
@@ -68,18 +68,18 @@ type Login struct {
 	RefreshToken string
 }
 
-// begin creates the session of an entry, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
+// startSession creates the session of a login, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
 // password was changed, or it got a second factor, since it was loaded, which ended its sessions.
-func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) {
+func (s *Store) startSession(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
 	now := s.now()
 	session := &Session{
-		ID: id.New(id.Session), AccountID: e.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: e.Methods,
-		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: e.EndsAt,
+		ID: id.New(id.Session), AccountID: pending.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: pending.Methods,
+		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: pending.EndsAt,
 	}
 	session.ExpiresAt = s.expiry(session)
 	refresh := refreshPrefix + rand.Text()
 	scope := ctx
-	if e.Groups != nil {
+	if pending.Groups != nil {
 		scope = db.AsSystem(ctx) // of all workspaces
 	}
 	err := s.DB.Tx(scope, func(ctx context.Context, tx bun.Tx) error {
@@ -91,29 +91,29 @@ func (s *Store) begin(ctx context.Context, e entry, from Origin) (Login, error) 
 			return err
 		}
 		// After the insert, which waits for a transaction that has locked the account.
-		if err := s.settle(ctx, tx, e); err != nil {
+		if err := s.settle(ctx, tx, pending); err != nil {
 			return err
 		}
-		if err := s.connect(ctx, tx, e); err != nil {
+		if err := s.connectIdentity(ctx, tx, pending); err != nil {
 			return err
 		}
-		has, err := s.hasFactor(ctx, tx, e.account.ID)
-		if err == nil && (len(s.missing(e, has)) > 0 || s.PasswordsOff && e.Methods == Methods(Password)) {
+		has, err := s.hasFactor(ctx, tx, pending.account.ID)
+		if err == nil && (len(s.missingMethods(pending, has)) > 0 || s.PasswordsOff && pending.Methods == Methods(Password)) {
 			err = errBadLogin()
 		}
-		if err == nil && e.Groups != nil {
-			err = s.SSO.SyncGroups(ctx, tx, e.account.ID, e.Groups)
+		if err == nil && pending.Groups != nil {
+			err = s.SSO.SyncGroups(ctx, tx, pending.account.ID, pending.Groups)
 		}
 		return err
 	})
 	if err != nil {
 		return Login{}, fmt.Errorf("beginning a session: %w", err)
 	}
-	s.noteRecovery(ctx, e.account, e.spent)
-	if e.Identity != nil {
-		s.notify(ctx, e.account, "Your account was connected", "Your account on %s was connected with "+s.SSO.Name+", which logs it in from now on.")
+	s.noteRecovery(ctx, pending.account, pending.spent)
+	if pending.Identity != nil {
+		s.notify(ctx, pending.account, "Your account was connected", "Your account on %s was connected with "+s.SSO.Name+", which logs it in from now on.")
 	}
-	return s.login(e.account, session, refresh)
+	return s.login(pending.account, session, refresh)
 }
 
 // expiry is when a session expires that is used now.
@@ -152,7 +152,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 			Where("revoked_at IS NULL").Where("expires_at > ?", now).Scan(ctx); err != nil {
 			return err
 		}
-		if stolen = now.Sub(*spent.SpentAt) > grace; stolen {
+		if stolen = now.Sub(*spent.SpentAt) > refreshGrace; stolen {
 			return revoke(ctx, tx, now, "id = ?", session.ID)
 		}
 		successor := &refreshToken{Hash: HashSecret(next), SessionID: session.ID}
@@ -264,7 +264,7 @@ func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx contex
 		if err := change(ctx, tx); err != nil {
 			return err
 		}
-		err := dropFlows(ctx, tx, a.AccountID, completesLogin, changesEmail)
+		err := dropFlows(ctx, tx, a.AccountID, kindLogin, kindChangeEmail)
 		if err == nil {
 			ended, err = s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)
 		}

@@ -60,7 +60,7 @@ func TestRefresh_RotatesTokens(t *testing.T) {
 		if err != nil || was != is {
 			t.Errorf("%v goes on as %v: %v", was, is, err)
 		}
-		b.now = b.now.Add(grace)
+		b.now = b.now.Add(refreshGrace)
 		if again := b.refresh(t, first.RefreshToken); again.RefreshToken != second.RefreshToken {
 			t.Error("within ten seconds a spent token has another successor")
 		}

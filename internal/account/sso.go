@@ -66,7 +66,7 @@ type Identity struct {
 
 // StartSSO starts a login at the provider, which redirects the browser to the URI. It returns NotFound without a provider, InvalidInput,
 // RateLimited or Unavailable.
-func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (Transaction, error) {
+func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (Transaction, error) {
 	if s.SSO == nil {
 		return Transaction{}, errNoProvider()
 	}
@@ -78,7 +78,7 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (
 	if t.AuthorizationURL, err = s.SSO.AuthorizationURL(ctx, t.Secret, redirectURI); err != nil {
 		return Transaction{}, err
 	}
-	f := &flow{Hash: HashSecret(t.Secret), Kind: finishesSSO, Data: redirectURI, ExpiresAt: t.ExpiresAt}
+	f := &flow{Hash: HashSecret(t.Secret), Kind: kindSSO, Data: redirectURI, ExpiresAt: t.ExpiresAt}
 	if _, err := s.DB.NewInsert().Model(f).Exec(ctx); err != nil {
 		return Transaction{}, fmt.Errorf("storing a login at the provider: %w", err)
 	}
@@ -88,7 +88,7 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Origin) (
 // FinishSSO logs in by the response of the provider to the transaction of a secret. An identity that is linked to an account logs it in.
 // Another one with the address of an account gets a challenge for its password, which links it. Any other creates an account, if logins
 // may. It returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
-func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Login, error) {
+func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Login, error) {
 	if s.SSO == nil {
 		return Login{}, errNoProvider()
 	}
@@ -96,7 +96,7 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Log
 		return Login{}, err
 	}
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		f, err := s.consume(ctx, tx, HashSecret(r.Secret), finishesSSO)
+		f, err := s.consume(ctx, tx, HashSecret(r.Secret), kindSSO)
 		r.RedirectURI = f.Data
 		return err
 	})
@@ -110,37 +110,37 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Origin) (Log
 	if err != nil {
 		return Login{}, err
 	}
-	e := entry{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups}
+	pending := pendingLogin{Methods: Methods(Provider), EndsAt: new(s.now().Add(s.SSO.SessionTTL)), Groups: who.Groups}
 	now := s.now()
 	identity := &Identity{Issuer: who.Issuer, Subject: who.Subject, CreatedAt: now, UsedAt: now}
-	if e.account, err = s.linkedTo(ctx, identity); err != nil {
+	if pending.account, err = s.identified(ctx, identity); err != nil {
 		return Login{}, err
 	}
-	if e.account != nil {
-		return s.enter(ctx, e, from)
+	if pending.account != nil {
+		return s.proceed(ctx, pending, from)
 	}
-	if e.account, err = s.find(ctx, who.Email); err != nil {
+	if pending.account, err = s.find(ctx, who.Email); err != nil {
 		return Login{}, err
 	}
 	switch {
-	case e.account.ID == "":
-		e.account, err = s.createLinked(ctx, who, identity)
-	case e.account.DisabledAt != nil:
+	case pending.account.ID == "":
+		pending.account, err = s.createLinked(ctx, who, identity)
+	case pending.account.DisabledAt != nil:
 		err = s.SSO.Refuse(ctx, "account")
 	default:
-		e.Identity = identity
+		pending.Identity = identity
 	}
 	if err != nil {
 		return Login{}, err
 	}
-	return s.enter(ctx, e, from)
+	return s.proceed(ctx, pending, from)
 }
 
 func errNoProvider() error { return errs.New(errs.NotFound, "This server has no identity provider.") }
 
-// linkedTo returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled
+// identified returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled
 // account.
-func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
+func (s *Store) identified(ctx context.Context, i *Identity) (*Account, error) {
 	_, err := s.DB.NewUpdate().Model(i).Set("used_at = ?", i.UsedAt).WherePK().Returning("account_id").Exec(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking up an identity: %w", err)
@@ -157,7 +157,7 @@ func (s *Store) linkedTo(ctx context.Context, i *Identity) (*Account, error) {
 
 // createLinked creates the account of an identity, without a password. It returns Forbidden unless logins may create accounts or the
 // address is invited, and BadCredentials if another login has created one meanwhile.
-func (s *Store) createLinked(ctx context.Context, who sso.Identity, identity *Identity) (*Account, error) {
+func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identity) (*Account, error) {
 	if !s.SSO.Registers {
 		invited, err := s.SSO.IsInvited(ctx, who.Email)
 		if err != nil {
@@ -183,7 +183,7 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, identity *Id
 			return err
 		}
 		identity.AccountID = a.ID
-		return link(ctx, tx, identity)
+		return insertIdentity(ctx, tx, identity)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, s.SSO.Refuse(ctx, "concurrent_account")
@@ -194,20 +194,20 @@ func (s *Store) createLinked(ctx context.Context, who sso.Identity, identity *Id
 	return a, nil
 }
 
-// connect links the identity of an entry to its account. It returns BadCredentials if it is linked to one meanwhile.
-func (s *Store) connect(ctx context.Context, tx bun.Tx, e entry) error {
-	if e.Identity == nil {
+// connectIdentity links the identity of a login to its account. It returns BadCredentials if it is linked to one meanwhile.
+func (s *Store) connectIdentity(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
+	if pending.Identity == nil {
 		return nil
 	}
-	e.Identity.AccountID = e.account.ID
-	if err := link(ctx, tx, e.Identity); err != nil {
+	pending.Identity.AccountID = pending.account.ID
+	if err := insertIdentity(ctx, tx, pending.Identity); err != nil {
 		return db.NoRowsAs(errBadLogin(), err, "linking an identity")
 	}
 	return nil
 }
 
-// link links an identity to an account. It returns sql.ErrNoRows if it is linked to one.
-func link(ctx context.Context, tx bun.Tx, i *Identity) error {
+// insertIdentity links an identity to an account. It returns sql.ErrNoRows if it is linked to one.
+func insertIdentity(ctx context.Context, tx bun.Tx, i *Identity) error {
 	n, err := db.Affected(tx.NewInsert().Model(i).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
 	if err == nil && n == 0 {
 		err = sql.ErrNoRows

@@ -68,7 +68,7 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		return err
 	}
 	return withAccounts(f, func(accounts *account.Store) error {
-		found, err := accounts.People(ctx, u.Email, u.After, u.Limit)
+		found, err := accounts.AdminList(ctx, u.Email, u.After, u.Limit)
 		if err != nil {
 			return err
 		}

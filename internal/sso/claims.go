@@ -89,24 +89,24 @@ func (p *Provider) checkTimes(c *claims) error {
 	return nil
 }
 
-// identityOf returns the user of a token that has been checked.
-func (p *Provider) identityOf(ctx context.Context, c *claims) (Identity, error) {
+// userOf returns the user of a token that has been checked.
+func (p *Provider) userOf(ctx context.Context, c *claims) (User, error) {
 	isNotPrintable := func(r rune) bool { return r < ' ' || r > '~' }
 	if c.Subject == "" || len(c.Subject) > maxSubject || strings.ContainsFunc(c.Subject, isNotPrintable) {
-		return Identity{}, refusal("subject")
+		return User{}, refusal("subject")
 	}
 	email, err := p.config.CheckEmail(c.text("email"))
 	if err != nil {
-		return Identity{}, refusal("email")
+		return User{}, refusal("email")
 	}
 	if !c.hasVerifiedEmail() {
-		return Identity{}, refusal("email_verified")
+		return User{}, refusal("email_verified")
 	}
 	domain := email[strings.LastIndexByte(email, '@')+1:]
 	if len(p.config.EmailDomains) > 0 && !slices.Contains(p.config.EmailDomains, domain) {
-		return Identity{}, refusal("email_domain")
+		return User{}, refusal("email_domain")
 	}
-	return Identity{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"), Groups: p.groups(ctx, c)}, nil
+	return User{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"), Groups: p.groups(ctx, c)}, nil
 }
 
 // hasVerifiedEmail reports whether the provider has verified the address. Microsoft Entra ID has no email_verified, but the optional claim

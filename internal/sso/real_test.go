@@ -73,7 +73,7 @@ func TestProvider_IdentifiesAtRealProvider(t *testing.T) {
 		})
 		r := logInAt(t, must.Value(b.AuthorizationURL(t.Context(), secret, page))(t))
 		got, err := b.Identify(t.Context(), r)
-		want := sso.Identity{
+		want := sso.User{
 			Issuer: issuer, Subject: "ada", Email: "ada@example.com", Name: "Ada", Groups: []string{"engineering"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || r.Issuer != issuer {

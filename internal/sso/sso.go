@@ -76,8 +76,8 @@ type Response struct {
 	Code, State, Issuer string
 }
 
-// Identity is a user whom the provider has authenticated.
-type Identity struct {
+// User is a user whom the provider has authenticated.
+type User struct {
 	// Issuer and Subject identify the user for ever.
 	Issuer, Subject string
 	// Email is verified by the provider, of an allowed domain, and in the form of Config.CheckEmail.
@@ -106,15 +106,15 @@ func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI str
 // Identify redeems a response of the provider for the identity of the user. The caller has consumed the transaction.
 // It returns BadCredentials, with one message whatever check failed, or Unavailable. Each is logged with the name of
 // the check.
-func (p *Provider) Identify(ctx context.Context, r Response) (Identity, error) {
+func (p *Provider) Identify(ctx context.Context, r Response) (User, error) {
 	i, err := p.identify(ctx, r)
 	if err != nil {
-		return Identity{}, p.report(ctx, err)
+		return User{}, p.report(ctx, err)
 	}
 	return i, nil
 }
 
-func (p *Provider) identify(ctx context.Context, r Response) (Identity, error) {
+func (p *Provider) identify(ctx context.Context, r Response) (User, error) {
 	var d *derived
 	for _, key := range p.config.Secrets {
 		if candidate := p.derive(key, r.Secret); hmac.Equal([]byte(candidate.state), []byte(r.State)) {
@@ -123,30 +123,30 @@ func (p *Provider) identify(ctx context.Context, r Response) (Identity, error) {
 		}
 	}
 	if d == nil {
-		return Identity{}, refusal("state")
+		return User{}, refusal("state")
 	}
 	if r.Issuer != "" && r.Issuer != p.config.Issuer {
-		return Identity{}, refusal("iss_parameter")
+		return User{}, refusal("iss_parameter")
 	}
 	m, err := p.metadata(ctx, false)
 	if err != nil {
-		return Identity{}, err
+		return User{}, err
 	}
 	if r.Issuer == "" && m.sendsIssuer {
-		return Identity{}, refusal("iss_parameter")
+		return User{}, refusal("iss_parameter")
 	}
 	token, err := p.exchange(ctx, m, r, d.verifier)
 	if err != nil {
-		return Identity{}, err
+		return User{}, err
 	}
 	claims, err := p.verify(ctx, token)
 	if err != nil {
-		return Identity{}, err
+		return User{}, err
 	}
 	if err := p.checkToken(claims, d.nonce); err != nil {
-		return Identity{}, err
+		return User{}, err
 	}
-	return p.identityOf(ctx, claims)
+	return p.userOf(ctx, claims)
 }
 
 // derived is what a transaction sends to the provider.

@@ -66,7 +66,7 @@ func (b *bundle) now() time.Time { return time.Unix(b.clock.Load(), 0) }
 func (b *bundle) pass(d time.Duration) { b.clock.Add(int64(d / time.Second)) }
 
 // logIn has the user log in at the provider, and redeems the response.
-func (b *bundle) logIn(t *testing.T, u ssotest.User) (sso.Identity, error) {
+func (b *bundle) logIn(t *testing.T, u ssotest.User) (sso.User, error) {
 	t.Helper()
 	return b.Identify(t.Context(), b.response(t, u))
 }
@@ -108,7 +108,7 @@ func TestProvider_Identifies(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	got, err := b.logIn(t, ada)
-	want := sso.Identity{
+	want := sso.User{
 		Issuer: b.server.URL, Subject: "248289761001", Email: "ada@example.com", Name: "Ada", Groups: []string{"engineering", "it"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -202,7 +202,7 @@ func TestProvider_RefusesFaults(t *testing.T) {
 				kind = errs.Unavailable
 			}
 			b.expectFault(t, err, kind, fault.Check, started, r.Code)
-			if diff := cmp.Diff(sso.Identity{}, got); diff != "" {
+			if diff := cmp.Diff(sso.User{}, got); diff != "" {
 				t.Errorf("an identity: %s", diff)
 			}
 			if strings.HasPrefix(fault.Check, "metadata") || fault.Check == "keys" {

@@ -101,7 +101,7 @@ const (
 	DatabaseName   = "linkforge.db"
 	JWTSecretName  = "jwt.secret"
 	CodeSecretName = "code.secret"
-	// EncryptionKeyName is the file of the key that encrypts the secrets of webhooks.
+	// EncryptionKeyName is the file of the key that encrypts stored secrets.
 	EncryptionKeyName = "encryption.key"
 	ClicksFolder      = "clicks"
 )

@@ -122,12 +122,14 @@ func roleChange(before, after Role) []*audit.FieldChange {
 // RemoveMember removes a member and revokes the invitations that they sent. Every member may remove
 // themselves, also from a workspace that is closed to their session. It returns NotFound, LastOwner or Forbidden.
 func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string) error {
-	if m.key != nil || accountID != m.accountID {
-		if err := m.refusal(WriteMembers); err != nil {
-			return err
-		}
+	needed := WriteMembers
+	if accountID == m.accountID {
+		needed, m.lacksSecondFactor = ReadMembers, false
 	}
-	ctx = db.InWorkspace(ctx, m.ID(), m.accountID)
+	ctx, err := m.Enter(ctx, needed)
+	if err != nil {
+		return err
+	}
 	return changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
 		if err := now.mayRemove(m, accountID); err != nil {
 			return err

@@ -32,7 +32,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 			Now: b.Now,
 		}
 		register := func(email, token string) (string, error) {
-			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Origin{}, b.Presented(token))
+			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Client{}, b.Presented(token))
 			if err != nil {
 				return "", err
 			}
