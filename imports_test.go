@@ -15,6 +15,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vektah/gqlparser/v2"
+	graphql "github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/must"
 )
 
@@ -232,7 +236,7 @@ var scopes = map[string][]string{
 		"workspace.Observe", "workspace.QRStyle",
 	},
 	"AsSystem": {
-		"account.AdminCreate", "account.Register", "account.remove", "account.startSession", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
+		"account.AdminCreate", "account.Register", "account.remove", "account.beginSession", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
 		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
@@ -260,9 +264,34 @@ var scopes = map[string][]string{
 
 // TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one
 // workspace.
-func TestScopes_AreUsedWhereAllowed(t *testing.T) {
+func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
+
+// TestSessions_BeginWhereAllowed: these are all ways to a token, and each asks for the proofs of the account. See docs/guide/authentication.md.
+func TestSessions_BeginWhereAllowed(t *testing.T) {
+	calledBy(t, map[string][]string{
+		"Issue":        {"account.login"},
+		"login":        {"account.Refresh", "account.beginSession"},
+		"beginSession": {"account.Register", "account.proceed"}, // with a password that was set, or all proofs that are missing
+		"proceed":      {"account.CompleteLogin", "account.FinishSSO", "account.Login"},
+	})
+	schema := must.Value(gqlparser.LoadSchema(&graphql.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
+	var issuing []string
+	for _, f := range schema.Mutation.Fields {
+		if schema.Types[f.Type.Name()].Fields.ForName("refreshToken") != nil {
+			issuing = append(issuing, f.Name)
+		}
+	}
+	slices.Sort(issuing)
+	if want := []string{"completeLogin", "finishSso", "login", "refreshSession", "register"}; !slices.Equal(issuing, want) {
+		t.Errorf("mutations that return tokens: %v, want %v", issuing, want)
+	}
+}
+
+// calledBy checks that these functions of package internal call those that are the keys, and no others do.
+func calledBy(t *testing.T, want map[string][]string) {
+	t.Helper()
 	t.Parallel()
-	users := map[string]map[string]bool{}
+	callers := map[string]map[string]bool{}
 	must.NoError(t, filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
 			strings.HasSuffix(filepath.Dir(path), "test") {
@@ -278,22 +307,22 @@ func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 				continue
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
-				if s := calledFunction(n); scopes[s] != nil && f.Name.Name != s {
-					if users[s] == nil {
-						users[s] = map[string]bool{}
+				if called := calledFunction(n); want[called] != nil && f.Name.Name != called {
+					if callers[called] == nil {
+						callers[called] = map[string]bool{}
 					}
-					users[s][file.Name.Name+"."+f.Name.Name] = true
+					callers[called][file.Name.Name+"."+f.Name.Name] = true
 				}
 				return true
 			})
 		}
 		return nil
 	}))
-	for scope, may := range scopes {
-		t.Run(scope, func(t *testing.T) {
+	for called, may := range want {
+		t.Run(called, func(t *testing.T) {
 			slices.Sort(may)
-			if got := slices.Sorted(maps.Keys(users[scope])); !slices.Equal(got, may) {
-				t.Errorf("%s is used by\n%v, want\n%v", scope, got, may)
+			if got := slices.Sorted(maps.Keys(callers[called])); !slices.Equal(got, may) {
+				t.Errorf("%s is called by\n%v, want\n%v", called, got, may)
 			}
 		})
 	}

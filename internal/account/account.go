@@ -175,7 +175,7 @@ func (s *Store) Register(
 	if s.sendsMail() {
 		s.mail(ctx, a.Email, verification)
 	}
-	return s.startSession(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
+	return s.beginSession(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
 }
 
 // mayRegister returns Forbidden unless the registration is open to the caller.

@@ -69,7 +69,7 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 	}
 	missing := s.missingMethods(pending, has)
 	if len(missing) == 0 {
-		return s.startSession(ctx, pending, from)
+		return s.beginSession(ctx, pending, from)
 	}
 	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.now().Add(challengeTTL)}
 	if pending.EndsAt != nil && pending.EndsAt.Before(c.ExpiresAt) {

@@ -295,7 +295,7 @@ func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		a := must.Value(o.byEmail(t.Context(), o.email))(t)
-		if _, err := o.startSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the password alone: %v", err)
 		}
 	})

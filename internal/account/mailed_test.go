@@ -395,7 +395,7 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
 		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
-		if _, err := b.startSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.beginSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the old password: %v", err)
 		}
 		if n := b.going(t); n != 0 {

@@ -157,7 +157,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"log-in": func() error { _, err := b.Login(t.Context(), b.email, password, b.from()); return err },
 			"log-in that was begun": func() error {
-				_, err := b.startSession(t.Context(), pendingLogin{account: stale, Methods: Methods(Password)}, b.from())
+				_, err := b.beginSession(t.Context(), pendingLogin{account: stale, Methods: Methods(Password)}, b.from())
 				return err
 			},
 			"refresh": func() error { _, err := b.Refresh(t.Context(), mine.RefreshToken); return err },
@@ -207,7 +207,7 @@ func TestOperator_DisablesDuringLogins(t *testing.T) {
 			case i == 4:
 				_, _, err = b.SetDisabled(t.Context(), b.email, true)
 			case i%2 == 0:
-				_, err = b.startSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, b.from())
+				_, err = b.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, b.from())
 			default:
 				_, err = b.Refresh(t.Context(), mine.RefreshToken)
 			}

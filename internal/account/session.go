@@ -68,9 +68,9 @@ type Login struct {
 	RefreshToken string
 }
 
-// startSession creates the session of a login, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
+// beginSession creates the session of a login, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
 // password was changed, or it got a second factor, since it was loaded, which ended its sessions.
-func (s *Store) startSession(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
+func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
 	now := s.now()
 	session := &Session{
 		ID: id.New(id.Session), AccountID: pending.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: pending.Methods,

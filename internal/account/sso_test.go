@@ -281,7 +281,7 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		try(plain, password, errs.Forbidden)
 		s.challenge(t)
 		a := must.Value(s.find(t.Context(), plain))(t)
-		if _, err := s.startSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("an account that loses its second factor meanwhile: %v", err)
 		}
 		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err, errs.Forbidden) {
