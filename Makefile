@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ bench-cold: ## measure first visits, and visits after a start, beside a constant
 
 bench-imports: ## measure imports and exports, and redirects during an import beside none: ARGS, such as -on sqlite
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./imports $(ARGS)
+
+bench-login: ## measure logins and requests with a token beside an earlier version: ARGS, such as -from HEAD~1
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./login $(ARGS)
 
 bench-keys: ## measure lists that API keys with and without folders request, beside an earlier version: ARGS, such as -from HEAD~1
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./keys $(ARGS)
