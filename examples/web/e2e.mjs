@@ -200,6 +200,20 @@ async function secondFactor() {
   await prove(visitor, 'RECOVERY_CODE', codes[1]);
   await visitor.locator('#who').getByText('Grace Hopper').waitFor();
   tell('An identity with the address of an account is connected by its password and its second factor.');
+
+  await visitor.getByRole('button', { name: 'Second factor' }).click();
+  await visitor.getByLabel('Code of the app').fill(codes[1]);
+  await visitor.getByRole('button', { name: 'Replace the recovery codes' }).click();
+  await visitor.locator('input[name=proof][aria-invalid=true]').waitFor();
+  await visitor.getByLabel('Code of the app').fill(codes[2]);
+  await visitor.getByRole('button', { name: 'Replace the recovery codes' }).click();
+  await visitor.getByText('The earlier recovery codes are invalid.').waitFor();
+  const renewed = await visitor.locator('#recovery-codes li').allTextContents();
+  assert.equal(new Set([...codes, ...renewed]).size, 20);
+  await visitor.getByLabel('Code of the app').fill(renewed[0].toLowerCase());
+  await visitor.getByRole('button', { name: 'Remove the authenticator app' }).click();
+  await visitor.getByText('Your account has no second factor.').waitFor();
+  tell('The recovery codes are replaced, and the app is removed, each by a proof of identity.');
 }
 
 async function prove(visitor, method, proof) {

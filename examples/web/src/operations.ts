@@ -124,6 +124,29 @@ export const ConfirmTotp = graphql(`
   }
 `);
 
+export const RenewRecoveryCodes = graphql(`
+  mutation RenewRecoveryCodes($input: RenewRecoveryCodesInput!) {
+    renewRecoveryCodes(input: $input) {
+      recoveryCodes
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const RemoveTotp = graphql(`
+  mutation RemoveTotp($input: RemoveTotpInput!) {
+    removeTotp(input: $input) {
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
 export const RefreshSession = graphql(`
   mutation RefreshSession($input: RefreshSessionInput!) {
     refreshSession(input: $input) {
