@@ -147,10 +147,17 @@ func closeAfter(t testing.TB, d *db.DB) {
 	})
 }
 
-// drop also disconnects clients, which fails while an autovacuum worker is connected. Without FORCE
-// the server waits for such a worker and ends it.
+// drop waits for the connections that the test has closed: DROP DATABASE itself would look for them only every 100 ms. It also
+// disconnects clients, which fails while an autovacuum worker is connected. Without FORCE the server waits for such a worker and ends it.
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
+	for range 20 {
+		n, err := d.NewSelect().TableExpr("pg_stat_database").Where("datname = ?", name).Where("numbackends > 0").Count(context.Background())
+		if err != nil || n == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	if try(d, "DROP DATABASE "+name+" WITH (FORCE)") != nil {
 		execute(t, d, "DROP DATABASE "+name)
 	}
