@@ -64,23 +64,25 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 	if err != nil {
 		return nil, 0, err
 	}
-	// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
-	err = s.endSessions(ctx, Actor{AccountID: a.ID}, func(ctx context.Context, tx bun.Tx) error {
-		if !disabled {
-			a.DisabledAt = nil
-		} else if a.DisabledAt == nil {
-			a.DisabledAt = new(s.now())
-		}
-		_, err := tx.NewUpdate().Model(a).Set("updated_at = ?", s.now()).Set("disabled_at = ?", a.DisabledAt).WherePK().Exec(ctx)
-		if err != nil || !disabled {
+	accountID := a.ID
+	if !disabled { // which ends no sessions: one that is enabled goes on with them
+		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = NULL")
 			return err
-		}
-		if sessions, err = s.active(a.ID).Conn(tx).Count(ctx); err != nil {
+		})
+	} else {
+		// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
+		err = s.endSessions(ctx, Actor{AccountID: accountID}, func(ctx context.Context, tx bun.Tx) (err error) {
+			if a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = COALESCE(disabled_at, ?)", s.now()); err != nil {
+				return err
+			}
+			if sessions, err = s.active(accountID).Conn(tx).Count(ctx); err != nil {
+				return err
+			}
+			_, err = tx.NewDelete().Model((*flow)(nil)).Where("account_id = ?", accountID).Exec(ctx)
 			return err
-		}
-		_, err = tx.NewDelete().Model((*flow)(nil)).Where("account_id = ?", a.ID).Exec(ctx)
-		return err
-	})
+		})
+	}
 	if err != nil {
 		return nil, 0, db.NoRowsAs(errUnknown(), err, "disabling an account")
 	}

@@ -194,6 +194,21 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 	})
 }
 
+// TestOperator_EnablesAgain: to enable an account that is not disabled ends no sessions.
+func TestOperator_EnablesAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _, mine := setupMail(t, d)
+		if a, n, err := b.SetDisabled(t.Context(), b.email, false); err != nil || n != 0 || a.ID != mine.Account.ID || a.DisabledAt != nil {
+			t.Fatalf("%+v, %d sessions, %v", a, n, err)
+		}
+		b.works(t, "the session", mine, true)
+		if n := must.Value(b.active(mine.Account.ID).Count(t.Context()))(t); n != 1 {
+			t.Errorf("%d sessions go on, want 1", n)
+		}
+	})
+}
+
 // TestOperator_DisablesDuringLogins: of log-ins and refreshes at the same time, no session remains.
 func TestOperator_DisablesDuringLogins(t *testing.T) {
 	t.Parallel()
