@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -28,9 +29,11 @@ func (r *mutationResolver) RemoveMember(
 	if err != nil {
 		return nil, err
 	}
-	changes, err := r.Schedule.ByActor(ctx, m, in.UserID) // while the caller is a member
-	if err != nil {
-		return nil, err
+	changes := []*link.ScheduledChange{}
+	if m.May(workspace.ReadLinks) { // who may not, can leave
+		if changes, err = r.Schedule.ByActor(ctx, m, in.UserID); err != nil { // while the caller is a member
+			return nil, err
+		}
 	}
 	if err := r.Workspaces.RemoveMember(ctx, m, in.UserID); err != nil {
 		return nil, err

@@ -83,6 +83,10 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 		if !opens(strong) {
 			t.Error("the session with a factor is refused")
 		}
+		a := weak.factor(t, "removeMember", map[string]any{"workspaceId": who.workspaceID, "userId": who.id}, "deletedId scheduledChanges { id }")
+		if len(a.Errors) != 1 || a.Errors[0].Code != "LAST_OWNER" { // may leave, and is the last one
+			t.Errorf("leaving without a factor: %+v", a)
+		}
 		weak.must(t, new(any), `{ me { workspaces { nodes { slug requireSecondFactor } } secondFactors { totp recoveryCodes } sessions { nodes { methods } } } }`, nil)
 
 		here.operator(t, "users", "reset-factors", who.email)
