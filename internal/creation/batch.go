@@ -115,7 +115,7 @@ func (b *batch) run(ctx context.Context) error {
 		if isPending && err == nil {
 			err = b.DB.Tx(b.enter(ctx), b.create)
 		}
-		isRetry, isUpsert := errors.Is(err, errRetry), b.calls[0].items[0].upsert != nil
+		isRetry, isUpsert := errors.Is(err, errRetry), b.isUpsert()
 		switch {
 		case isRetry && !isUpsert || (isRetry || db.IsOvertaken(err)) && races < link.MaxRaces:
 		case err == nil || errors.Is(err, link.ErrFailed):
@@ -163,7 +163,7 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 		hasFailed = hasFailed || it.Err != nil
 	}
 	isPresumed := slices.ContainsFunc(b.calls, func(c *call) bool { return c.member.IsPresumed() })
-	if b.isAllOrNothing() && hasFailed || !isPresumed && !slices.ContainsFunc(b.items, (*item).pending) {
+	if b.isAllOrNothing() && hasFailed || !isPresumed && !slices.ContainsFunc(b.items, (*item).isOpen) {
 		return false, nil
 	}
 	if err := b.comparePasswords(ctx); err != nil {
@@ -174,6 +174,9 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 
 // isAllOrNothing reports whether the batch is one call with this policy.
 func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNothing }
+
+// isUpsert reports whether the batch is one call of upserts.
+func (b *batch) isUpsert() bool { return b.calls[0].items[0].upsert != nil }
 
 // validate drafts the link of an item, once.
 func (b *batch) validate(it *item) {
@@ -196,8 +199,12 @@ func (b *batch) validate(it *item) {
 		it.draft.VersionOperation = optional.Of(it.call.operationID)
 		it.codes, it.Err = it.customCodes()
 	}
-	if it.Err == nil {
-		it.Err = b.testDraft(it)
+	if it.Err == nil && it.draft.Routing != nil {
+		if it.draft.Strategy.IsIdempotent() { // tests of routings see the first code to try
+			code, _ := b.nextCode(it)
+			it.setCode(code)
+		}
+		it.Err = b.RunTests(it.draft)
 	}
 	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
 		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.draft.CanonicalHash)}
@@ -206,18 +213,6 @@ func (b *batch) validate(it *item) {
 			it.identity.code = it.draft.CodeIdentity()
 		}
 	}
-}
-
-// testDraft runs the tests of a draft. Its code is the first one to try, if that is known in advance.
-func (b *batch) testDraft(it *item) error {
-	if it.draft.Routing == nil {
-		return nil
-	}
-	if it.draft.Strategy.IsIdempotent() {
-		code, _ := b.nextCode(it)
-		it.setCode(code)
-	}
-	return b.RunTests(it.draft)
 }
 
 // customCodes returns the code that the caller chose; none for other strategies.
@@ -254,7 +249,7 @@ func (it *item) customCodes() ([]string, error) {
 func (b *batch) generateCodes(ctx context.Context) error {
 	var counters []*item
 	for _, it := range b.items {
-		if !it.pending() || it.isKnown() || len(it.codes) > 0 {
+		if !it.isOpen() || it.isKnown() || len(it.codes) > 0 {
 			continue
 		}
 		switch it.draft.Strategy {
@@ -288,7 +283,7 @@ func (b *batch) finish(ctx context.Context) {
 	done := slices.DeleteFunc(slices.Clone(b.calls), func(c *call) bool { return c.hasLeft || c.err != nil })
 	for _, c := range done {
 		for _, it := range c.items {
-			if it.pending() {
+			if it.isOpen() {
 				it.Result = it.attempt
 			}
 		}
@@ -325,8 +320,8 @@ func (it *item) resetAttempt() {
 	it.tried, it.revived = 0, false
 }
 
-// pending reports whether the item has no final result yet.
-func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+// isOpen reports whether the item has no final result yet.
+func (it *item) isOpen() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
 
 // isUndecided reports whether the attempt has no result yet.
 func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt.Err == nil }
@@ -339,7 +334,7 @@ func (it *item) isKnown() bool {
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
 func (b *batch) unresolved() (items []*item) {
 	for _, it := range b.items {
-		if it.pending() && it.isUndecided() {
+		if it.isOpen() && it.isUndecided() {
 			items = append(items, it)
 		}
 	}

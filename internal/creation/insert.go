@@ -136,7 +136,7 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folder
 // start starts the attempt of an item. Of equal items whose destination is allowed, only the first one has an attempt.
 func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 	switch {
-	case !it.pending():
+	case !it.isOpen():
 		return
 	case it.isKnown():
 		it.facts.ofID = it.holder

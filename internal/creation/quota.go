@@ -56,7 +56,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	}
 	maps.DeleteFunc(quotas, func(workspaceID string, _ *allowance) bool { return !isCharged[workspaceID] })
 	err = b.leaveIf(func(it *item) bool {
-		return it.pending() && it.isUndecided() && !isCharged[it.call.member.ID()]
+		return it.isOpen() && it.isUndecided() && !isCharged[it.call.member.ID()]
 	})
 	b.quotas = quotas
 	return err

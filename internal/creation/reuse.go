@@ -21,7 +21,7 @@ func (it *item) first() *item {
 func (it *item) result() link.Result {
 	first := it.first()
 	r := first.Result
-	if first.pending() {
+	if first.isOpen() {
 		r = first.attempt
 	}
 	l := first.existing()
@@ -60,7 +60,7 @@ func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 // needsComparison reports whether it is unknown if the password of the item is that of the link that it has found.
 func (it *item) needsComparison() bool {
 	l := it.first().existing()
-	return l != nil && it.first().pending() && it.isUnsure(l)
+	return l != nil && it.first().isOpen() && it.isUnsure(l)
 }
 
 // comparePasswords compares the passwords that decisions must know. One that is the same gets the same

@@ -163,12 +163,12 @@ func (it *item) outcome(r link.Result) UpsertOutcome {
 // findUpserted looks up the links with the external ids of upserts. An item whose link has all values already
 // gets its result: nothing is locked or written for it.
 func (b *batch) findUpserted(ctx context.Context) error {
+	if !b.isUpsert() {
+		return nil
+	}
 	var externalIDs wanted[string]
 	var tagged []string
 	for _, it := range b.items {
-		if it.upsert == nil {
-			continue
-		}
 		it.restart()
 		if _, err := linkfield.CheckExternalID(it.upsert.ExternalID); err != nil {
 			it.Err = errs.From(err).At("externalId")
@@ -188,9 +188,6 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		holders[*l.ExternalID] = l
 	}
 	for _, it := range b.items {
-		if it.upsert == nil {
-			continue
-		}
 		it.holder = holders[it.upsert.ExternalID]
 		if it.holder != nil && !it.call.member.IsInside(it.holder.FolderID) {
 			it.holder, it.Err = nil, link.ErrExternalIDTaken()

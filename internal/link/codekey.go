@@ -86,17 +86,12 @@ func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) 
 
 // takenCodeKeys returns which of the edits fail because another link has the code key that the edit gives to its link.
 func (p *pass) takenCodeKeys(ctx context.Context, conn bun.IDB, m workspace.Membership) (failed []int, err error) {
-	if len(p.codeKeys) == 0 {
-		return nil, nil
-	}
-	var taken []string
-	err = conn.NewSelect().Model((*Link)(nil)).Column("code_key").Where("workspace_id = ?", m.ID()).
-		Where("code_key IN (?)", bun.In(slices.Collect(maps.Keys(p.codeKeys)))).Scan(ctx, &taken)
+	holders, err := holdersOf(ctx, conn, m, "code_key", slices.Collect(maps.Keys(p.codeKeys)))
 	if err != nil {
-		return nil, fmt.Errorf("looking up code keys: %w", err)
+		return nil, err
 	}
 	for key, edits := range p.codeKeys {
-		if !slices.Contains(taken, key) {
+		if holders[key] == "" {
 			edits = edits[1:] // the first one gets it
 		}
 		failed = append(failed, edits...)

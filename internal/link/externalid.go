@@ -47,7 +47,7 @@ func (s *Store) takenExternalIDs(
 			wanted[*c.externalID] = true
 		}
 	}
-	holders, err := externalIDHolders(ctx, conn, m, slices.Collect(maps.Keys(wanted)))
+	holders, err := holdersOf(ctx, conn, m, "external_id", slices.Collect(maps.Keys(wanted)))
 	if err != nil {
 		return nil, err
 	}
@@ -90,22 +90,20 @@ func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*L
 	return optional.Equal(last[holder].externalID, c.externalID)
 }
 
-// externalIDHolders returns the ids of the links that have external ids.
-func externalIDHolders(
-	ctx context.Context, conn bun.IDB, m workspace.Membership, externalIDs []string,
-) (map[string]string, error) {
-	if len(externalIDs) == 0 {
+// holdersOf returns the ids of the links that have the values in a unique column, by the values.
+func holdersOf(ctx context.Context, conn bun.IDB, m workspace.Membership, column string, values []string) (map[string]string, error) {
+	if len(values) == 0 {
 		return nil, nil
 	}
-	var links []*Link
-	err := conn.NewSelect().Model(&links).Column("id", "external_id").Where("workspace_id = ?", m.ID()).
-		Where("external_id IN (?)", bun.In(externalIDs)).Scan(ctx)
+	var rows []struct{ Value, ID string }
+	err := conn.NewSelect().Model((*Link)(nil)).ColumnExpr("? AS value, id", bun.Ident(column)).Where("workspace_id = ?", m.ID()).
+		Where("? IN (?)", bun.Ident(column), bun.In(values)).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("looking up external ids: %w", err)
+		return nil, fmt.Errorf("looking up links by %s: %w", column, err)
 	}
-	holders := make(map[string]string, len(links))
-	for _, l := range links {
-		holders[*l.ExternalID] = l.ID
+	holders := make(map[string]string, len(rows))
+	for _, row := range rows {
+		holders[row.Value] = row.ID
 	}
 	return holders, nil
 }

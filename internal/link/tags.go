@@ -50,20 +50,20 @@ func (s *Store) storedTags(ctx context.Context, tx bun.Tx, rewrites []Rewrite) (
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	var rows []tag
-	err := tx.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(ids)).Order("link_id", "tag").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading tags: %w", err)
-	}
-	return tagsByLink(rows), nil
+	return readTags(ctx, tx.NewSelect(), ids)
 }
 
-func tagsByLink(rows []tag) map[string][]string {
+// readTags returns the sorted tags of links by the links' ids.
+func readTags(ctx context.Context, q *bun.SelectQuery, linkIDs []string) (map[string][]string, error) {
+	var rows []tag
+	if err := q.Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading tags: %w", err)
+	}
 	tags := map[string][]string{}
 	for _, row := range rows {
 		tags[row.LinkID] = append(tags[row.LinkID], row.Tag)
 	}
-	return tags
+	return tags, nil
 }
 
 func (l *Link) tagRows() (rows []tag) {
@@ -86,12 +86,7 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 	if err != nil {
 		return nil, err
 	}
-	var rows []tag
-	q := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag")
-	if err := s.DB.Recheck(q, "workspace_id", m.ID()).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading tags: %w", err)
-	}
-	return tagsByLink(rows), nil
+	return readTags(ctx, s.DB.Recheck(s.DB.NewSelect(), "workspace_id", m.ID()), linkIDs)
 }
 
 // LoadTags loads the sorted tags of links into NewTags, unless these are known.
@@ -105,14 +100,11 @@ func LoadTags(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	if len(byID) == 0 {
 		return nil
 	}
-	var rows []tag
-	err := conn.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(slices.Collect(maps.Keys(byID)))).
-		Order("link_id", "tag").Scan(ctx)
+	found, err := readTags(ctx, conn.NewSelect(), slices.Collect(maps.Keys(byID)))
 	if err != nil {
-		return fmt.Errorf("reading tags: %w", err)
+		return err
 	}
-	for linkID, tags := range tagsByLink(rows) {
-		slices.Sort(tags) // the database may order texts otherwise
+	for linkID, tags := range found {
 		for _, l := range byID[linkID] {
 			l.NewTags = tags
 		}
