@@ -39,8 +39,7 @@ var rows = map[string]string{
 	"idempotency_keys": `INSERT INTO idempotency_keys VALUES ('ws_$', 'usr_$', 'k', 'h', '[]', now())`,
 	"clicks": `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot,
 		status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
-	"click_buckets": `INSERT INTO click_buckets VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
-	"click_days":    `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_days": `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
 	"click_details": `INSERT INTO click_details VALUES ('lnk_$', now(), 'ws_$', 1, '', '', '', '', '', '', '', '',
 		'', '', '', '', '', '')`,
 	"click_totals": `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2)
@@ -78,7 +77,7 @@ var rows = map[string]string{
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
-	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "link_texts",
+	"idempotency_keys", "clicks", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
 	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims", "sso_workspaces"}
 

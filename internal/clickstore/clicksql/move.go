@@ -79,7 +79,6 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	}{
 		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
-		{"click_buckets", "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)}, // of an earlier version
 		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 	} {
 		batch := s.DB.NewSelect().Table(table.name).ColumnExpr(table.keys).Where("?", table.of).Limit(purgeBatch)
