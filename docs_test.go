@@ -120,6 +120,31 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 	}
 }
 
+// TestAudit_KnowsTypesWithoutIDs, of which scripts/audit has a list: a type that clients can refetch and cache has an id.
+func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
+	t.Parallel()
+	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
+	config := string(must.Value(os.ReadFile("scripts/audit/eslint.config.js"))(t))
+	_, list, _ := strings.Cut(config, "const values = [")
+	list, _, _ = strings.Cut(list, "];")
+	var without []string
+	for name, d := range schema.Types {
+		hasOwn := d.Kind != ast.Object || d.BuiltIn || d.Fields.ForName("id") != nil
+		if !hasOwn && !slices.Contains([]string{"Query", "Mutation", "Subscription"}, name) &&
+			!regexp.MustCompile("(Payload|Result|Connection|Edge)$").MatchString(name) {
+			without = append(without, name)
+		}
+	}
+	slices.Sort(without)
+	var listed []string
+	for _, quoted := range regexp.MustCompile(`'\w+'`).FindAllString(list, -1) {
+		listed = append(listed, strings.Trim(quoted, "'"))
+	}
+	if !slices.Equal(listed, without) {
+		t.Errorf("the list has\n%v, want\n%v", listed, without)
+	}
+}
+
 // TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their variables.
 func TestPlayground_ExamplesAreValid(t *testing.T) {
 	t.Parallel()

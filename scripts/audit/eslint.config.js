@@ -5,10 +5,12 @@ import graphql from '@graphql-eslint/eslint-plugin';
 
 // values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
 const values = [
-  'CodePreview', 'DestinationCheck', 'FieldChange', 'Latency', 'LinkCard', 'LinkGate', 'LinkRouting', 'LinkVersion', 'LoginOptions',
-  'Metadata', 'PageInfo', 'Period', 'PlatformStats', 'QrCode', 'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit',
-  'RedirectExplanation', 'RedirectStep', 'RoutingTest', 'RoutingWarning', 'Stats', 'StatsPoint', 'StatsSlice', 'Tag', 'UnmatchedRequest',
-  'UserError', 'Utm', 'VisitCondition', 'VisitReading', 'VisitSample', 'WebhookAttempt', 'WeeklySchedule',
+  'ArchiveSection', 'CodePreview', 'DestinationCheck', 'FieldChange', 'ImportCount', 'ImportHost', 'ImportLoss', 'ImportLossCount',
+  'ImportReport', 'ImportRow', 'Latency', 'LinkCard', 'LinkGate', 'LinkOrigin', 'LinkRouting', 'LinkVersion', 'LoginChallenge',
+  'LoginOptions', 'Metadata', 'PageInfo', 'ParityCount', 'ParityDifference', 'ParityReport', 'Period', 'PlatformStats', 'QrCode',
+  'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit', 'RedirectExplanation', 'RedirectStep', 'RoutingTest',
+  'RoutingWarning', 'SecondFactors', 'SsoIdentity', 'Stats', 'StatsPoint', 'StatsSlice', 'Tag', 'UnmatchedRequest', 'UserError', 'Utm',
+  'VisitCondition', 'VisitReading', 'VisitSample', 'WebhookAttempt', 'WeeklySchedule', 'WorkspaceArchive',
 ];
 
 export default [
