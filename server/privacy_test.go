@@ -54,7 +54,7 @@ func everything(t *testing.T, b backend) (rows []string) {
 // inRedis is what Redis holds, keys and values.
 func inRedis(t *testing.T) (all []string) {
 	t.Helper()
-	k := must.Value(redisx.Open(os.Getenv(dbtest.RedisURL), 2))(t)
+	k := must.Value(redisx.Open(patient(os.Getenv(dbtest.RedisURL)), 2))(t)
 	defer k.Close()
 	keys := must.Value(k.Keys(t.Context(), "*").Result())(t)
 	for _, key := range keys {
