@@ -109,8 +109,8 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 		}
 	}
 	if c.ExpiresAt.Set && !SameInstant(before, l.ExpiresAt) {
-		if err := l.checkExpiry(now); err != nil && !c.KeepsPast {
-			return err
+		if l.ExpiresAt != nil && !l.ExpiresAt.After(now) && !c.KeepsPast {
+			return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 		}
 		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
@@ -215,13 +215,6 @@ func (l *Link) SetDestination(raw string) error {
 	hash := sha256.Sum256([]byte(canonical.String()))
 	l.OriginalURL = urlnorm.Trim(raw)
 	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
-	return nil
-}
-
-func (l *Link) checkExpiry(now time.Time) error {
-	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
-		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
-	}
 	return nil
 }
 

@@ -134,6 +134,7 @@ func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []Rewrite) erro
 	return nil
 }
 
+// ErrExternalIDTaken refuses an external id that another link of the workspace has.
 func ErrExternalIDTaken() *errs.Error {
 	return errs.New(errs.ExternalIDTaken, "Another link of the workspace has this externalId. Choose another one, or look "+
 		"up the link by it.").At("externalId")

@@ -1,6 +1,6 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
-// address. write.go, externalid.go and codekey.go update links, which a test of the root folder checks; versions.go writes their
-// versions. Packages creation, edit, schedule and upkeep decide what is written, package history reads versions, package
+// address. Only write.go, externalid.go and codekey.go update links, as writes_test.go of the root folder ensures; versions.go writes
+// their versions, due.go applies due changes, and purge.go releases codes. Packages creation, edit, schedule and upkeep decide what is written, package history reads versions, package
 // linklist lists and searches links, and package routing decides their responses. The GraphQL resolvers and the commands
 // call it too.
 package link

@@ -98,7 +98,7 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 // grants. If the target is drawn, the location of any candidate passes.
 func (s *Store) RunTests(l *Link) error { return s.runTestsAt(l, s.now()) }
 
-// runTestsAt is runTests at another instant, which tests without one use.
+// runTestsAt is RunTests at an instant, which tests without one use.
 func (s *Store) runTestsAt(l *Link, now time.Time) error {
 	if l.Routing == nil || len(l.Routing.Tests) == 0 {
 		return nil

@@ -1,8 +1,6 @@
 package link
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
@@ -88,12 +86,4 @@ func IsSame(before, after *Link, stored []string) bool {
 func compare(before, after *Snapshot) (isSame bool, fields []*audit.FieldChange) {
 	fields = audit.Compare(before.Fields(), after.Fields())
 	return len(fields) == 0 && before.Deleted == after.Deleted && before.Disabled == after.Disabled, fields
-}
-
-func (s *Snapshot) encode() (string, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return "", fmt.Errorf("encoding a version: %w", err)
-	}
-	return string(text), nil
 }

@@ -256,15 +256,10 @@ func (s *Store) find(ctx context.Context, m workspace.Membership, where string, 
 	if err != nil {
 		return nil, fmt.Errorf("selecting a link: %w", err)
 	}
-	if err := s.complete(ctx, l); err != nil || !m.IsInside(l.FolderID) {
+	if err := Complete(ctx, s.DB, s.now(), l); err != nil || !m.IsInside(l.FolderID) {
 		return nil, cmp.Or(err, ErrNotFound())
 	}
 	return l, nil
-}
-
-// complete is Complete for now.
-func (s *Store) complete(ctx context.Context, links ...*Link) error {
-	return Complete(ctx, s.DB, s.now(), links...)
 }
 
 // Many returns links of the workspace by their ids. Unknown and purged ones are omitted.
@@ -273,17 +268,13 @@ func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...str
 	if err != nil {
 		return nil, err
 	}
-	return s.byIDs(ctx, m, linkIDs)
-}
-
-func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	var links []*Link
-	err := s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(ids)).Where("workspace_id = ?", m.ID()).
+	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
 		Where("purged_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)
 	}
-	if err := s.complete(ctx, links...); err != nil {
+	if err := Complete(ctx, s.DB, s.now(), links...); err != nil {
 		return nil, err
 	}
 	return mapByID(m, links), nil
@@ -312,6 +303,5 @@ func Canonical(raw string) (urlnorm.URL, error) {
 	return u, err
 }
 
-func ErrNotFound() error {
-	return workspace.ErrNoLink()
-}
+// ErrNotFound is the error of a link that does not exist, or that the caller must not see.
+func ErrNotFound() error { return workspace.ErrNoLink() }

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,10 @@ func (r *VersionRow) Version(l *Link) (*Version, error) {
 
 // supersede returns the row of the version that a change ends.
 func (c *Rewrite) supersede() (VersionRow, error) {
-	text, err := c.previous.encode()
+	text, err := json.Marshal(c.previous)
+	if err != nil {
+		return VersionRow{}, fmt.Errorf("encoding a version: %w", err)
+	}
 	startsAt := c.Before.VersionFrom()
 	if c.Before.WorkspaceID == workspace.PublicID { // it had no versions so far
 		startsAt = c.Before.CreatedAt
@@ -99,7 +103,7 @@ func (c *Rewrite) supersede() (VersionRow, error) {
 	return VersionRow{
 		LinkID: c.After.ID, Number: c.Before.Version, WorkspaceID: c.After.WorkspaceID, StartsAt: startsAt,
 		EndsAt: c.After.VersionFrom(), Cause: c.Before.VersionCause, ActorID: c.Before.VersionActor,
-		OperationID: c.Before.VersionOperation, Snapshot: text,
+		OperationID: c.Before.VersionOperation, Snapshot: string(text),
 	}, err
 }
 
@@ -140,7 +144,7 @@ func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, err
 	if err != nil {
 		return nil, err
 	}
-	row := l.written()
+	row := cmp.Or(l.stored, l) // without changes that Complete has applied
 	last := &Version{
 		Snapshot: *row.Snapshot(tags[l.ID]), Link: l, Number: row.Version, From: row.VersionFrom(),
 		Cause: row.VersionCause, ActorID: row.VersionActor, OperationID: row.VersionOperation,
@@ -164,11 +168,3 @@ func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, err
 
 // VersionFrom returns when the newest version began.
 func (l *Link) VersionFrom() time.Time { return optional.Or(l.VersionStartsAt, l.UpdatedAt).UTC() }
-
-// written returns the link as its row is, without changes that Complete has applied.
-func (l *Link) written() *Link {
-	if l.stored != nil {
-		return l.stored
-	}
-	return l
-}

@@ -25,7 +25,7 @@ type Rewrite struct {
 	scheduled *ScheduledChange
 	// Operation is the id of the bulk call that the change is part of; empty for none.
 	Operation string
-	// previous is the state before, and fields are those that differ after; apply sets them.
+	// previous is the state before, and fields are those that differ after; newVersions sets them.
 	previous *Snapshot
 	fields   []*audit.FieldChange
 }
@@ -40,8 +40,8 @@ var bySchedule = Reason{audit.LinkUpdated, CauseScheduled}
 
 // Apply is the only way to change columns of links that users see. Links whose state does not change are
 // left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that
-// they supersede, and an event each. Who made a change is after.In; a link without it was changed by the
-// server or the operator.
+// they supersede, and an event each. The actor is that of After.In or, if that is empty, the server or
+// the operator.
 func (s *Store) Apply(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
 	rewrites, err := s.newVersions(ctx, tx, why, rewrites)
 	if err != nil || len(rewrites) == 0 {
