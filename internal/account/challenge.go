@@ -45,8 +45,8 @@ type pendingLogin struct {
 	spent     proven
 }
 
-// missingMethods returns the methods one of which the login still needs; none if its proofs are enough. To connect an identity always takes
-// the password of the account.
+// missingMethods returns the methods one of which the login still needs; none if its proofs are enough. To connect an identity always
+// takes the password of the account.
 func (s *Store) missingMethods(pending pendingLogin, hasFactor bool) []Method {
 	isEnough := s.provesFactor(pending.Methods)
 	if pending.Identity != nil {
@@ -92,8 +92,9 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 	return Login{Challenge: c}, nil
 }
 
-// settle spends the challenge and the proof of a login, after a statement that waits for transactions that have locked the account. It returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and
-// Expired for a challenge that was used.
+// settle spends the challenge and the proof of a login, after a statement that waits for transactions that have locked the account. It
+// returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and Expired for a challenge that
+// was used.
 func (s *Store) settle(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
 	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", pending.account.ID).
 		Where("password_hash = ?", pending.account.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)

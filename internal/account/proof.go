@@ -127,7 +127,7 @@ func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address 
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.spend(ctx, tx, a.ID, spent) })
 	if err != nil {
-		return fmt.Errorf("confirming an actor: %w", err)
+		return fmt.Errorf("spending a proof: %w", err)
 	}
 	s.noteRecovery(ctx, a, spent)
 	return nil
@@ -235,7 +235,7 @@ func (s *Store) checkTOTP(ctx context.Context, accountID, code, address, where s
 	return app, step, err
 }
 
-// period is the duration of a step in seconds, as all authenticator apps have it.
+// stepSeconds is the duration of a step, as all authenticator apps have it.
 const stepSeconds = 30
 
 // stepOf returns the step of a code (RFC 6238). It returns BadCredentials.

@@ -94,7 +94,7 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 		if err := s.settle(ctx, tx, pending); err != nil {
 			return err
 		}
-		if err := s.connectIdentity(ctx, tx, pending); err != nil {
+		if err := connectIdentity(ctx, tx, pending); err != nil {
 			return err
 		}
 		has, err := s.hasFactor(ctx, tx, pending.account.ID)

@@ -195,7 +195,7 @@ func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identi
 }
 
 // connectIdentity links the identity of a login to its account. It returns BadCredentials if it is linked to one meanwhile.
-func (s *Store) connectIdentity(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
+func connectIdentity(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
 	if pending.Identity == nil {
 		return nil
 	}

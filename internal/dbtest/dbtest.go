@@ -151,8 +151,10 @@ func closeAfter(t testing.TB, d *db.DB) {
 // disconnects clients, which fails while an autovacuum worker is connected. Without FORCE the server waits for such a worker and ends it.
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	for range 20 {
-		n, err := d.NewSelect().TableExpr("pg_stat_database").Where("datname = ?", name).Where("numbackends > 0").Count(context.Background())
+		n, err := d.NewSelect().TableExpr("pg_stat_database").Where("datname = ?", name).Where("numbackends > 0").Count(ctx)
 		if err != nil || n == 0 {
 			break
 		}

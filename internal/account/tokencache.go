@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/memo"
 )
 
-// maxKnown is how many tokens are cached.
-const maxKnown = 10_000
+// maxCachedTokens is how many tokens are cached.
+const maxCachedTokens = 10_000
 
 // tokenCache caches valid tokens by hash, so that signature and claims are not verified in each request.
 // They do not change; the expiry is compared in each check, and revocation is checked by revoked.
@@ -27,17 +27,17 @@ type verified struct {
 }
 
 // check is Tokens.check with the cache.
-func (k *tokenCache) check(t Tokens, token string, now time.Time) (Actor, error) {
-	k.once.Do(func() {
-		k.tokens = memo.New(&otter.Options[[sha256.Size]byte, verified]{MaximumSize: maxKnown})
+func (c *tokenCache) check(t Tokens, token string, now time.Time) (Actor, error) {
+	c.once.Do(func() {
+		c.tokens = memo.New(&otter.Options[[sha256.Size]byte, verified]{MaximumSize: maxCachedTokens})
 	})
 	hash := sha256.Sum256([]byte(token))
-	if g, ok := k.tokens.GetIfPresent(hash); ok && now.Before(g.expires) {
+	if g, ok := c.tokens.GetIfPresent(hash); ok && now.Before(g.expires) {
 		return g.actor, nil
 	}
 	actor, expires, err := t.check(token, now)
 	if err == nil {
-		k.tokens.Set(hash, verified{actor, expires})
+		c.tokens.Set(hash, verified{actor, expires})
 	}
 	return actor, err
 }
