@@ -71,10 +71,7 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 	if len(missing) == 0 {
 		return s.beginSession(ctx, pending, from)
 	}
-	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.now().Add(challengeTTL)}
-	if pending.EndsAt != nil && pending.EndsAt.Before(c.ExpiresAt) {
-		c.ExpiresAt = *pending.EndsAt
-	}
+	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.expiry(challengeTTL, pending.EndsAt)}
 	data, err := json.Marshal(pending)
 	if err != nil {
 		return Login{}, fmt.Errorf("encoding a challenge: %w", err)

@@ -76,7 +76,7 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 		ID: id.New(id.Session), AccountID: pending.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: pending.Methods,
 		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: pending.EndsAt,
 	}
-	session.ExpiresAt = s.expiry(session)
+	session.ExpiresAt = s.expiry(s.SessionTTL, session.EndsAt)
 	refresh := refreshPrefix + rand.Text()
 	scope := ctx
 	if pending.Groups != nil {
@@ -116,11 +116,11 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 	return s.login(pending.account, session, refresh)
 }
 
-// expiry is when a session expires that is used now.
-func (s *Store) expiry(session *Session) time.Time {
-	expires := s.now().Add(s.SessionTTL)
-	if session.EndsAt != nil && session.EndsAt.Before(expires) {
-		return *session.EndsAt
+// expiry is when something expires that lasts from now on, and ends at an instant at the latest; nil means that it does not.
+func (s *Store) expiry(life time.Duration, endsAt *time.Time) time.Time {
+	expires := s.now().Add(life)
+	if endsAt != nil && endsAt.Before(expires) {
+		return *endsAt
 	}
 	return expires
 }
@@ -159,7 +159,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		if _, err := tx.NewInsert().Model(successor).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?", s.expiry(&session)).
+		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?", s.expiry(s.SessionTTL, session.EndsAt)).
 			WherePK().Exec(ctx)
 		return err
 	})
