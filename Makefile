@@ -51,7 +51,9 @@ test-postgres18: ## as test, on PostgreSQL 18, which npm installs (needs Node.js
 	scripts/with-postgres18 scripts/test
 
 test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs Node.js; Linux on x86-64)
-	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres LINKFORGE_TEST_PACKAGES='./server ./internal/clickstore/clickhouse -run ^Test(ClickHouse|Store|Write|MoveClicks|Seal|Retain)_' scripts/with-services scripts/test
+	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres scripts/with-services bash -c ' \
+	  LINKFORGE_TEST_PACKAGES=./internal/clickstore/clickhouse scripts/test && \
+	  LINKFORGE_TEST_PACKAGES="./server -run ^TestClickHouse_" scripts/test'
 
 test-sso: ## single sign-on with a real provider, oidc-provider, which npm installs (needs Node.js)
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error

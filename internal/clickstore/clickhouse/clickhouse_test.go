@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
+	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstore/clickstoretest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -342,6 +344,65 @@ func TestCopy_AnswersAsBefore(t *testing.T) {
 			w.Check(t, random, w.All(m, from.Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)))
 		}
 		w.VerifyRollups(t)
+	})
+}
+
+// TestCopy_FollowsClaimsAndPurges that happen between two runs, before and after the nodes have begun to use ClickHouse.
+func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 11))
+		from, to := clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(click.Day)
+		copied := clickhouse.New(clickhouse.Config{DB: d, URL: database(t), ReadTimeout: time.Minute, Now: w.Now})
+		run := func() {
+			must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
+			must.NoError(t, copied.MoveClicks(t.Context()))
+		}
+		var unowned []string
+		for range 3 {
+			link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+			w.Links, unowned = append(w.Links, link), append(unowned, link.LinkID)
+		}
+		draw := func(n int) {
+			var clicks []click.Click
+			for range n {
+				clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
+			}
+			for _, linkID := range unowned { // each has clicks of each part
+				c := w.Draw(random, from, clicktest.Noon)
+				c.WorkspaceID, c.LinkID, c.Visitor = workspace.PublicID, linkID, 0
+				for _, l := range w.Links {
+					if l.LinkID == linkID {
+						c.WorkspaceID = l.WorkspaceID
+					}
+				}
+				clicks = append(clicks, c)
+			}
+			w.WriteAll(t, random, clicks)
+		}
+		draw(200)
+		run()
+		w.MoveLink(t, unowned[0]) // by a node without ClickHouse, whose clicks were copied
+		draw(50)
+		w.Store, w.Stats.Clicks = copied, copied
+		w.MoveLink(t, unowned[1]) // by a node with ClickHouse, some of whose clicks were not
+		must.NoError(t, copied.MoveClicks(t.Context()))
+		run()
+		w.CheckTotals(t)
+		w.VerifyRollups(t)
+		for _, m := range w.Members {
+			w.Check(t, random, w.All(m, from.Truncate(click.Day), to.Truncate(click.Day)))
+		}
+
+		gone := w.Members[1]
+		must.NoError(t, (&clicksql.Store{DB: d, Now: w.Now}).PurgeWorkspace(db.AsSystem(t.Context()), gone.ID()))
+		must.Value(d.NewUpdate().Table("workspaces").Set("purged_at = ?", w.Now()).Where("id = ?", gone.ID()).
+			Exec(db.AsSystem(t.Context())))(t)
+		run()
+		w.Clicks = slices.DeleteFunc(w.Clicks, func(c click.Click) bool { return c.WorkspaceID == gone.ID() })
+		for _, m := range w.Members {
+			w.Check(t, random, w.All(m, from.Truncate(click.Day), to.Truncate(click.Day)))
+		}
 	})
 }
 

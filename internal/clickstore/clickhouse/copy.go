@@ -3,13 +3,19 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // This file copies the clicks of the SQL database, for an instance that begins to use ClickHouse. Their totals stay as they are.
@@ -26,7 +32,8 @@ type Copied struct {
 }
 
 // Copy copies what ClickHouse does not have of the clicks in the SQL database, day by day, and calls progress after each. It can
-// be interrupted, and repeated: servers may run meanwhile, with either store. One process calls it at a time.
+// be interrupted, and repeated: servers may run meanwhile, with either store. One process calls it at a time. Of a link that was
+// claimed meanwhile it requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were purged.
 func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -39,6 +46,14 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	if err := s.copyMonths(ctx, &done); err != nil {
 		return fmt.Errorf("copying months without single clicks: %w", err)
 	}
+	if err := s.copyDays(ctx, &done, progress); err != nil {
+		return err
+	}
+	return s.removePurged(ctx)
+}
+
+// copyDays copies the days that have single clicks.
+func (s *Store) copyDays(ctx context.Context, done *Copied, progress func(Copied)) error {
 	var first, last []time.Time
 	edge := s.DB.NewSelect().Model((*click.Row)(nil)).Column("clicked_at").Limit(1)
 	if err := edge.Clone().Where("clicked_at >= ?", s.ClicksSince()).Order("clicked_at").Scan(ctx, &first); err != nil || len(first) == 0 {
@@ -48,11 +63,36 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 		return err
 	}
 	for day := first[0].UTC().Truncate(click.Day); !day.After(last[0]); day = day.Add(click.Day) {
-		if err := s.copyDay(ctx, day, &done); err != nil {
+		if err := s.copyDay(ctx, day, done); err != nil {
 			return fmt.Errorf("copying %s: %w", day.Format(time.DateOnly), err)
 		}
 		done.Day = day
-		progress(done)
+		progress(*done)
+	}
+	return nil
+}
+
+// removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after they were copied.
+func (s *Store) removePurged(ctx context.Context) error {
+	spaces, err := fetch[struct{ ID string }](ctx, s.client, "SELECT DISTINCT workspace_id AS ID FROM clicks UNION DISTINCT "+
+		"SELECT workspace_id FROM clicks_open UNION DISTINCT SELECT workspace_id FROM days")
+	if err != nil || len(spaces) == 0 {
+		return err
+	}
+	ids := make([]string, len(spaces))
+	for i := range spaces {
+		ids[i] = spaces[i].ID
+	}
+	var purged []string
+	err = s.DB.NewSelect().Model((*workspace.Workspace)(nil)).Column("id").Where("id IN (?)", bun.In(ids)).
+		Where("purged_at IS NOT NULL").Scan(ctx, &purged)
+	if err != nil {
+		return fmt.Errorf("selecting purged workspaces: %w", err)
+	}
+	for _, id := range purged {
+		if err := s.PurgeWorkspace(ctx, id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -60,13 +100,20 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 // copyDay copies the clicks of a day. They are written as late ones: their visits are known.
 func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error {
 	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
-	ids, err := fetch[struct{ ID int64 }](ctx, s.client, withSealed+"SELECT id AS ID FROM ?", sql(singleClicks("id", within)))
+	ids, err := fetch[struct {
+		ID      int64
+		Unowned string
+	}](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?", workspace.PublicID,
+		sql(singleClicks("id, workspace_id, link_id", within)))
 	if err != nil {
 		return err
 	}
-	isKnown := make(map[int64]bool, len(ids))
+	isKnown, unowned := make(map[int64]bool, len(ids)), map[string]bool{}
 	for _, one := range ids {
 		isKnown[one.ID] = true
+		if one.Unowned != "" {
+			unowned[one.Unowned] = true
+		}
 	}
 	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).Where("clicked_at < ?", day.Add(click.Day)).
 		Rows(ctx)
@@ -94,6 +141,9 @@ func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error 
 			continue
 		}
 		c := r.Click()
+		if c.WorkspaceID == workspace.PublicID {
+			unowned[c.LinkID] = true
+		}
 		waiting = appendBool(appendBool(appendClick(waiting, c), c.IsVisit), true)
 		if n++; n == copiedAtOnce {
 			if err := flush(); err != nil {
@@ -101,10 +151,32 @@ func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error 
 			}
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
+	err = rows.Err()
+	if err == nil {
+		err = flush()
 	}
-	return flush()
+	if err == nil {
+		err = s.queueClaimed(ctx, slices.Collect(maps.Keys(unowned)))
+	}
+	return err
+}
+
+// queueClaimed requests the moves of those links whose clicks were copied as clicks without an owner, and that have one.
+func (s *Store) queueClaimed(ctx context.Context, linkIDs []string) error {
+	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			workspaces, err := clickledger.Workspaces(ctx, tx, some)
+			if err != nil {
+				return err
+			}
+			maps.DeleteFunc(workspaces, func(_, id string) bool { return id == workspace.PublicID })
+			return queueMoves(ctx, tx, workspaces)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sqlDay is a day of a link in the SQL database.
