@@ -67,18 +67,7 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 		}
 	}
 	if h.Total == nil { // before anything changes, so that a file that is not of the source changes nothing
-		total := int64(0)
-		for _, err := range p.rows(ctx) {
-			if err != nil {
-				return err
-			}
-			if total++; total > maxRows {
-				return errs.New(errs.InvalidInput, "The file has more than %d rows. Split it.", maxRows)
-			}
-		}
-		h.Total = &total
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return h.Step(ctx, tx, encode(p.progress), 0, &total) })
-		if err != nil {
+		if err := p.countRows(ctx); err != nil {
 			return err
 		}
 	}
@@ -109,6 +98,21 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			return err
 		}
 	}
+}
+
+// countRows reads the whole file, and notes how many rows it has. It returns InvalidInput for a file that is not of the source.
+func (p *process) countRows(ctx context.Context) error {
+	total := int64(0)
+	for _, err := range p.rows(ctx) {
+		if err != nil {
+			return err
+		}
+		if total++; total > maxRows {
+			return errs.New(errs.InvalidInput, "The file has more than %d rows. Split it.", maxRows)
+		}
+	}
+	p.Total = &total
+	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return p.Step(ctx, tx, encode(p.progress), 0, &total) })
 }
 
 // openArchive compares the files of an archive with its manifest, and creates its folders, of which some may have no links. It

@@ -2,10 +2,7 @@ package importer
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -19,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
@@ -130,143 +126,6 @@ func (b *step) decide(ctx context.Context) error {
 		}
 		known.add(it)
 	}
-	return nil
-}
-
-// locate decides where the link of a row goes, and checks its code and destination.
-func (b *step) locate(it *item) {
-	from := it.from
-	if from.Skipped || from.Err != nil {
-		return
-	}
-	if it.domain, from.Err = b.target(from.Host); from.Err != nil {
-		return
-	}
-	it.reportCase(b)
-	scratch := &link.Link{In: b.Member}
-	if err := scratch.SetDestination(from.URL); err != nil {
-		from.Err = errs.From(err)
-		return
-	}
-	it.row.CanonicalHash = scratch.CanonicalHash
-	if it.code = from.Code; it.code == "" {
-		return
-	}
-	err := it.setCode(b, it.code)
-	if err != nil && b.in.OnConflict == Rename {
-		it.isRenamed = true
-		err = it.setCode(b, it.plainCode())
-	}
-	if err != nil {
-		from.Err = err
-	}
-}
-
-// target returns the domain with codes of its own that the links of a host go to; nil means the shared codes. It returns NotFound
-// if the chosen domain was removed.
-func (b *step) target(host string) (*domain.Domain, *errs.Error) {
-	isOfHost := func(d *domain.Domain) bool { return d.Host == host && d.VerifiedAt != nil }
-	chosen := slices.IndexFunc(b.in.Hosts, func(h Host) bool { return h.Host == host })
-	if chosen >= 0 {
-		domainID := b.in.Hosts[chosen].DomainID
-		if domainID == nil {
-			return nil, nil
-		}
-		isOfHost = func(d *domain.Domain) bool { return d.ID == *domainID }
-	}
-	i := slices.IndexFunc(b.domains, isOfHost)
-	switch {
-	case i < 0 && chosen >= 0:
-		return nil, errs.New(errs.NotFound, "The domain that was chosen for the host %s was removed.", host).At("hosts")
-	case i < 0 || b.domains[i].CodeSpace != domain.Own:
-		return nil, nil
-	}
-	b.targets[host] = b.domains[i].ID
-	return b.domains[i], nil
-}
-
-// reportCase adds a loss to the first row of a host whose codes the source answers in any case, and the domain does not.
-func (it *item) reportCase(b *step) {
-	host := it.from.Host
-	if it.domain == nil || !it.domain.CaseSensitive || !it.from.FoldsCase || slices.Contains(b.folding, host) ||
-		len(b.folding) == maxCounted {
-		return
-	}
-	b.folding = append(b.folding, host)
-	it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "caseSensitive", Reason: importsource.Approximated})
-}
-
-// setCode sets the code of the item and its identity. It returns InvalidInput or CodeReserved.
-func (it *item) setCode(b *step, code string) *errs.Error {
-	scratch := &link.Link{In: b.Member, Strategy: link.Custom, Code: code}
-	if it.domain != nil {
-		valid, err := shortcode.ValidateOwn(code)
-		if err != nil {
-			return errs.New(errs.InvalidInput, "%s", err).At("code")
-		}
-		code = valid
-		scratch.SetOwnCode(it.domain, code)
-	} else {
-		if err := shortcode.ValidateCustom(code); err != nil {
-			return errs.New(errs.InvalidInput, "%s", err).At("code")
-		}
-		if shortcode.Reserved(code) {
-			return errs.New(errs.CodeReserved, "The server keeps this word for itself.").At("code")
-		}
-		scratch.ClaimCodeKey()
-	}
-	it.code, it.identity = code, scratch.CodeIdentity()
-	return nil
-}
-
-// plainCode returns the code of a row in characters that its code space allows.
-func (it *item) plainCode() string {
-	code := it.from.Code
-	if decoded, err := url.PathUnescape(code); err == nil {
-		code = decoded
-	}
-	isAllowed := func(c rune) bool { return c < 0x80 && shortcode.IsCode(string(c)) }
-	if it.domain != nil {
-		isAllowed = shortcode.IsOwn
-	}
-	return strings.Map(func(c rune) rune {
-		if isAllowed(c) {
-			return c
-		}
-		return '-'
-	}, code)
-}
-
-// rename gives an item the first free code of code-2 to code-99.
-func (b *step) rename(ctx context.Context, it *item, known *known) error {
-	var numbers []int
-	for n := 2; n <= maxRenames; n++ {
-		numbers = append(numbers, n)
-	}
-	for some := range slices.Chunk(numbers, renamesAtOnce) {
-		var candidates []*item
-		for _, n := range some {
-			one, end := &item{from: it.from, row: it.row, domain: it.domain}, fmt.Sprintf("-%d", n)
-			plain := []rune(it.code)
-			if one.setCode(b, string(plain[:min(len(plain), shortcode.MaxLength-len(end))])+end) == nil {
-				candidates = append(candidates, one)
-			}
-		}
-		if err := b.addHolders(ctx, known, candidates); err != nil {
-			return err
-		}
-		if err := b.addClaims(ctx, known, candidates); err != nil {
-			return err
-		}
-		for _, one := range candidates {
-			if known.holders[one.identity] == nil {
-				it.code, it.identity, it.isRenamed = one.code, one.identity, true
-				it.decision = decision{act: creates, outcome: Created}
-				return nil
-			}
-		}
-	}
-	it.decision = decision{act: leaves, outcome: Failed, err: errCodeTaken()}
 	return nil
 }
 
