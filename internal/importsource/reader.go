@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -135,46 +134,6 @@ func (r *reader) document(f *format) error {
 	}
 	if _, err := r.file.peek(); !errors.Is(err, io.EOF) {
 		return cmp.Or(err, r.file.malformed())
-	}
-	return nil
-}
-
-// object reads an object that has the items at the path, and records about them beside it.
-func (r *reader) object(f *format, path []string) error {
-	hasItems, version := len(path) == 0, ""
-	err := r.file.object(func(name string) error {
-		switch {
-		case len(path) > 0 && name == path[0]:
-			hasItems = true
-			if len(path) > 1 {
-				return r.object(f, path[1:])
-			}
-			return r.items(f)
-		case records[name] != nil || name == "version" && f.version != "":
-			text, isLong, err := r.file.value(MaxItem)
-			if err == nil && (isLong || !json.Valid(text)) {
-				err = errs.New(errs.InvalidInput, "%s of the file is no valid JSON of at most 1 MiB.", name)
-			}
-			if err != nil {
-				return err
-			}
-			if records[name] != nil {
-				records[name](r, text)
-			} else if err := json.Unmarshal(text, &version); err != nil {
-				version = ""
-			}
-			return nil
-		}
-		_, _, err := r.file.value(0)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case !hasItems:
-		return errs.New(errs.InvalidInput, "The file has no %s. Check that it is an export of this source.", path[0])
-	case len(path) == len(f.list) && version != f.version:
-		return errs.New(errs.InvalidInput, "The version of the file must be %s.", f.version)
 	}
 	return nil
 }
@@ -362,50 +321,3 @@ func (r *reader) put(row *Row) error {
 
 // object has the properties of an item by the names that the table of its format has.
 type object map[string]value
-
-// value is the value of a property: nil, a bool, a json.Number, a string, a list or a map.
-type value struct {
-	name string // at the source
-	is   any
-}
-
-func newObject(properties map[string]any, isFolded bool) object {
-	o := make(object, len(properties))
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		o.add(name, properties[name], isFolded)
-	}
-	return o
-}
-
-func newRecord(header, record []string, isFolded bool) object {
-	o := make(object, len(header))
-	for i, name := range header {
-		cell := ""
-		if i < len(record) {
-			cell = record[i]
-		}
-		if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte("=+-@", cell[1]) >= 0 {
-			cell = cell[1:] // exports add it, see validate.Cell
-		}
-		o.add(name, cell, isFolded)
-	}
-	return o
-}
-
-// add adds a property. Of names that are equal when folded the first is known, the others are not.
-func (o object) add(name string, is any, isFolded bool) {
-	key := nameOf(name, isFolded)
-	if _, isTaken := o[key]; isTaken {
-		key = name + "\x00"
-	}
-	o[key] = value{name, is}
-}
-
-var folding = strings.NewReplacer(" ", "", "_", "", "-", "")
-
-func nameOf(name string, isFolded bool) string {
-	if !isFolded {
-		return name
-	}
-	return folding.Replace(strings.ToLower(name))
-}
