@@ -10,16 +10,11 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
-
-// randomAttempts is how many random codes are tried.
-const randomAttempts = 5
 
 // call is one caller's request for links in a workspace.
 type call struct {
@@ -215,69 +210,6 @@ func (b *batch) validate(it *item) {
 	}
 }
 
-// customCodes returns the code that the caller chose; none for other strategies.
-func (it *item) customCodes() ([]string, error) {
-	strategy, custom := it.draft.Strategy, it.in.CustomCode
-	switch {
-	case it.domain != nil && strategy != link.Custom && strategy != link.Random:
-		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").At("strategy")
-	case strategy != link.Custom && custom != nil:
-		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
-	case strategy != link.Custom:
-		return nil, nil
-	case custom == nil:
-		return nil, errs.New(errs.InvalidInput, "The strategy CUSTOM needs a customCode.").At("customCode")
-	}
-	if it.domain != nil {
-		code, err := shortcode.ValidateOwn(*custom)
-		if err != nil {
-			return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
-		}
-		return []string{code}, nil
-	}
-	if err := shortcode.ValidateCustom(*custom); err != nil {
-		return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
-	}
-	if shortcode.Reserved(*custom) {
-		return nil, errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").
-			At("customCode")
-	}
-	return []string{*custom}, nil
-}
-
-// generateCodes generates the codes of items with the strategies Counter and Random that have none.
-func (b *batch) generateCodes(ctx context.Context) error {
-	var counters []*item
-	for _, it := range b.items {
-		if !it.isOpen() || it.isKnown() || len(it.codes) > 0 {
-			continue
-		}
-		switch it.draft.Strategy {
-		case link.Counter:
-			counters = append(counters, it)
-		case link.Random:
-			generate := shortcode.Random
-			if it.domain != nil && !it.domain.CaseSensitive {
-				generate = shortcode.RandomFolded
-			}
-			for range randomAttempts {
-				it.codes = append(it.codes, generate())
-			}
-		}
-	}
-	codes, err := b.counters.Take(ctx, len(counters))
-	if errs.Is(err, errs.CodeExhausted) {
-		for _, it := range counters {
-			it.Result = link.Result{Err: err}
-		}
-		return nil
-	}
-	for i, code := range codes {
-		counters[i].codes = []string{code}
-	}
-	return err
-}
-
 // finish makes the results of the attempt final. Duplicates get theirs after all others.
 func (b *batch) finish(ctx context.Context) {
 	done := slices.DeleteFunc(slices.Clone(b.calls), func(c *call) bool { return c.hasLeft || c.err != nil })
@@ -363,28 +295,6 @@ func (c *call) resultsOf() []link.Result {
 	return results
 }
 
-// assignCode gives the draft the next code to try, and reports false when there is none.
-func (b *batch) assignCode(it *item) bool {
-	code, ok := b.nextCode(it)
-	it.draft.ID = id.New(id.Link)
-	it.setCode(code)
-	return ok
-}
-
-// setCode gives the draft a code. Generated codes of the workspace work at the root, where they are unique over the instance.
-func (it *item) setCode(code string) {
-	l := it.draft
-	l.Code, l.RootCode, l.CodeKey = code, nil, nil
-	switch {
-	case it.domain != nil:
-		l.SetOwnCode(it.domain, code)
-	case l.Strategy == link.Custom:
-		l.ClaimCodeKey()
-	default:
-		l.RootCode = &l.Code
-	}
-}
-
 // findDomains looks up the domains that get codes. An item whose domain has no codes of its own gets its result.
 func (b *batch) findDomains(ctx context.Context) error {
 	var ids []string
@@ -411,17 +321,4 @@ func (b *batch) findDomains(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (b *batch) nextCode(it *item) (string, bool) {
-	if it.draft.Strategy != link.Deterministic {
-		return it.codes[min(it.tried, len(it.codes)-1)], it.tried < len(it.codes)
-	}
-	for ; it.tried < shortcode.Salts; it.tried++ {
-		code := b.Candidate(it.draft.CanonicalURL, it.draft.WorkspaceID, it.tried)
-		if !shortcode.Reserved(code) {
-			return code, true
-		}
-	}
-	return "", false
 }
