@@ -164,11 +164,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer, status, err = h.execute(ctx, r.Method, operation, problems)
 	}
 	if err != nil {
-		status = cmp.Or(status, errs.From(err).Kind.Status())
-		if status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", http.MethodPost)
-		}
-		h.refuse(r.Context(), w, media, status, err)
+		h.refuse(r.Context(), w, media, cmp.Or(status, errs.From(err).Kind.Status()), err)
 		return
 	}
 	// A client that accepts plain JSON expects 200 for all well-formed GraphQL (section 6.4.1).

@@ -33,6 +33,9 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, media strin
 	if wait, ok := shown.Extensions["retryAfter"].(int); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 	}
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
 	h.write(w, media, status, result{Errors: gqlerror.List{shown}}, false)
 }
 

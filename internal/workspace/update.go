@@ -106,20 +106,10 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 		return nil, err
 	}
 	before := *w
-	if isSensitive := optional.Or(c.CaseSensitiveCodes, w.CaseSensitiveCodes); isSensitive && !w.CaseSensitiveCodes {
-		return nil, errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+
-			"may be printed in any case.").At("caseSensitiveCodes")
-	} else if isSensitive != w.CaseSensitiveCodes {
-		if err := c.FoldCodes(ctx, tx); err != nil {
+	if isSensitive := optional.Or(c.CaseSensitiveCodes, w.CaseSensitiveCodes); isSensitive != w.CaseSensitiveCodes {
+		if err := c.foldCodes(ctx, tx, w, s.DB.ForUpdate(row)); err != nil {
 			return nil, err
 		}
-		if err := s.DB.ForUpdate(row).Scan(ctx); err != nil {
-			return nil, err
-		}
-		if err := c.FoldCodes(ctx, tx); err != nil {
-			return nil, err
-		}
-		w.CaseSensitiveCodes = false
 	}
 	if err := c.apply(w); err != nil {
 		return nil, err
@@ -154,6 +144,23 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	}
 	event := m.Event(s.Now(), audit.WorkspaceUpdated, m.ID(), details)
 	return w, audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
+}
+
+// foldCodes ends the difference of upper and lower case in custom codes: most codes before it waits for the creations of the workspace,
+// and those of these creations afterwards. It returns Conflict if there is no difference.
+func (c Change) foldCodes(ctx context.Context, tx bun.Tx, w *Workspace, locked *bun.SelectQuery) error {
+	if !w.CaseSensitiveCodes {
+		return errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+
+			"may be printed in any case.").At("caseSensitiveCodes")
+	}
+	if err := c.FoldCodes(ctx, tx); err != nil {
+		return err
+	}
+	if err := locked.Scan(ctx); err != nil {
+		return err
+	}
+	w.CaseSensitiveCodes = false
+	return c.FoldCodes(ctx, tx)
 }
 
 // apply changes the fields of the workspace that need no look-up. It returns InvalidInput.
