@@ -99,21 +99,9 @@ func (s *Store) removePurged(ctx context.Context) error {
 
 // copyDay copies the clicks of a day. They are written as late ones: their visits are known.
 func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error {
-	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
-	ids, err := fetch[struct {
-		ID      int64
-		Unowned string
-	}](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?", workspace.PublicID,
-		sql(singleClicks("id, workspace_id, link_id", within)))
+	isKnown, unowned, err := s.copiedOf(ctx, day)
 	if err != nil {
 		return err
-	}
-	isKnown, unowned := make(map[int64]bool, len(ids)), map[string]bool{}
-	for _, one := range ids {
-		isKnown[one.ID] = true
-		if one.Unowned != "" {
-			unowned[one.Unowned] = true
-		}
 	}
 	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).Where("clicked_at < ?", day.Add(click.Day)).
 		Rows(ctx)
@@ -159,6 +147,25 @@ func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error 
 		err = s.queueClaimed(ctx, slices.Collect(maps.Keys(unowned)))
 	}
 	return err
+}
+
+// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
+func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]bool, unowned map[string]bool, err error) {
+	type one struct {
+		ID      int64
+		Unowned string
+	}
+	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
+	all, err := fetch[one](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
+		workspace.PublicID, sql(singleClicks("id, workspace_id, link_id", within)))
+	isKnown, unowned = make(map[int64]bool, len(all)), map[string]bool{}
+	for _, c := range all {
+		isKnown[c.ID] = true
+		if c.Unowned != "" {
+			unowned[c.Unowned] = true
+		}
+	}
+	return isKnown, unowned, err
 }
 
 // queueClaimed requests the moves of those links whose clicks were copied as clicks without an owner, and that have one.
