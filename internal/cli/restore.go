@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/codecounter"
@@ -365,6 +366,9 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)
+		}
+		if err == nil {
+			err = clickledger.AfterRestore(ctx, d)
 		}
 		if err == nil && r.Grants {
 			err = countGrants(ctx, d)

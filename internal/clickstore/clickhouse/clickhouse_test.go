@@ -3,6 +3,7 @@ package clickhouse_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -47,6 +48,16 @@ func database(t *testing.T) *url.URL {
 	return u
 }
 
+// answer returns what a database answers to a question.
+func answer(t *testing.T, database *url.URL, question string) string {
+	t.Helper()
+	to := *database
+	to.RawQuery, to.Path = url.Values{"database": {database.Path[1:]}}.Encode(), "/"
+	response := must.Value(http.Post(to.String(), "text/plain", strings.NewReader(question)))(t)
+	defer response.Body.Close()
+	return strings.TrimSpace(string(must.Value(io.ReadAll(response.Body))(t)))
+}
+
 func statement(t *testing.T, server, text string) {
 	t.Helper()
 	answer := must.Value(http.Post(server+"/", "text/plain", strings.NewReader(text)))(t)
@@ -87,8 +98,10 @@ func newUnreliable(t *testing.T, to *url.URL) *unreliable {
 		if fails && way.how == delayed {
 			body, _ := io.ReadAll(r.Body)
 			late := r.Clone(context.Background())
-			late.Body = io.NopCloser(bytes.NewReader(body))
-			way.held = func() { forward.ServeHTTP(httptest.NewRecorder(), late) }
+			way.held = func() {
+				late.Body = io.NopCloser(bytes.NewReader(body))
+				forward.ServeHTTP(httptest.NewRecorder(), late)
+			}
 		}
 		way.mu.Unlock()
 		if fails && way.how == unanswered {
@@ -353,13 +366,14 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 11))
 		from, to := clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(click.Day)
-		copied := clickhouse.New(clickhouse.Config{DB: d, URL: database(t), ReadTimeout: time.Minute, Now: w.Now})
+		u := database(t)
+		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		run := func() {
 			must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
 			must.NoError(t, copied.MoveClicks(t.Context()))
 		}
 		var unowned []string
-		for range 3 {
+		for range 4 {
 			link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
 			w.Links, unowned = append(w.Links, link), append(unowned, link.LinkID)
 		}
@@ -394,14 +408,71 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 			w.Check(t, random, w.All(m, from.Truncate(click.Day), to.Truncate(click.Day)))
 		}
 
-		gone := w.Members[1]
-		must.NoError(t, (&clicksql.Store{DB: d, Now: w.Now}).PurgeWorkspace(db.AsSystem(t.Context()), gone.ID()))
+		gone, inSQL := w.Members[1], &clicksql.Store{DB: d, Now: w.Now}
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			// The rows of the first stay without an owner in the SQL database, those of the second in ClickHouse.
+			return errors.Join(copied.Move(ctx, tx, unowned[2], gone.ID()), inSQL.Move(ctx, tx, unowned[3], gone.ID()))
+		}))
+		must.NoError(t, copied.MoveClicks(t.Context()))
+		must.NoError(t, inSQL.PurgeWorkspace(db.AsSystem(t.Context()), gone.ID()))
 		must.Value(d.NewUpdate().Table("workspaces").Set("purged_at = ?", w.Now()).Where("id = ?", gone.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
 		run()
-		w.Clicks = slices.DeleteFunc(w.Clicks, func(c click.Click) bool { return c.WorkspaceID == gone.ID() })
+		run()
+		w.Clicks = slices.DeleteFunc(w.Clicks, func(c click.Click) bool {
+			return c.WorkspaceID == gone.ID() || slices.Contains(unowned[2:], c.LinkID)
+		})
 		for _, m := range w.Members {
 			w.Check(t, random, w.All(m, from.Truncate(click.Day), to.Truncate(click.Day)))
+		}
+		if n := answer(t, u, "SELECT count() FROM clicks WHERE link_id IN ('"+strings.Join(unowned[2:], "', '")+"')"); n != "0" {
+			t.Errorf("ClickHouse has %s clicks of purged links", n)
+		}
+	})
+}
+
+// TestCopy_IgnoresEarlierRuns whose statements arrive late, or that still go on.
+func TestCopy_IgnoresEarlierRuns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 12))
+		var clicks []click.Click
+		for _, ago := range []time.Duration{0, click.Day, 500 * click.Day} {
+			for range 20 {
+				clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-ago-time.Hour), clicktest.Noon.Add(-ago)))
+			}
+		}
+		w.WriteAll(t, random, clicks)
+		w.Tidy(t)
+		inSQL := w.Store
+		ignored := func(clickhouse.Copied) {}
+		for step := int(delayed); ; step += int(failures) {
+			to := database(t)
+			way := newUnreliable(t, to)
+			copied := clickhouse.New(clickhouse.Config{
+				DB: d, URL: must.Value(url.Parse(way.URL + to.Path))(t), ReadTimeout: time.Minute, Now: w.Now,
+			})
+			more := way.try(step, func() { _ = copied.Copy(t.Context(), ignored) })
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { _ = copied.Copy(t.Context(), ignored) })
+			}
+			both.Wait()
+			way.arrive()
+			must.NoError(t, copied.Copy(t.Context(), ignored))
+			way.arrive()
+			w.Store, w.Stats.Clicks = copied, copied
+			w.VerifyRollups(t)
+			for _, m := range w.Members {
+				w.Check(t, random, w.All(m, clicktest.Noon.Add(-510*click.Day).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)))
+			}
+			w.Store, w.Stats.Clicks = inSQL, inSQL
+			if t.Failed() {
+				t.Fatalf("statement %d was late", step/int(failures))
+			}
+			if !more {
+				return
+			}
 		}
 	})
 }

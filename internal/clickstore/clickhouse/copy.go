@@ -12,7 +12,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -32,42 +34,184 @@ type Copied struct {
 }
 
 // Copy copies what ClickHouse does not have of the clicks in the SQL database, day by day, and calls progress after each. It can
-// be interrupted, and repeated: servers may run meanwhile, with either store. One process calls it at a time. Of a link that was
-// claimed meanwhile it requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were purged.
+// be interrupted, and repeated: servers may run meanwhile, with either store. A copy that begins ends those before it. Of a link
+// that was claimed meanwhile it requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were
+// purged. It returns Conflict if months that only the SQL database has counted can no longer be added.
 func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	number, err := s.ids.Take(ctx, s.DB, 1)
+	if err != nil {
+		return err
+	}
+	run := time.UnixMicro(number)
+	if err := s.moveBound(ctx, copyingBound, time.Time{}, run); err != nil {
+		return err
+	}
 	if err := s.kill(ctx, "copy"); err != nil {
 		return err
 	}
-	var done Copied
-	if err := s.copyMonths(ctx, &done); err != nil {
+	c := &copying{Store: s, since: s.ClicksSince(), progress: progress}
+	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun') = 0", copyingBound, run)
+	if err := c.copyMonths(ctx); err != nil {
 		return fmt.Errorf("copying months without single clicks: %w", err)
 	}
-	if err := s.copyDays(ctx, &done, progress); err != nil {
+	if err := c.copyDays(ctx); err != nil {
+		return err
+	}
+	if err := c.endMonths(ctx); err != nil {
 		return err
 	}
 	return s.removePurged(ctx)
 }
 
+// copying is a run of Copy.
+type copying struct {
+	*Store
+	// isNewest is the condition of its statements that no later run has begun: one of them may be late.
+	isNewest string
+	// since is the instant since which single clicks were kept when it began, and from that of those which ClickHouse keeps.
+	since, from time.Time
+	done        Copied
+	progress    func(Copied)
+}
+
 // copyDays copies the days that have single clicks.
-func (s *Store) copyDays(ctx context.Context, done *Copied, progress func(Copied)) error {
+func (c *copying) copyDays(ctx context.Context) error {
 	var first, last []time.Time
-	edge := s.DB.NewSelect().Model((*click.Row)(nil)).Column("clicked_at").Limit(1)
-	if err := edge.Clone().Where("clicked_at >= ?", s.ClicksSince()).Order("clicked_at").Scan(ctx, &first); err != nil || len(first) == 0 {
+	edge := c.DB.NewSelect().Model((*click.Row)(nil)).Column("clicked_at").Limit(1)
+	if err := edge.Clone().Where("clicked_at >= ?", c.from).Order("clicked_at").Scan(ctx, &first); err != nil || len(first) == 0 {
 		return err
 	}
 	if err := edge.Order("clicked_at DESC").Scan(ctx, &last); err != nil {
 		return err
 	}
 	for day := first[0].UTC().Truncate(click.Day); !day.After(last[0]); day = day.Add(click.Day) {
-		if err := s.copyDay(ctx, day, done); err != nil {
+		if err := c.copyDay(ctx, day); err != nil {
 			return fmt.Errorf("copying %s: %w", day.Format(time.DateOnly), err)
 		}
-		done.Day = day
-		progress(*done)
+		c.done.Day = day
+		c.progress(c.done)
+	}
+	return nil
+}
+
+// copyDay copies the clicks of a day. They are written as late ones: their visits are known.
+func (c *copying) copyDay(ctx context.Context, day time.Time) error {
+	isKnown, unowned, err := c.copiedOf(ctx, day)
+	if err != nil {
+		return err
+	}
+	rows, err := c.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).Where("clicked_at < ?", day.Add(click.Day)).
+		Rows(ctx)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var waiting []click.Click
+	for rows.Next() {
+		var r click.Row
+		if err := c.DB.ScanRow(ctx, rows, &r); err != nil {
+			return err
+		}
+		if isKnown[r.ID] {
+			continue
+		}
+		if waiting = append(waiting, *r.Click()); len(waiting) == copiedAtOnce {
+			if err := c.insertCopies(ctx, waiting, unowned); err != nil {
+				return err
+			}
+			waiting = nil
+		}
+	}
+	err = rows.Err()
+	if err == nil {
+		err = c.insertCopies(ctx, waiting, unowned)
+	}
+	if err == nil {
+		err = c.settle(ctx, slices.Collect(maps.Keys(unowned)))
+	}
+	return err
+}
+
+// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
+func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]bool, unowned map[string]bool, err error) {
+	type one struct {
+		ID      int64
+		Unowned string
+	}
+	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
+	all, err := fetch[one](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
+		workspace.PublicID, sql(singleClicks("id, workspace_id, link_id", within)))
+	isKnown, unowned = make(map[int64]bool, len(all)), map[string]bool{}
+	for _, c := range all {
+		isKnown[c.ID] = true
+		if c.Unowned != "" {
+			unowned[c.Unowned] = true
+		}
+	}
+	return isKnown, unowned, err
+}
+
+// insertCopies inserts clicks with the workspaces that their links have now, and adds the links without an owner to unowned. What
+// has no total was purged.
+func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowned map[string]bool) error {
+	workspaces, err := clickledger.Workspaces(ctx, c.DB, linksOf(clicks))
+	if err != nil {
+		return err
+	}
+	var rows []byte
+	n := int64(0)
+	for i := range clicks {
+		one := &clicks[i]
+		if one.WorkspaceID = workspaces[one.LinkID]; one.WorkspaceID == "" {
+			continue
+		}
+		if one.WorkspaceID == workspace.PublicID {
+			unowned[one.LinkID] = true
+		}
+		rows = appendBool(appendBool(appendClick(rows, one), one.IsVisit), true)
+		n++
+	}
+	err = c.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", c.isNewest, c.statementID(), rows)
+	if err == nil {
+		c.done.Clicks += n
+	}
+	return err
+}
+
+// statementID is that of the next statement, by which the next run ends it.
+func (c *copying) statementID() string { return c.queryID("copy", time.Now().UnixNano()) }
+
+// settle requests the moves of links whose clicks are in ClickHouse without an owner, and that have one, and removes the clicks of
+// those that were purged.
+func (c *copying) settle(ctx context.Context, linkIDs []string) error {
+	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
+		var purged []string
+		err := c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			workspaces, err := clickledger.Workspaces(ctx, tx, some)
+			if err != nil {
+				return err
+			}
+			purged = slices.DeleteFunc(slices.Clone(some), func(linkID string) bool { return workspaces[linkID] != "" })
+			maps.DeleteFunc(workspaces, func(_, id string) bool { return id == workspace.PublicID })
+			return queueMoves(ctx, tx, workspaces)
+		})
+		if err != nil {
+			return err
+		}
+		for _, table := range []string{"clicks_open", "clicks"} {
+			if len(purged) == 0 {
+				break
+			}
+			err := c.client.run(ctx, "ALTER TABLE ? DELETE WHERE workspace_id = ? AND link_id IN (?)", sql(table), workspace.PublicID,
+				sql(joined(purged)))
+			if err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -97,95 +241,6 @@ func (s *Store) removePurged(ctx context.Context) error {
 	return nil
 }
 
-// copyDay copies the clicks of a day. They are written as late ones: their visits are known.
-func (s *Store) copyDay(ctx context.Context, day time.Time, done *Copied) error {
-	isKnown, unowned, err := s.copiedOf(ctx, day)
-	if err != nil {
-		return err
-	}
-	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).Where("clicked_at < ?", day.Add(click.Day)).
-		Rows(ctx)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var waiting []byte
-	n := int64(0)
-	flush := func() error {
-		attempt, err := s.ids.Take(ctx, s.DB, 1)
-		if err == nil {
-			err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", unfenced(attempt), s.queryID("copy", attempt), waiting)
-		}
-		done.Clicks += n
-		waiting, n = waiting[:0], 0
-		return err
-	}
-	for rows.Next() {
-		var r click.Row
-		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
-			return err
-		}
-		if isKnown[r.ID] {
-			continue
-		}
-		c := r.Click()
-		if c.WorkspaceID == workspace.PublicID {
-			unowned[c.LinkID] = true
-		}
-		waiting = appendBool(appendBool(appendClick(waiting, c), c.IsVisit), true)
-		if n++; n == copiedAtOnce {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	err = rows.Err()
-	if err == nil {
-		err = flush()
-	}
-	if err == nil {
-		err = s.queueClaimed(ctx, slices.Collect(maps.Keys(unowned)))
-	}
-	return err
-}
-
-// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
-func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]bool, unowned map[string]bool, err error) {
-	type one struct {
-		ID      int64
-		Unowned string
-	}
-	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
-	all, err := fetch[one](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
-		workspace.PublicID, sql(singleClicks("id, workspace_id, link_id", within)))
-	isKnown, unowned = make(map[int64]bool, len(all)), map[string]bool{}
-	for _, c := range all {
-		isKnown[c.ID] = true
-		if c.Unowned != "" {
-			unowned[c.Unowned] = true
-		}
-	}
-	return isKnown, unowned, err
-}
-
-// queueClaimed requests the moves of those links whose clicks were copied as clicks without an owner, and that have one.
-func (s *Store) queueClaimed(ctx context.Context, linkIDs []string) error {
-	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			workspaces, err := clickledger.Workspaces(ctx, tx, some)
-			if err != nil {
-				return err
-			}
-			maps.DeleteFunc(workspaces, func(_, id string) bool { return id == workspace.PublicID })
-			return queueMoves(ctx, tx, workspaces)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sqlDay is a day of a link in the SQL database.
 type sqlDay struct {
 	WorkspaceID, SubjectID string
@@ -195,32 +250,60 @@ type sqlDay struct {
 	Counts       []byte
 }
 
-// copyMonths copies the days of months without single clicks, and then moves the bound over them.
-func (s *Store) copyMonths(ctx context.Context, done *Copied) error {
-	bounds, err := s.bounds(ctx)
-	forgotten, since := bounds[forgottenBound], s.ClicksSince()
-	if err != nil || !forgotten.Before(since) {
+// copyMonths copies the days of months without single clicks, unless an earlier run has: later months are counted in ClickHouse.
+func (c *copying) copyMonths(ctx context.Context) error {
+	bounds, err := c.bounds(ctx)
+	c.from = clickstore.Later(c.since, bounds[forgottenBound])
+	if err != nil || bounds[copiedBound].After(never) {
 		return err
 	}
 	var first []time.Time
-	err = s.DB.NewSelect().Table("click_days").Column("starts_at").Where("starts_at >= ?", forgotten).Order("starts_at").Limit(1).
-		Scan(ctx, &first)
-	if err != nil || len(first) == 0 || !first[0].Before(since) {
+	err = c.DB.NewSelect().Table("click_days").Column("starts_at").Order("starts_at").Limit(1).Scan(ctx, &first)
+	if err != nil || len(first) == 0 || !first[0].Before(c.since) {
 		return err
 	}
-	for m := month.Of(first[0]); m.Start().Before(since); m++ {
-		if err := s.removeDays(ctx, m); err != nil {
+	own, err := fetch[struct{ N int64 }](ctx, c.client, "SELECT count() AS N FROM clicks WHERE clicked_at < ? AND NOT late", c.since)
+	if err != nil {
+		return err
+	}
+	if own[0].N > 0 || bounds[forgottenBound].After(never) {
+		return errs.New(errs.Conflict, "ClickHouse has clicks of its own of months whose single clicks PostgreSQL has deleted, so what "+
+			"PostgreSQL has counted of these cannot be added. Copy before nodes use ClickHouse.")
+	}
+	for m := month.Of(first[0]); m.Start().Before(c.since); m++ {
+		if err := c.removeDays(ctx, m); err != nil {
 			return err
 		}
-		if err := s.copyMonth(ctx, m, done); err != nil {
+		if err := c.copyMonth(ctx, m); err != nil {
 			return fmt.Errorf("%s: %w", m, err)
 		}
 	}
-	return s.moveBound(ctx, forgottenBound, forgotten, since)
+	return nil
 }
 
-func (s *Store) copyMonth(ctx context.Context, m month.Month, done *Copied) error {
-	rows, err := s.DB.NewSelect().Table("click_days").Column("workspace_id", "subject_id", "starts_at", "clicks", "visits", "bots",
+// endMonths has questions read what copyMonths has copied, once later months are copied, too. It returns Unavailable if one of them
+// has lost its single clicks meanwhile.
+func (c *copying) endMonths(ctx context.Context) error {
+	if c.since != c.ClicksSince() {
+		return errs.New(errs.Unavailable, "A month has ended during the copy: run it again.")
+	}
+	bounds, err := c.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if !bounds[copiedBound].After(never) {
+		if bounds[copiedBound] = c.since; bounds[forgottenBound].After(never) {
+			return nil // ClickHouse counts its months itself, and PostgreSQL has counted none
+		}
+		if err := c.moveBound(ctx, copiedBound, never, c.since); err != nil {
+			return err
+		}
+	}
+	return c.moveBound(ctx, forgottenBound, bounds[forgottenBound], bounds[copiedBound])
+}
+
+func (c *copying) copyMonth(ctx context.Context, m month.Month) error {
+	rows, err := c.DB.NewSelect().Table("click_days").Column("workspace_id", "subject_id", "starts_at", "clicks", "visits", "bots",
 		"latency_mean", "latency_m2", "counts").Where("starts_at >= ?", m.Start()).Where("starts_at < ?", m.End()).
 		Where("subject_id <> workspace_id").Rows(ctx)
 	if err != nil {
@@ -232,20 +315,21 @@ func (s *Store) copyMonth(ctx context.Context, m month.Month, done *Copied) erro
 		if len(waiting) == 0 {
 			return nil
 		}
-		_, err := s.client.send(ctx, "INSERT INTO days FORMAT RowBinary", waiting, "query_id", s.queryID("copy", time.Now().UnixNano()))
+		_, err := c.client.send(ctx, render("INSERT INTO days SELECT * FROM input(?) WHERE ? FORMAT RowBinary", dayTypes, sql(c.isNewest)),
+			waiting, "query_id", c.statementID())
 		waiting = waiting[:0]
 		return err
 	}
 	const most = 4 << 20
 	for rows.Next() {
 		var d sqlDay
-		if err := s.DB.ScanRow(ctx, rows, &d); err != nil {
+		if err := c.DB.ScanRow(ctx, rows, &d); err != nil {
 			return err
 		}
 		if waiting, err = appendDay(waiting, &d); err != nil {
 			return err
 		}
-		if done.Days++; len(waiting) > most {
+		if c.done.Days++; len(waiting) > most {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -256,6 +340,10 @@ func (s *Store) copyMonth(ctx context.Context, m month.Month, done *Copied) erro
 	}
 	return flush()
 }
+
+// dayTypes are the columns of days, as appendDay writes them.
+const dayTypes = "workspace_id String, link_id String, day Date, dimension UInt8, value String, clicks Int64, visits Int64, bots Int64, " +
+	"latency_mean Float64, latency_m2 Float64"
 
 // appendDay writes the rows of a day.
 func appendDay(b []byte, d *sqlDay) ([]byte, error) {

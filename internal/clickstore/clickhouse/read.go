@@ -53,15 +53,20 @@ func (s *Store) partsOf(ctx context.Context, q clickstore.Query) (p parts, err e
 const (
 	sealedBound    = "sealed"
 	forgottenBound = "forgotten"
+	copyingBound   = "copying"
+	copiedBound    = "copied"
 )
 
-// bounds reads the bounds by their names. They are 1970 at first.
+// never is a bound that has not moved.
+var never = time.Unix(0, 0).UTC()
+
+// bounds reads the bounds by their names.
 func (s *Store) bounds(ctx context.Context) (map[string]time.Time, error) {
 	rows, err := ask[struct {
 		Name string
 		At   int64
 	}](ctx, s.client, "SELECT name AS Name, toUnixTimestamp64Micro(max(at)) AS At FROM bounds GROUP BY name")
-	bounds := map[string]time.Time{sealedBound: time.Unix(0, 0).UTC(), forgottenBound: time.Unix(0, 0).UTC()}
+	bounds := map[string]time.Time{sealedBound: never, forgottenBound: never, copiedBound: never}
 	for _, r := range rows {
 		bounds[r.Name] = time.UnixMicro(r.At).UTC()
 	}

@@ -16,7 +16,8 @@ import (
 // days have what is known of months whose single clicks are deleted, by dimension. The dimension 0 has all clicks of the day,
 // and the values of click.LatencyDimension and click.QuarterDimension are written as numbers.
 //
-// bounds only grow: the days before "sealed" are in clicks, and those before "forgotten" in days.
+// bounds only grow: the days before "sealed" are in clicks, and those before "forgotten" in days. Of these, Copy has copied the days
+// before "copied" from the SQL database, and "copying" is the number of its latest run.
 //
 // A fence keeps a batch out that was sent and given up: see Store.Write.
 func tables() []string {

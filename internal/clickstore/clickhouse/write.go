@@ -124,22 +124,27 @@ func (s *Store) number(ctx context.Context, clicks []click.Click) error {
 	if err != nil {
 		return err
 	}
-	var links []string
-	for i := range clicks {
-		clicks[i].ID = first + int64(i)
-		links = append(links, clicks[i].LinkID)
-	}
-	slices.Sort(links)
-	workspaces, err := clickledger.Workspaces(ctx, s.DB, slices.Compact(links))
+	workspaces, err := clickledger.Workspaces(ctx, s.DB, linksOf(clicks))
 	if err != nil {
 		return err
 	}
 	for i := range clicks {
+		clicks[i].ID = first + int64(i)
 		if now := workspaces[clicks[i].LinkID]; now != "" {
 			clicks[i].WorkspaceID = now
 		}
 	}
 	return nil
+}
+
+// linksOf are the ids of the links of clicks.
+func linksOf(clicks []click.Click) []string {
+	links := make([]string, len(clicks))
+	for i := range clicks {
+		links[i] = clicks[i].LinkID
+	}
+	slices.Sort(links)
+	return slices.Compact(links)
 }
 
 // begin notes the ids of clicks that are about to be sent.
