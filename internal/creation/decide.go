@@ -113,7 +113,7 @@ func (p *proposal) adopt(l *link.Link) decision {
 	case l.DisabledAt != nil:
 		return refuse(link.ErrDisabled().At("url"))
 	case l.ExternalID != nil:
-		return refuse(errOfOther(p.draft.Strategy))
+		return refuse(errOfOther(p.draft.Strategy, withOtherID))
 	case p.upsert.Strategy != nil && *p.upsert.Strategy != l.Strategy:
 		return refuse(errOtherStrategy(l))
 	case l.PurgedAt == nil:
@@ -179,14 +179,10 @@ func errOutside(p *proposal, f *facts, isInside func(folderID *string) bool) *er
 	switch {
 	case isOutside(f.ofID):
 		return link.ErrExternalIDTaken()
-	case !isOutside(f.same) && !isOutside(f.ofCode):
-		return nil
-	case p.draft.Strategy == link.Custom:
-		return errs.New(errs.CodeTaken, "The code belongs to a link outside of the folders of the API key. Choose another code.").
-			At("customCode")
+	case isOutside(f.same) || isOutside(f.ofCode):
+		return errOfOther(p.draft.Strategy, "outside of the folders of the API key")
 	}
-	return errs.New(errs.Conflict, "The URL belongs to a link outside of the folders of the API key. Use the strategy RANDOM or "+
-		"COUNTER for another link to it.").At("url")
+	return nil
 }
 
 // errExistsWithout is the error of a creation that finds its link without the value of a field.
@@ -195,14 +191,16 @@ func errExistsWithout(field ...string) *errs.Error {
 		"upsertLink.", strings.Join(field, ".")).At(field...)
 }
 
-// errOfOther is the error of an upsert whose URL or code belongs to a link with another external id.
-func errOfOther(strategy link.Strategy) *errs.Error {
+// withOtherID describes a link that an upsert finds by its URL or code.
+const withOtherID = "with another externalId"
+
+// errOfOther is the error of a proposal whose URL or code belongs to a link that it cannot return.
+func errOfOther(strategy link.Strategy, described string) *errs.Error {
 	if strategy == link.Custom {
-		return errs.New(errs.CodeTaken, "The code belongs to a link with another externalId. Choose another code.").
-			At("customCode")
+		return errs.New(errs.CodeTaken, "The code belongs to a link %s. Choose another code.", described).At("customCode")
 	}
-	return errs.New(errs.Conflict, "The URL belongs to a link with another externalId. Use the strategy RANDOM or "+
-		"COUNTER for another link to it.").At("url")
+	return errs.New(errs.Conflict, "The URL belongs to a link %s. Use the strategy RANDOM or COUNTER for another link to it.", described).
+		At("url")
 }
 
 // errOtherStrategy is the error of an upsert that requires another strategy than that of its link.

@@ -240,7 +240,7 @@ func (b *batch) draftUpsert(it *item) error {
 // AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	var found []*item
-	e := link.Edits{Field: "links", ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
+	e := link.Edits{ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
 	for _, it := range b.items {
 		if it.decision.act == changes {
 			found, e.IDs = append(found, it), append(e.IDs, it.decision.link.ID)
@@ -294,7 +294,7 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	case !hasID && it.facts.ofID != nil:
 		return errRetry
 	case !hasID && l.ExternalID != nil:
-		return errOfOther(it.draft.Strategy)
+		return errOfOther(it.draft.Strategy, withOtherID)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
 	case u.DomainID != nil && !optional.Equal(u.DomainID, l.DomainID):

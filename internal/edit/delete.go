@@ -27,7 +27,10 @@ func (s *Store) delete(
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, link.Edits{IDs: ids, Policy: policy, Field: "ids", Reason: deleted, OperationID: operationID,
+	if err := link.CheckBatch(len(ids), "ids"); err != nil {
+		return nil, err
+	}
+	return s.edit(ctx, m, link.Edits{IDs: ids, Policy: policy, Reason: deleted, OperationID: operationID,
 		Mutate: func(_ int, l *link.Link) error {
 			l.MarkDeleted(s.now())
 			return nil
@@ -42,6 +45,6 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 	if err != nil {
 		return nil, err
 	}
-	return single(s.edit(ctx, m, link.Edits{IDs: []string{linkID}, Field: "id", Reason: restored,
+	return single(s.edit(ctx, m, link.Edits{IDs: []string{linkID}, Reason: restored,
 		Mutate: func(_ int, l *link.Link) error { return l.UnmarkDeleted(s.now()) }}))
 }

@@ -44,12 +44,8 @@ var (
 	undoneDeletion = link.Reason{Action: audit.LinkRestored, Cause: link.CauseReverted}
 )
 
-// edit locks the links, calls mutate for each id, and writes the links that have changed, in a
-// handful of statements.
+// edit is EditIn in a transaction of its own.
 func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) ([]link.Result, error) {
-	if err := link.CheckBatch(len(e.IDs), e.Field); err != nil {
-		return nil, err
-	}
 	return s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) { return s.EditIn(ctx, tx, m, e) })
 }
 

@@ -45,7 +45,7 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 		return nil, fmt.Errorf("listing the links of a folder: %w", err)
 	}
 	if len(ids) > 0 {
-		_, err := s.edit(ctx, m, link.Edits{IDs: ids, Field: "id", Reason: updated, Mutate: func(_ int, l *link.Link) error {
+		_, err := s.edit(ctx, m, link.Edits{IDs: ids, Reason: updated, Mutate: func(_ int, l *link.Link) error {
 			if optional.Value(l.FolderID) == f.ID { // else it was moved meanwhile
 				l.FolderID = nil
 				l.Touch(s.now())

@@ -30,7 +30,7 @@ func (s *Store) Revert(
 	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
 		return nil, err
 	}
-	e := link.Edits{IDs: []string{linkID}, Field: "id", Reason: reverted, NeedClicks: true}
+	e := link.Edits{IDs: []string{linkID}, Reason: reverted, NeedClicks: true}
 	e.Mutate = func(_ int, l *link.Link) error {
 		if err := l.CheckSeen(seen); err != nil {
 			return err

@@ -47,7 +47,7 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 		ids = append(ids, p.LinkID)
 	}
 	results, err := s.edit(ctx, m, link.Edits{
-		IDs: ids, Field: "operationId", ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: true,
+		IDs: ids, ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: true,
 		Mutate: func(i int, l *link.Link) error { return s.undo(&o, o.parts[i], l) },
 	})
 	if err != nil {

@@ -30,7 +30,10 @@ func (s *Store) update(
 	if err != nil {
 		return nil, err
 	}
-	e := link.Edits{Policy: policy, Field: "links", Reason: updated, OperationID: operationID}
+	if err := link.CheckBatch(len(changes), "links"); err != nil {
+		return nil, err
+	}
+	e := link.Edits{Policy: policy, Reason: updated, OperationID: operationID}
 	for _, c := range changes {
 		e.IDs = append(e.IDs, c.ID)
 		e.NeedClicks = e.NeedClicks || c.MaxClicks.Set

@@ -269,7 +269,7 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	if len(items) == 0 {
 		return nil
 	}
-	e := link.Edits{Field: "rows", OperationID: b.OperationID, NeedClicks: true, Reason: imported}
+	e := link.Edits{OperationID: b.OperationID, NeedClicks: true, Reason: imported}
 	for _, it := range items {
 		e.IDs = append(e.IDs, it.decision.linkID)
 	}
@@ -303,7 +303,7 @@ func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 		return nil
 	}
 	results, err := b.Links.EditIn(ctx, tx, b.Member, link.Edits{
-		IDs: b.toDelete, Field: "rows", Reason: importedDeleted, OperationID: b.OperationID,
+		IDs: b.toDelete, Reason: importedDeleted, OperationID: b.OperationID,
 		Mutate: func(_ int, l *link.Link) error {
 			l.MarkDeleted(b.Store.now())
 			return nil

@@ -28,8 +28,6 @@ const MaxRaces = 5
 type Edits struct {
 	IDs    []string
 	Policy Policy
-	// Field is the argument with the ids.
-	Field string
 	// Mutate changes the link with the i-th id. It may be called again in a retry.
 	Mutate func(i int, l *Link) error
 	Reason Reason
