@@ -240,7 +240,7 @@ var scopes = map[string][]string{
 		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
-		"clicksql.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
+		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
 		"clickledger.ForgetWho", "clickledger.Take", "unmatched.Purge",
 		"clickledger.Platform", "hitquota.readFloors", "clickledger.Position", "clickledger.BusyLinks", "unmatched.Flush", "linkquota.List",
 		"history.Verify", "upkeep.RecordTransitions",

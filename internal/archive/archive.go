@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/importsource"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -48,7 +47,6 @@ type Store struct {
 	Workspaces *workspace.Store
 	Folders    *folder.Store
 	Domains    *domain.Store
-	Links      *link.Store
 	Imports    *importer.Store
 	Ledger     *clickledger.Ledger
 	Clicks     clickstore.Store

@@ -58,7 +58,7 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b.Tasks = task.NewStore(d, sealed.Box{}, clock)
 	b.Archive = &archive.Store{
 		DB: d, Tasks: b.Tasks, Accounts: &account.Store{DB: d, Now: clock}, Workspaces: workspacetest.Store(d), Folders: b.Folders,
-		Domains: &domain.Store{DB: d, Now: clock}, Links: b.Links, Ledger: &clickledger.Ledger{DB: d},
+		Domains: &domain.Store{DB: d, Now: clock}, Ledger: &clickledger.Ledger{DB: d},
 		Imports: &importer.Store{DB: d, Tasks: b.Tasks, Links: b.Links, Folders: b.Folders, Now: clock},
 		Clicks:  &clicksql.Store{DB: d, Now: clock}, Signer: signed.Signer{Secrets: [][]byte{[]byte("secret")}, Now: clock},
 		PublicURL: "https://sho.rt", MaxBytes: 1 << 30, Now: clock,

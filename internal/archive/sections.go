@@ -107,26 +107,21 @@ func (e *export) members(ctx context.Context, after string, size int) (records [
 	return records, err
 }
 
-// rowsOfLinks returns links that are not purged, in the order of their ids, as they are written.
-func (e *export) rowsOfLinks(ctx context.Context, after string, size int) ([]*link.Link, error) {
+// links returns links that are not purged, in the order of their ids.
+func (e *export) links(ctx context.Context, after string, size int) (records []record, err error) {
 	p, err := workspace.Collection[link.Link]{
 		DB: e.DB, Permission: workspace.ReadLinks, Prefix: id.Link, Column: "id", Where: "purged_at IS NULL", Fence: "folder_id",
 		In: func(l *link.Link, m workspace.Membership) { l.In = m },
 	}.List(ctx, e.Member, ascending(after, size))
-	return p.Items, err
-}
-
-func (e *export) links(ctx context.Context, after string, size int) (records []record, err error) {
-	links, err := e.rowsOfLinks(ctx, after, size)
-	if err != nil || len(links) == 0 {
+	if err != nil || len(p.Items) == 0 {
 		return nil, err
 	}
-	archived, err := e.Imports.Archived(ctx, e.Member, links)
+	archived, err := e.Imports.Archived(ctx, e.Member, p.Items)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
-	for _, l := range links {
+	for _, l := range p.Items {
 		ids = append(ids, l.ID)
 	}
 	totals, err := e.Ledger.Totals(ctx, e.Member, ids...)
@@ -143,10 +138,6 @@ func (e *export) links(ctx context.Context, after string, size int) (records []r
 type versionPosition struct {
 	LinkID string
 	Number int
-}
-
-func (p versionPosition) compare(other versionPosition) int {
-	return cmp.Or(cmp.Compare(p.LinkID, other.LinkID), cmp.Compare(p.Number, other.Number))
 }
 
 // versions merges superseded versions with the newest ones, which are the rows of links.
@@ -177,7 +168,9 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 		versions = append(versions, v)
 	}
 	place := func(v *link.Version) versionPosition { return versionPosition{v.Link.ID, v.Number} }
-	slices.SortStableFunc(versions, func(a, b *link.Version) int { return place(a).compare(place(b)) })
+	slices.SortStableFunc(versions, func(a, b *link.Version) int {
+		return cmp.Or(cmp.Compare(a.Link.ID, b.Link.ID), cmp.Compare(a.Number, b.Number))
+	})
 	versions = slices.CompactFunc(versions, func(a, b *link.Version) bool { return place(a) == place(b) })
 	for _, v := range versions[:min(len(versions), size)] {
 		position, err := json.Marshal(place(v))

@@ -103,7 +103,7 @@ func (e *export) count(ctx context.Context) error {
 // step adds the next file to the archive.
 func (e *export) step(ctx context.Context) error {
 	next := e.progress
-	next.Sections, next.Section.Files = slices.Clone(next.Sections), slices.Clone(next.Section.Files)
+	next.Sections, next.Section.Files = slices.Clone(next.Sections), append([]string{}, next.Section.Files...)
 	file, err := e.nextFile(ctx, &next)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (e *export) nextFile(ctx context.Context, next *progress) (*file, error) {
 		}
 		if isEnd {
 			next.Sections = append(next.Sections, next.Section)
-			next.Section, next.Hash, next.After = importsource.ManifestSection{}, nil, ""
+			next.Section, next.Hash, next.After = importsource.ManifestSection{Files: []string{}}, nil, ""
 		}
 		if f.name != "" {
 			return f, nil
@@ -240,11 +240,6 @@ func (e *export) manifest(next *progress) (*file, error) {
 			ID: w.ID, Slug: w.Slug, Name: w.Name, DefaultStrategy: w.DefaultStrategy, DefaultRedirectStatus: w.DefaultRedirectStatus,
 		},
 	}
-	for i := range m.Sections {
-		if m.Sections[i].Files == nil {
-			m.Sections[i].Files = []string{}
-		}
-	}
 	for _, one := range sections {
 		if !slices.Contains(e.in.Sections, one.is) {
 			m.Omitted = append(m.Omitted, strings.ToLower(string(one.is)))
@@ -256,8 +251,8 @@ func (e *export) manifest(next *progress) (*file, error) {
 	return f, lines.Encode(m)
 }
 
-// pack returns the file as a member of a gzip file (RFC 1952), with the end of the archive after the last one. What follows a member
-// does not depend on it, so an export can go on after any of them.
+// pack returns the tar entry of the file as a gzip member of its own (RFC 1952); the last member also ends the archive. Members are
+// independent, so an export can go on after any of them.
 func (f *file) pack(at time.Time, isLast bool) ([]byte, error) {
 	packed := bytes.Buffer{}
 	zip := gzip.NewWriter(&packed)

@@ -127,20 +127,3 @@ func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
 	}
 	return all, nil
 }
-
-// past returns where the links that the step has created or found had been imported from before.
-func (b *step) past() (rows []*Origin) {
-	for _, it := range b.items {
-		if it.link == nil || it.written.Outcome == Failed {
-			continue
-		}
-		for _, p := range it.from.Past {
-			rows = append(rows, &Origin{
-				WorkspaceID: b.WorkspaceID, Source: p.Source, Label: p.Label, SourceID: p.SourceID, LinkID: it.link.ID,
-				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks, LastClickedAt: p.LastClickedAt,
-				ImportedAt: p.ImportedAt,
-			})
-		}
-	}
-	return rows
-}

@@ -69,6 +69,7 @@ type decision struct {
 // This is the contract of imports: a row is recognized by its source id, changes made here survive unless the row changes at its
 // source, and an existing code keeps its destination unless onConflict is REPLACE.
 func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
+	isSame := f.taken != nil && f.taken.has(canonicalHash) && !row.Deleted
 	switch {
 	case row.Skipped:
 		return decision{act: leaves, outcome: Skipped, err: row.Err}
@@ -92,7 +93,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link of an earlier import was deleted here. Restore it first.")}
-	case f.imported != nil && (bytes.Equal(f.origin.Hash, hash) || len(f.origin.Hash) == 0): // which an archive does not have
+	case f.imported != nil && (bytes.Equal(f.origin.Hash, hash) || len(f.origin.Hash) == 0): // an origin from an archive has no hash
 		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
 	case f.imported != nil && f.changedBy != nil:
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
@@ -105,11 +106,11 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: leaves, outcome: Unchanged}
 	case f.taken == nil:
 		return decision{act: creates, outcome: Created}
-	case f.taken.has(canonicalHash) && !row.Deleted && f.taken.isPending: // package creation returns that link
+	case isSame && f.taken.isPending: // package creation returns that link
 		return decision{act: creates, outcome: Created}
-	case f.taken.has(canonicalHash) && !row.Deleted && f.taken.linkID == "":
+	case isSame && f.taken.linkID == "":
 		return decision{act: leaves, outcome: Unchanged}
-	case f.taken.has(canonicalHash) && !row.Deleted:
+	case isSame:
 		return decision{act: records, linkID: f.taken.linkID, code: f.taken.code, outcome: Unchanged}
 	case onConflict == Rename:
 		return decision{act: renames}

@@ -94,7 +94,7 @@ func (b *step) addChanged(ctx context.Context, k *known, linkIDs []string) error
 	return nil
 }
 
-// addHolders reads which links, and which rows of a dry run, have the codes of items.
+// addHolders reads which links have the codes of items.
 func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	var codes []string
 	for _, it := range items {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/importsource"
@@ -38,9 +37,6 @@ type process struct {
 	*task.Holding
 	in       Settings
 	progress *progress
-	domains  []*domain.Domain
-	// folders are the ids of folders by validate.Fold of their names, with those that the step creates.
-	folders map[string]string
 }
 
 // Run implements task.Handler: it fetches the file of an import by API, and imports the rows of the file, from the first one on
@@ -198,11 +194,11 @@ func (p *process) step(ctx context.Context, rows []*source) error {
 
 // attempt is one try of a step, or its last one.
 func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err error) {
-	if p.domains, err = p.domainsOf(ctx, p.Member); err != nil {
-		return err
-	}
 	b := &step{
 		process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding), targets: map[string]string{},
+	}
+	if b.domains, err = p.domainsOf(ctx, p.Member); err != nil {
+		return err
 	}
 	if err := b.decide(ctx); err != nil {
 		return err
@@ -210,25 +206,25 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	inputs := []*creation.Input{}
+	var inputs []*creation.Input
 	for _, it := range b.itemsWith(creates) {
-		inputs = append(inputs, it.input)
+		inputs = append(inputs, it.creation())
 	}
+	var refused []link.Result // if all are refused, CreateMany begins no transaction
 	if len(inputs) > 0 {
-		results, err := p.Creation.CreateMany(ctx, p.Member, creation.Batch{
+		refused, err = p.Creation.CreateMany(ctx, p.Member, creation.Batch{
 			Links: inputs, OperationID: p.OperationID, Import: &creation.Import{Begin: b.begin, End: b.end},
 		})
 		if err != nil && !errors.Is(err, errDry) {
 			return err
 		}
-		b.refused = results
 	}
 	if b.next == nil {
 		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			if err := b.begin(ctx, tx); err != nil {
 				return err
 			}
-			return b.end(ctx, tx, b.refused)
+			return b.end(ctx, tx, refused)
 		})
 		if err != nil && !errors.Is(err, errDry) {
 			return err
@@ -291,10 +287,11 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	if b.in.DryRun {
 		return errDry
 	}
-	if err := saveOrigins(ctx, tx, b.origins()); err != nil {
+	origins, past := b.origins()
+	if err := saveOrigins(ctx, tx, origins); err != nil {
 		return fmt.Errorf("writing origins: %w", err)
 	}
-	if err := savePast(ctx, tx, b.past()); err != nil {
+	if err := savePast(ctx, tx, past); err != nil {
 		return fmt.Errorf("writing earlier origins: %w", err)
 	}
 	return b.save(ctx, tx)

@@ -156,9 +156,9 @@ func (r *Report) Losses() (all []*LossCount) {
 // HostCounts returns the hosts, the most frequent first.
 func (r *Report) HostCounts() (all []*HostCount) {
 	for _, host := range byCount(r.progress.Hosts) {
-		c := &HostCount{Host: host, Rows: r.progress.Hosts[host], In: r.In}
-		c.DomainID = optional.Of(r.progress.Targets[host])
-		all = append(all, c)
+		all = append(all, &HostCount{
+			Host: host, Rows: r.progress.Hosts[host], DomainID: optional.Of(r.progress.Targets[host]), In: r.In,
+		})
 	}
 	return all[:min(len(all), maxCounted)]
 }

@@ -134,9 +134,7 @@ type RowFilter struct {
 }
 
 // Rows returns one page of the rows of an import, in the order of the source. It returns Forbidden.
-func (s *Store) Rows(
-	ctx context.Context, t *task.Task, f RowFilter, r page.Request,
-) (page.Page[*Row], error) {
+func (s *Store) Rows(ctx context.Context, t *task.Task, f RowFilter, r page.Request) (page.Page[*Row], error) {
 	number := func(row *Row) int64 { return row.Number }
 	p, err := task.ListRows(ctx, s.DB, t, r, number, func(q *bun.SelectQuery) *bun.SelectQuery {
 		if len(f.Outcomes) > 0 {
@@ -205,9 +203,6 @@ func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 
 // saveOrigins writes the origins of links.
 func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
 		source_created_at = excluded.source_created_at, clicks = excluded.clicks, last_clicked_at = excluded.last_clicked_at,

@@ -28,24 +28,35 @@ const (
 // step is one try of a step of an import.
 type step struct {
 	*process
-	from  []*source
+	// from are the rows of the source.
+	from []*source
+	// items are the same rows, with what the step decides about them.
 	items []*item
 	// isLast means that there are no more tries.
 	isLast bool
-	// folding are the hosts whose case has been reported, and targets the domains that hosts go to.
-	folding    []string
-	targets    map[string]string
+	// domains are those of the workspace.
+	domains []*domain.Domain
+	// targets are the ids of the domains that get the codes of hosts, by host.
+	targets map[string]string
+	// folding are the hosts whose case has been reported.
+	folding []string
+	// folders are the ids of folders by validate.Fold of their names, with those that the step creates.
+	folders map[string]string
+	// newFolders are the folders that the step creates.
 	newFolders []*folder.Folder
 	// dryFolders are the names of folders that earlier rows of a dry run would have created.
 	dryFolders map[string]bool
 
-	// The state of the transaction: the results of creations that were refused before it, the rows with their outcomes, the
-	// links that have changed, the ids of those to delete, and the progress after it; nil unless it came to its end.
-	refused  []link.Result
-	done     []*Row
-	changed  []*link.Link
+	// The other fields are the state of the transaction.
+
+	// done are the rows with their outcomes.
+	done []*Row
+	// changed are the links that have changed.
+	changed []*link.Link
+	// toDelete are the ids of the links to delete.
 	toDelete []string
-	next     *progress
+	// next is the progress after the transaction; nil unless it came to its end.
+	next *progress
 }
 
 // item is a row in a step. Its code can be found in three forms: code is how visitors write it, the column of links has lookupCode,
@@ -61,7 +72,6 @@ type item struct {
 	code, identity string
 	isRenamed      bool
 	decision       decision
-	input          *creation.Input
 	folderID       *string
 	hasNewFolder   bool
 	tags           []string
@@ -129,22 +139,15 @@ func (b *step) decide(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the inputs of creations, with their tags.
+// prepare sets the tags of the links to create or change, and prepares the changes of routings.
 func (b *step) prepare(ctx context.Context) error {
-	var routings []link.Routed
-	for _, it := range b.items {
-		if it.decision.act != creates && it.decision.act != changes {
-			continue
-		}
+	for _, it := range b.itemsWith(creates) {
 		it.setTags(b.in.Tags)
-		if it.decision.act == changes {
-			routings = append(routings, link.Routed{Change: it.from.Routing, LinkID: it.decision.linkID})
-			continue
-		}
-		it.input = it.creation()
 	}
-	if len(routings) == 0 {
-		return nil
+	var routings []link.Routed
+	for _, it := range b.itemsWith(changes) {
+		it.setTags(b.in.Tags)
+		routings = append(routings, link.Routed{Change: it.from.Routing, LinkID: it.decision.linkID})
 	}
 	return b.Links.PrepareRoutings(ctx, b.Member, routings)
 }
@@ -347,8 +350,9 @@ func (b *step) apply(it *item, l *link.Link) error {
 	}, l)
 }
 
-// origins returns the origins of the links that the step has imported, or found as they have to be.
-func (b *step) origins() (rows []*Origin) {
+// origins returns the origins of the links that the step has imported, or found as they have to be, and past ones: where an archive
+// says that they were imported from before.
+func (b *step) origins() (rows, past []*Origin) {
 	for _, it := range b.items {
 		if it.link == nil || it.written.Outcome == Failed {
 			continue
@@ -359,6 +363,13 @@ func (b *step) origins() (rows []*Origin) {
 			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt, Clicks: o.Clicks,
 			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(),
 		})
+		for _, p := range it.from.Past {
+			past = append(past, &Origin{
+				WorkspaceID: b.WorkspaceID, Source: p.Source, Label: p.Label, SourceID: p.SourceID, LinkID: it.link.ID,
+				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks, LastClickedAt: p.LastClickedAt,
+				ImportedAt: p.ImportedAt,
+			})
+		}
 	}
-	return rows
+	return rows, past
 }

@@ -98,13 +98,6 @@ func (r *Runner) Stats() []JobStats {
 	return all
 }
 
-// recordStart records the start of Run.
-func (r *Runner) recordStart() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.startedAt = r.Now()
-}
-
 // recordOutcome records the outcome of a poll of the job: success, failure or no run.
 func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
 	r.mu.Lock()
@@ -126,7 +119,9 @@ func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
 // The first poll follows after one poll interval, so as not to slow down the start of the node. A
 // failed job is logged, and runs again when it is next due.
 func (r *Runner) Run(ctx context.Context) error {
-	r.recordStart()
+	r.mu.Lock()
+	r.startedAt = r.Now()
+	r.mu.Unlock()
 	var all sync.WaitGroup
 	for _, job := range r.Jobs {
 		all.Go(func() { r.pollLease(ctx, job) })

@@ -59,7 +59,8 @@ func (l lease) renew(ctx context.Context, d *db.DB, now time.Time) (kept bool, e
 // due, or when its last holder has not released it in time. It is one statement, which the database
 // serializes, so one of several concurrent callers receives a row.
 //
-// With atOnce the job need not be due, and a holder that has died does not matter.
+// With atOnce the job need not be due, and the lease of a holder that has missed its heartbeats
+// (dead_at) is available before it expires.
 func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()

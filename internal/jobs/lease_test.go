@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -21,27 +20,18 @@ import (
 
 var noon = dbtest.Noon
 
-// row is a row of the leases table.
-type row struct {
-	bun.BaseModel `bun:"table:leases"`
-
-	Name          string `bun:",pk"`
-	Holder        string
-	FreeAt, DueAt time.Time
-}
-
-func leaseOf(t *testing.T, d *db.DB, name string) row {
+func leaseOf(t *testing.T, d *db.DB, name string) State {
 	t.Helper()
-	r := row{Name: name}
-	must.NoError(t, d.NewSelect().Model(&r).WherePK().Scan(db.AsSystem(t.Context())))
-	return r
+	s := State{Name: name}
+	must.NoError(t, d.NewSelect().Model(&s).WherePK().Scan(db.AsSystem(t.Context())))
+	return s
 }
 
 // wantReleased checks that the lease has no holder, and is free and due at the given times after
 // noon.
-func (r row) wantReleased(t *testing.T, free, due time.Duration) {
+func (s State) wantReleased(t *testing.T, free, due time.Duration) {
 	t.Helper()
-	got := []any{r.Holder, r.FreeAt.Sub(noon), r.DueAt.Sub(noon)}
+	got := []any{s.Holder, s.FreeAt.Sub(noon), s.DueAt.Sub(noon)}
 	if diff := cmp.Diff([]any{"", free, due}, got); diff != "" {
 		t.Errorf("holder, free, due (-want +got):\n%s", diff)
 	}

@@ -353,7 +353,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		InstanceID: s.InstanceID, UserAgent: probe.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{
-		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders, Domains: s.Domains, Links: s.Links,
+		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders, Domains: s.Domains,
 		Imports: s.Imports, Ledger: s.Ledger, Clicks: s.Clicks, Signer: s.Exports.Signer, PublicURL: o.Config.PublicURL,
 		MaxBytes: o.Config.ExportBytes, Now: o.Now,
 	}

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// leaseLife is how long a task stays with a node that has died. The lease is renewed every renewEvery, which is also how soon
-	// a canceled task notices it between steps.
-	leaseLife  = time.Minute
+	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can take the task then.
+	leaseLife = time.Minute
+	// renewEvery is how often a node renews the lease of a task, and checks whether the task is to be canceled.
 	renewEvery = 5 * time.Second
 	// lookEvery is how often nodes look for tasks without news of any.
 	lookEvery = time.Minute
@@ -78,8 +78,8 @@ var errTurn = errors.New("other tasks wait")
 // errLost ends a holding whose task another node may have, or that is to be canceled.
 var errLost = errors.New("the task is canceled, or another node runs it")
 
-// Step ends the transaction of a step, which commits nothing once this node has lost the task. Before its end, the row of the
-// task would be locked for too long.
+// Step stores the progress of a step. Call it last in the transaction, because it locks the task's row until the commit. It
+// returns errLost if another node holds the task or the task is to be canceled: return it, so that the transaction rolls back.
 func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
 	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
 		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").

@@ -61,12 +61,15 @@ const (
 	maxUnfinished = 20
 	// UploadLife is how long a task waits for its file.
 	UploadLife = time.Hour
-	// FileLife and ArchiveLife are how long the files of imports and exports are kept after the task has ended, at most maxFiles
-	// and maxArchives of an actor in a workspace, and retention how long ended tasks are.
-	FileLife    = 7 * 24 * time.Hour
+	// fileLife is how long the file of an import is retained after the task has ended.
+	fileLife = 7 * 24 * time.Hour
+	// ArchiveLife is how long the archive of an export is retained after the task has ended.
 	ArchiveLife = 3 * 24 * time.Hour
-	retention   = 30 * 24 * time.Hour
-	maxFiles    = 20
+	// retention is how long a task is retained after it has ended.
+	retention = 30 * 24 * time.Hour
+	// maxFiles bounds the files of imports that are retained for an actor in a workspace.
+	maxFiles = 20
+	// maxArchives bounds the archives that are retained for an actor in a workspace.
 	maxArchives = 3
 	// cleanUpBatch is how many tasks a statement of the clean-up deletes: their rows go with them.
 	cleanUpBatch = 10
@@ -84,7 +87,7 @@ type Task struct {
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
-	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a successful task is kept for FileLife.
+	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a successful task is kept for fileLife.
 	Upload    *string
 	KeepsFile bool
 	// Done is the number of items processed, and Total that of all; nil means unknown.
@@ -325,7 +328,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		}
 	}
 	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").
-		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-FileLife), WorkspaceExport, now.Add(-ArchiveLife))
+		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-fileLife), WorkspaceExport, now.Add(-ArchiveLife))
 	_, err := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("deleting the files of tasks: %w", err)
@@ -340,14 +343,12 @@ func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 
 // delete deletes the tasks that a condition selects, with their rows.
 func (s *Store) delete(ctx context.Context, condition string, args ...any) error {
-	for {
-		some := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where(condition, args...).Limit(cleanUpBatch)
-		n, err := db.Affected(s.DB.NewDelete().Model((*Task)(nil)).Where("id IN (?)", some).Exec(ctx))
-		if err != nil {
-			return fmt.Errorf("deleting tasks: %w", err)
-		}
-		if n < cleanUpBatch {
-			return nil
-		}
+	some := s.DB.NewSelect().Model((*Task)(nil)).Column("id").Where(condition, args...).Limit(cleanUpBatch)
+	_, err := db.InBatches(cleanUpBatch, func() (int64, error) {
+		return db.Affected(s.DB.NewDelete().Model((*Task)(nil)).Where("id IN (?)", some).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("deleting tasks: %w", err)
 	}
+	return nil
 }

@@ -44,8 +44,8 @@ func (d *day) count() rollup.Count {
 	return rollup.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}
 }
 
-// slot is the key of a day: a subject, and the start of the day, in seconds since 1970.
-type slot struct {
+// dayKey is the key of a day: a subject, and the start of the day, in seconds since 1970.
+type dayKey struct {
 	subject string
 	start   int64
 }
@@ -57,11 +57,11 @@ type addition struct {
 }
 
 // additions are merged in memory first, so that each row is written once.
-type additions map[slot]*addition
+type additions map[dayKey]*addition
 
 // of returns the addition to a day of a subject, and creates it if it does not exist.
 func (a additions) of(subject, workspaceID string, start time.Time) *addition {
-	k := slot{subject, start.Unix()}
+	k := dayKey{subject, start.Unix()}
 	if a[k] == nil {
 		a[k] = &addition{day{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
 	}
@@ -151,20 +151,20 @@ func lateOf(clicks []click.Click, links, spaces []clickledger.Total) additions {
 }
 
 // addToSealed adds late or moved clicks to days that are sealed, and has the details of their workspaces written again.
-func addToSealed(ctx context.Context, d *db.DB, tx bun.Tx, more additions) error {
-	if err := addDays(ctx, d, tx, more, none); err != nil {
+func (s *Store) addToSealed(ctx context.Context, tx bun.Tx, more additions) error {
+	if err := s.addDays(ctx, tx, more, isNeverNew); err != nil {
 		return err
 	}
 	for workspaceID, from := range more.workspaces() {
-		if err := reopen(ctx, tx, workspaceID, from); err != nil {
+		if err := invalidateDetails(ctx, tx, workspaceID, from); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// none says that no day is new.
-func none(*addition) bool { return false }
+// isNeverNew is the isNew of addDays if no day is new.
+func isNeverNew(*addition) bool { return false }
 
 // workspaces are those among the subjects, with the oldest of their days.
 func (a additions) workspaces() map[string]time.Time {
@@ -188,15 +188,15 @@ const replaceDay = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 
 // addDays adds to the table. The caller has locked the totals of the subjects, so no other writer changes these rows. Days
 // for which isNew is true are written as they are: rows of them are left over from a total that was lost.
-func addDays(ctx context.Context, d *db.DB, tx bun.Tx, more additions, isNew func(*addition) bool) error {
+func (s *Store) addDays(ctx context.Context, tx bun.Tx, more additions, isNew func(*addition) bool) error {
 	all := more.sorted()
-	known, err := existing(ctx, d, tx, slices.DeleteFunc(slices.Clone(all), isNew))
+	known, err := s.existing(ctx, tx, slices.DeleteFunc(slices.Clone(all), isNew))
 	if err != nil {
 		return err
 	}
 	rows := make([]day, 0, len(all))
 	for _, one := range all {
-		if old := known[slot{one.SubjectID, one.StartsAt.Unix()}]; old != nil {
+		if old := known[dayKey{one.SubjectID, one.StartsAt.Unix()}]; old != nil {
 			if err := one.addDay(old); err != nil {
 				return err
 			}
@@ -211,15 +211,15 @@ func addDays(ctx context.Context, d *db.DB, tx bun.Tx, more additions, isNew fun
 const daysAtOnce = 1000
 
 // existing are the rows that the table has of the days.
-func existing(ctx context.Context, d *db.DB, tx bun.Tx, all []*addition) (map[slot]*day, error) {
-	found := make(map[slot]*day, len(all))
+func (s *Store) existing(ctx context.Context, tx bun.Tx, all []*addition) (map[dayKey]*day, error) {
+	found := make(map[dayKey]*day, len(all))
 	for chunk := range slices.Chunk(all, daysAtOnce) {
 		var rows []day
-		if err := lookUp(d, tx, chunk).Scan(ctx, &rows); err != nil {
+		if err := s.lookUp(tx, chunk).Scan(ctx, &rows); err != nil {
 			return nil, err
 		}
 		for i := range rows {
-			found[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}] = &rows[i]
+			found[dayKey{rows[i].SubjectID, rows[i].StartsAt.Unix()}] = &rows[i]
 		}
 	}
 	return found, nil
@@ -227,8 +227,8 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, all []*addition) (map[sl
 
 // lookUp selects rows by their keys. It forces PostgreSQL to look each of them up by index, because
 // it cannot estimate their number.
-func lookUp(d *db.DB, tx bun.Tx, all []*addition) *bun.RawQuery {
-	if d.Kind == db.Postgres {
+func (s *Store) lookUp(tx bun.Tx, all []*addition) *bun.RawQuery {
+	if s.DB.Kind == db.Postgres {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
 		for i, one := range all {
 			subjects[i], starts[i] = one.SubjectID, one.StartsAt
@@ -245,17 +245,17 @@ func lookUp(d *db.DB, tx bun.Tx, all []*addition) *bun.RawQuery {
 }
 
 // keepMonth makes room for a month, where months have tables of their own.
-func keepMonth(ctx context.Context, d *db.DB, t time.Time) error {
-	if d.Kind != db.Postgres {
+func (s *Store) keepMonth(ctx context.Context, t time.Time) error {
+	if s.DB.Kind != db.Postgres {
 		return nil
 	}
-	_, err := d.NewRaw("SELECT keep_month(?)", t).Exec(ctx)
+	_, err := s.DB.NewRaw("SELECT keep_month(?)", t).Exec(ctx)
 	return err
 }
 
 // monthTable is where PostgreSQL keeps a month of a table.
-func monthTable(d *db.DB, table string, t time.Time) string {
-	if d.Kind == db.Postgres {
+func (s *Store) monthTable(table string, t time.Time) string {
+	if s.DB.Kind == db.Postgres {
 		return table + t.UTC().Format("_2006_01")
 	}
 	return table

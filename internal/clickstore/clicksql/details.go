@@ -11,7 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
@@ -27,10 +26,9 @@ var minDetailedClicks = 8
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
 type detail struct {
-	subjectID, workspaceID string
-	start                  time.Time
-	moments                []byte   // momentBytes of each click
-	columns                []column // of the dimensions that clicks have columns of
+	subjectID string
+	moments   []byte   // momentBytes of each click
+	columns   []column // of the dimensions that clicks have columns of
 }
 
 // A moment is the click's quarter of an hour on its day, with its flags.
@@ -40,9 +38,8 @@ const (
 	momentBot   = 2
 )
 
-func newDetail(subjectID, workspaceID string, start time.Time) *detail {
-	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start,
-		columns: make([]column, len(click.StoredDimensions))}
+func newDetail(subjectID string) *detail {
+	d := &detail{subjectID: subjectID, columns: make([]column, len(click.StoredDimensions))}
 	for i := range d.columns {
 		d.columns[i].known = map[string]int{}
 	}
@@ -65,15 +62,15 @@ func (d *detail) add(c *click.Click) {
 	}
 }
 
-// dayOfDetails is a row of the table with the selected columns.
-type dayOfDetails struct {
+// storedDetail is a row of the table with the selected columns.
+type storedDetail struct {
 	start   time.Time
 	moments []byte
 	columns map[click.Dimension]codes
 }
 
 // eachClick goes through the clicks that have the values.
-func (d *dayOfDetails) eachClick(wanted map[click.Dimension]string, f func(click int, quarter byte, one rollup.Count)) {
+func (d *storedDetail) eachClick(wanted map[click.Dimension]string, f func(click int, quarter byte, one rollup.Count)) {
 	type match struct {
 		codes
 		code int
@@ -105,7 +102,7 @@ clicks:
 // whose number of clicks has changed since is left. It returns InvalidInput if there were clicks that are not stored any
 // more.
 func (q *query) eachDetail(
-	ctx context.Context, spans []clickstore.Range, columns []click.Dimension, f func(clickstore.Range, *dayOfDetails),
+	ctx context.Context, spans []clickstore.Range, columns []click.Dimension, f func(clickstore.Range, *storedDetail),
 ) (rest []clickstore.Range, err error) {
 	if err := q.checkKept(ctx, spans...); err != nil {
 		return nil, err
@@ -127,7 +124,7 @@ func (q *query) eachDetail(
 			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.Member.ID()).
 			Where("x.starts_at >= ?", span.From.Truncate(click.Day)).Where("x.starts_at < ?", span.To)
 		at := span.From
-		err := eachDetailOf(ctx, stored.Order("x.starts_at"), columns, func(d *dayOfDetails) {
+		err := eachDetailOf(ctx, stored.Order("x.starts_at"), columns, func(d *storedDetail) {
 			if at.Before(d.start) {
 				rest = append(rest, clickstore.Range{From: at, To: d.start})
 			}
@@ -145,7 +142,7 @@ func (q *query) eachDetail(
 }
 
 // eachDetailOf goes through the rows of a query of the table, which it calls x.
-func eachDetailOf(ctx context.Context, q *bun.SelectQuery, columns []click.Dimension, f func(*dayOfDetails)) error {
+func eachDetailOf(ctx context.Context, q *bun.SelectQuery, columns []click.Dimension, f func(*storedDetail)) error {
 	q = q.ColumnExpr("x.starts_at, x.moments")
 	for _, dimension := range columns {
 		q = q.ColumnExpr("x.?", bun.Ident(dimension.Definition().Column))
@@ -168,8 +165,8 @@ func eachDetailOf(ctx context.Context, q *bun.SelectQuery, columns []click.Dimen
 	return nil
 }
 
-func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDetails, error) {
-	d := &dayOfDetails{columns: map[click.Dimension]codes{}}
+func scanDetails(scan func(...any) error, columns []click.Dimension) (*storedDetail, error) {
+	d := &storedDetail{columns: map[click.Dimension]codes{}}
 	var start bun.NullTime // which also reads SQLite's texts
 	texts := make([][]byte, len(columns))
 	to := []any{&start, &d.moments}
@@ -193,9 +190,9 @@ func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDeta
 // detailedAtOnce is how many workspaces are looked at between two looks for more.
 const detailedAtOnce = 100
 
-// detail writes the details of sealed busy days, of workspaces and their links, by column. It
+// storeDetails writes the details of sealed busy days, of workspaces and their links, by column. It
 // repeats that for days with later clicks.
-func (s *Store) detail(ctx context.Context) error {
+func (s *Store) storeDetails(ctx context.Context) error {
 	for last := ""; ; {
 		var spaces []clickledger.Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
@@ -241,7 +238,7 @@ func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.
 	if err != nil {
 		return err
 	}
-	if err := keepMonth(ctx, s.DB, start); err != nil {
+	if err := s.keepMonth(ctx, start); err != nil {
 		return err
 	}
 	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -254,7 +251,7 @@ func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.
 		if err != nil {
 			return err
 		}
-		if err := insertDetails(ctx, s.DB, tx, start, made); err != nil {
+		if err := s.insertDetails(ctx, tx, t.SubjectID, start, made); err != nil {
 			return err
 		}
 		return s.detailedUntil(ctx, tx, t, start.Add(click.Day))
@@ -273,42 +270,34 @@ func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *clickledger.
 // readDetails reads the clicks of a workspace on a day: for itself, and for each link with many of
 // them.
 func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.Time) ([]*detail, error) {
-	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
-		Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day)).Order("clicked_at", "id").Rows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	whole, links := newDetail(workspaceID, workspaceID, start), map[string]*detail{}
-	for rows.Next() {
-		var r click.Row
-		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
-			return nil, err
-		}
-		c := r.Click()
+	q := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+		Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day)).Order("clicked_at", "id")
+	whole, links := newDetail(workspaceID), map[string]*detail{}
+	err := s.eachClick(ctx, q, func(c *click.Click) {
 		if links[c.LinkID] == nil {
-			links[c.LinkID] = newDetail(c.LinkID, workspaceID, start)
+			links[c.LinkID] = newDetail(c.LinkID)
 		}
 		whole.add(c)
 		links[c.LinkID].add(c)
-	}
+	})
 	made := []*detail{whole}
 	for _, d := range links {
 		if d.clicks() >= minDetailedClicks {
 			made = append(made, d)
 		}
 	}
-	return made, rows.Err()
+	return made, err
 }
 
-func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, made []*detail) error {
+// insertDetails writes the details of a day of a workspace.
+func (s *Store) insertDetails(ctx context.Context, tx bun.Tx, workspaceID string, start time.Time, made []*detail) error {
 	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "moments"}
 	for _, dimension := range click.StoredDimensions {
 		columns = append(columns, dimension.Column)
 	}
-	return d.Load(ctx, tx, monthTable(d, details, start), columns, len(made), func(i int) []any {
+	return s.DB.Load(ctx, tx, s.monthTable(details, start), columns, len(made), func(i int) []any {
 		one := made[i]
-		values := []any{one.subjectID, one.start, one.workspaceID, int64(one.clicks()), one.moments}
+		values := []any{one.subjectID, start, workspaceID, int64(one.clicks()), one.moments}
 		for i := range one.columns {
 			values = append(values, one.columns[i].encode())
 		}
@@ -316,8 +305,8 @@ func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, ma
 	})
 }
 
-// reopen schedules the details of a workspace from a day on to be written again.
-func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
+// invalidateDetails schedules the details of a workspace from a day on to be written again.
+func invalidateDetails(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
 	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("detailed_at = ?", from).
 		Where("subject_id = ?", workspaceID).Where("detailed_at > ?", from).Exec(ctx)
 	return err
@@ -325,7 +314,7 @@ func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) 
 
 // equal reports whether the columns of a day add up to the counts of its clicks. Dimensions with
 // too many values cannot be compared.
-func (d *dayOfDetails) equal(want rollup.Counts) bool {
+func (d *storedDetail) equal(want rollup.Counts) bool {
 	for dimension, column := range d.columns {
 		is, number := rollup.Values{}, dimension.Definition().Number
 		d.eachClick(nil, func(click int, _ byte, one rollup.Count) {

@@ -11,6 +11,3 @@ const (
 
 // Day is a row of the days.
 type Day = day
-
-// KeepMonth makes room for a month.
-var KeepMonth = keepMonth

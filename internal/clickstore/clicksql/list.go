@@ -17,7 +17,7 @@ import (
 func (s *Store) List(ctx context.Context, of clickstore.Query, p clickstore.Page) ([]*click.Click, error) {
 	q := (&query{of, s}).clicks()
 	if of.Range != (clickstore.Range{}) {
-		q = within(q, "clicked_at", []clickstore.Range{{From: of.From.UTC(), To: of.To.UTC()}})
+		q = q.Where("clicked_at >= ? AND clicked_at < ?", of.From.UTC(), of.To.UTC())
 	}
 	order, comparison := "clicked_at, id", "(clicked_at, id) > (?, ?)"
 	if p.NewestFirst {
@@ -68,9 +68,7 @@ func withIDs(q *bun.SelectQuery, ids []string) (_ *bun.SelectQuery, valid bool) 
 
 // Span implements clickstore.Store. The condition on the time selects by the primary key, where the time follows the
 // workspace.
-func (s *Store) Span(
-	ctx context.Context, spans []clickstore.Span, workspaceIDs []string, linkID string,
-) ([]*click.Click, error) {
+func (s *Store) Span(ctx context.Context, spans []clickstore.Span, workspaceIDs []string, linkID string) ([]*click.Click, error) {
 	first, last := spans[0].FirstAt, spans[0].LastAt
 	for _, span := range spans {
 		first, last = clickstore.Earlier(first, span.FirstAt), clickstore.Later(last, span.LastAt)

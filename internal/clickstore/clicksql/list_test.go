@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -26,7 +25,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, clicksql.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
+		must.NoError(t, w.Retain(ctx)) // creates the month's partition
 		clicked := func(n int) time.Time { return clicktest.Noon.Add(-time.Duration(n) * time.Millisecond) }
 		for batch := range 20 {
 			var rows []*click.Row
@@ -70,7 +69,7 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		must.NoError(t, clicksql.KeepMonth(ctx, d, month.Of(clicktest.Noon).Start()))
+		must.NoError(t, w.Retain(ctx)) // creates the month's partition
 		var ids []string
 		for i, m := range w.Members {
 			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon, Status: 302}

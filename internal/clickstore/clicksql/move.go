@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
@@ -63,7 +62,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clic
 	if err != nil {
 		return err
 	}
-	return addToSealed(ctx, s.DB, tx, moved)
+	return s.addToSealed(ctx, tx, moved)
 }
 
 // purgeBatch is how many clicks are removed at once.
@@ -73,24 +72,24 @@ const purgeBatch = 5000
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	subjects := s.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
-	for _, table := range []struct {
-		name, keys string
-		of         schema.QueryWithArgs
-	}{
-		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
-		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
-		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
-	} {
-		batch := s.DB.NewSelect().Table(table.name).ColumnExpr(table.keys).Where("?", table.of).Limit(purgeBatch)
-		if err := s.removeAll(ctx, table.name, table.keys, batch); err != nil {
+	if err := s.removeAll(ctx, "clicks", "workspace_id = ?", workspaceID); err != nil {
+		return err
+	}
+	for _, table := range []string{days, details} {
+		if err := s.removeAll(ctx, table, "subject_id IN (?)", subjects); err != nil {
 			return err
 		}
 	}
 	return clickledger.Purge(ctx, s.DB, workspaceID)
 }
 
-// removeAll deletes the rows that the query finds, batch by batch.
-func (s *Store) removeAll(ctx context.Context, table, keys string, batch *bun.SelectQuery) error {
+// removeAll deletes the rows of clicks, days or details that a condition selects, batch by batch.
+func (s *Store) removeAll(ctx context.Context, table, condition string, args ...any) error {
+	keys := "subject_id, starts_at"
+	if table == "clicks" {
+		keys = "workspace_id, clicked_at, id"
+	}
+	batch := s.DB.NewSelect().Table(table).ColumnExpr(keys).Where(condition, args...).Limit(purgeBatch)
 	_, err := db.InBatches(purgeBatch, func() (int64, error) {
 		return db.Affected(s.DB.NewDelete().Table(table).Where("("+keys+") IN (?)", batch).Exec(ctx))
 	})

@@ -22,41 +22,41 @@ func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
 	return (&query{of, s}).checkKept(ctx, of.Range)
 }
 
-// clicks selects single clicks.
+// clicks selects the single clicks that the filter permits.
 func (q *query) clicks() *bun.SelectQuery {
 	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.Member.ID())
 	if !q.IsWorkspace() {
 		sel = q.subject(sel, "link_id")
 	}
-	return filtered(sel, q.Filter)
-}
-
-// clicksIn selects the single clicks of some spans.
-func (q *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
-	return within(q.clicks(), "clicked_at", spans)
-}
-
-// filtered keeps the clicks that the filter does.
-func filtered(q *bun.SelectQuery, f clickstore.Filter) *bun.SelectQuery {
-	if f.Bots != nil {
-		q = q.Where("bot = ?", *f.Bots)
+	if q.Bots != nil {
+		sel = sel.Where("bot = ?", *q.Bots)
 	}
-	for _, dimension := range slices.Sorted(maps.Keys(f.Values)) {
-		column, value := dimension.Definition().Column, f.Values[dimension]
+	for _, dimension := range slices.Sorted(maps.Keys(q.Values)) {
+		column, value := dimension.Definition().Column, q.Values[dimension]
 		switch {
 		case dimension == click.Status:
 			status, err := strconv.Atoi(value)
 			if err != nil {
 				status = 0
 			}
-			q = q.Where("status = ?", status)
+			sel = sel.Where("status = ?", status)
 		case value == "":
-			q = q.Where("? IS NULL", bun.Ident(column))
+			sel = sel.Where("? IS NULL", bun.Ident(column))
 		default:
-			q = q.Where("? = ?", bun.Ident(column), value)
+			sel = sel.Where("? = ?", bun.Ident(column), value)
 		}
 	}
-	return q
+	return sel
+}
+
+// clicksIn selects the single clicks of some spans.
+func (q *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
+	return q.clicks().WhereGroup(" AND ", func(sel *bun.SelectQuery) *bun.SelectQuery {
+		for _, span := range spans {
+			sel = sel.WhereOr("clicked_at >= ? AND clicked_at < ?", span.From, span.To)
+		}
+		return sel
+	})
 }
 
 // counted are the columns of a Count.
@@ -64,7 +64,7 @@ const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, CO
 
 // countClicks counts the clicks of spans by the quarter of an hour.
 func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
-	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *dayOfDetails) {
+	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *storedDetail) {
 		var found [click.Day / click.BucketLength]rollup.Count
 		d.eachClick(q.Values, func(_ int, quarter byte, one rollup.Count) { found[quarter].Add(one) })
 		for quarter, n := range found {
@@ -94,11 +94,9 @@ func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (poin
 }
 
 // countBy counts the clicks of spans by the values of a dimension.
-func (q *query) countBy(
-	ctx context.Context, by click.Dimension, spans []clickstore.Range, all rollup.Values,
-) error {
+func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickstore.Range, all rollup.Values) error {
 	wanted := slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(q.Values)), by))))
-	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *dayOfDetails) {
+	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *storedDetail) {
 		column := d.columns[by]
 		found := make([]rollup.Count, len(column.values))
 		d.eachClick(q.Values, func(number int, quarter byte, one rollup.Count) {
@@ -135,9 +133,7 @@ func (q *query) countBy(
 }
 
 // latencies adds the latencies of the clicks of spans, one by one.
-func (q *query) latencies(
-	ctx context.Context, spans []clickstore.Range, tally *rollup.Tally, steps rollup.Values,
-) error {
+func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *rollup.Tally, steps rollup.Values) error {
 	if len(spans) == 0 {
 		return nil
 	}

@@ -22,10 +22,8 @@ import (
 // eachDay calls f with the days of the range in their order, and returns the instant from which on clicks are in no day.
 // That of a single subject is read with its days, by one statement, so that no click is in both or neither. Several links
 // are sealed at different instants: of them only the days before the last midnight at which all were sealed are read.
-func (q *query) eachDay(
-	ctx context.Context, counts schema.QueryWithArgs, f func(*day) error,
-) (sealed time.Time, err error) {
-	if sealed, err = q.sealedAt(ctx); err != nil {
+func (q *query) eachDay(ctx context.Context, counts schema.QueryWithArgs, f func(*day) error) (sealed time.Time, err error) {
+	if sealed, err = q.store.sealedAt(ctx, q.subject(q.store.DB.NewSelect(), "subject_id")); err != nil {
 		return sealed, err
 	}
 	stored := q.subject(q.store.DB.NewSelect().TableExpr("click_days AS day"), "subject_id").
@@ -65,30 +63,24 @@ func (q *query) eachDay(
 	return sealed, nil
 }
 
-// sealedAt returns the instant before which all clicks of all subjects are in days.
-func (q *query) sealedAt(ctx context.Context) (time.Time, error) {
+// sealedAt returns the instant before which all clicks of the subjects that the query selects are in days.
+func (s *Store) sealedAt(ctx context.Context, totals *bun.SelectQuery) (time.Time, error) {
 	var open []clickledger.Total
-	sel := q.subject(q.store.DB.NewSelect().Model(&open), "subject_id").Column("sealed_at").
-		Where("last_at >= sealed_at").Order("sealed_at").Limit(1)
-	if err := sel.Scan(ctx); err != nil {
+	err := totals.Model(&open).Column("sealed_at").Where("last_at >= sealed_at").Order("sealed_at").Limit(1).Scan(ctx)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("selecting sealed days: %w", err)
 	}
 	if len(open) == 0 {
-		return q.store.Now().UTC().Truncate(click.Day), nil
+		return s.Now().UTC().Truncate(click.Day), nil
 	}
 	return open[0].SealedAt.UTC(), nil
 }
 
-// wholeCounts are all counts of a day.
-var wholeCounts = bun.SafeQuery("counts")
-
 // eachWhole calls f with the days that lie in the range as far as they are sealed, and are not cut. It returns the other
 // spans of the range.
-func (q *query) eachWhole(
-	ctx context.Context, cuts []time.Time, f func(*day) error,
-) (rest []clickstore.Range, err error) {
+func (q *query) eachWhole(ctx context.Context, cuts []time.Time, f func(*day) error) (rest []clickstore.Range, err error) {
 	isCut, extends := cutDays(cuts), false
-	sealed, err := q.eachDay(ctx, wholeCounts, func(d *day) error {
+	sealed, err := q.eachDay(ctx, bun.SafeQuery("counts"), func(d *day) error {
 		end := d.end()
 		if !isCut[d.StartsAt] && !d.StartsAt.Before(q.From) && !end.After(q.To) {
 			extends = false
@@ -111,8 +103,8 @@ func cutDays(cuts []time.Time) map[time.Time]bool {
 	return isCut
 }
 
-// addSpan adds the part of a span that is in the range. If extends is true, the last one is extended up to its end instead:
-// there are no clicks between them that were counted otherwise.
+// addSpan appends the part of a span that is in the range. With extends, it extends the last span to the end of that part
+// instead, because the caller has counted no clicks between the two.
 func (q *query) addSpan(spans []clickstore.Range, extends bool, from, to time.Time) []clickstore.Range {
 	span := clickstore.Range{From: clickstore.Later(from, q.From), To: clickstore.Earlier(to, q.To)}
 	switch {
@@ -172,9 +164,9 @@ func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []click
 	return append(points, more...), err
 }
 
-// countValue counts clicks of one value. It returns false when a day may have counted some among others.
-func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clickstore.Point, all bool, err error) {
-	all = true
+// countValue counts clicks of one value. If a day may have counted some among others, it counts all from single clicks.
+func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clickstore.Point, err error) {
+	all := true
 	rest, err := q.eachWhole(ctx, cuts, func(d *day) error {
 		for dimension, value := range q.Values {
 			found, err := valuesOf(d, dimension)
@@ -188,11 +180,14 @@ func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clic
 		}
 		return nil
 	})
-	if err != nil || !all {
-		return nil, all, err
+	if err != nil {
+		return nil, err
+	}
+	if !all {
+		return q.countClicks(ctx, []clickstore.Range{q.Range})
 	}
 	more, err := q.countClicks(ctx, rest)
-	return append(points, more...), true, err
+	return append(points, more...), err
 }
 
 // checkKept returns InvalidInput if there were clicks in a span that are not stored one by one any more.
@@ -212,14 +207,4 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 		}
 	}
 	return nil
-}
-
-// within keeps the rows of some spans.
-func within(q *bun.SelectQuery, column string, spans []clickstore.Range) *bun.SelectQuery {
-	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-		for _, span := range spans {
-			q = q.WhereOr("?0 >= ?1 AND ?0 < ?2", bun.Ident(column), span.From, span.To)
-		}
-		return q
-	})
 }

@@ -24,23 +24,16 @@ const subjectsAtOnce = 500
 
 // Verify implements clickstore.Store. Each month is compared in one transaction.
 func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
-	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
-		return s.compare(ctx, subject, false,
-			found)
-	})
+	return s.compareAll(ctx, false, found)
 }
 
 // Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
-	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
-		return s.compare(ctx, subject, true, func(clickstore.Difference) {})
-	})
+	return s.compareAll(ctx, true, func(clickstore.Difference) {})
 }
 
-// eachSubject goes through all subjects that have a total or clicks, in the order of their ids.
-func (s *Store) eachSubject(
-	ctx context.Context, do func(ctx context.Context, subject string) error,
-) (n int, err error) {
+// compareAll compares all subjects that have a total or clicks, in the order of their ids. With fix it corrects differences.
+func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.Difference)) (n int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
@@ -58,7 +51,7 @@ func (s *Store) eachSubject(
 			return n, nil
 		}
 		for _, subject := range ids {
-			if err := do(ctx, subject); err != nil {
+			if err := s.compare(ctx, subject, fix, found); err != nil {
 				return n, fmt.Errorf("processing the rollups of %s: %w", subject, err)
 			}
 			n++
@@ -146,9 +139,7 @@ func (s *Store) compareMonth(
 }
 
 // detailsDiffer compares the details of a subject's month with its days.
-func (s *Store) detailsDiffer(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions,
-) (bool, error) {
+func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
 		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
@@ -157,8 +148,8 @@ func (s *Store) detailsDiffer(
 	}
 	differs := false
 	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
-		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *dayOfDetails) {
-		one := want[slot{subject, d.start.Unix()}]
+		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *storedDetail) {
+		one := want[dayKey{subject, d.start.Unix()}]
 		differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
 	})
 	return differs, err
@@ -171,7 +162,7 @@ func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickledger.Tot
 	if err != nil {
 		return err
 	}
-	return reopen(ctx, tx, t.WorkspaceID, from)
+	return invalidateDetails(ctx, tx, t.WorkspaceID, from)
 }
 
 // rewrite replaces the days of a subject in a span of time.
@@ -181,7 +172,7 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to
 	if err != nil {
 		return err
 	}
-	return addDays(ctx, s.DB, tx, want, none)
+	return s.addDays(ctx, tx, want, isNeverNew)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
@@ -268,7 +259,7 @@ func (a additions) equal(rows []day) bool {
 		return false
 	}
 	for i := range rows {
-		one := a[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
+		one := a[dayKey{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
 		if one == nil || !one.Near(rows[i].Tally) || one.Visits != rows[i].Visits || one.Bots != rows[i].Bots {
 			return false
 		}

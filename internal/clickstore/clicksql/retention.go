@@ -39,7 +39,7 @@ func (s *Store) Seal(ctx context.Context) error {
 	if err := s.sealDays(ctx); err != nil {
 		return fmt.Errorf("sealing days: %w", err)
 	}
-	return s.detail(ctx)
+	return s.storeDetails(ctx)
 }
 
 func (s *Store) sealDays(ctx context.Context) error {
@@ -125,7 +125,7 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 		}
 	}
 	isNew := func(a *addition) bool { return !a.StartsAt.Before(sealedAt[a.SubjectID]) }
-	if err := addDays(ctx, s.DB, tx, sealed, isNew); err != nil {
+	if err := s.addDays(ctx, tx, sealed, isNew); err != nil {
 		return err
 	}
 	for until, ids := range ends {
@@ -210,33 +210,19 @@ func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := keepMonth(ctx, s.DB, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
+		if err := s.keepMonth(ctx, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
-	since, err := s.forgettable(ctx)
+	sealed, err := s.sealedAt(ctx, s.DB.NewSelect())
 	if err != nil {
 		return err
 	}
+	since := clickstore.Earlier(s.ClicksSince(), sealed) // of what is not sealed, nothing else is known
 	if s.DB.Kind == db.Postgres {
 		return s.forgetMonths(ctx, since)
 	}
 	return s.forgetRows(ctx, since)
-}
-
-// forgettable returns the instant before which single clicks are deleted: of what is not sealed, nothing else is known.
-func (s *Store) forgettable(ctx context.Context) (time.Time, error) {
-	var open []clickledger.Total
-	err := s.DB.NewSelect().Model(&open).Column("sealed_at").Where("last_at >= sealed_at").Order("sealed_at").Limit(1).
-		Scan(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("selecting what is not sealed: %w", err)
-	}
-	since := s.ClicksSince()
-	for _, t := range open {
-		since = clickstore.Earlier(since, t.SealedAt.UTC())
-	}
-	return since, nil
 }
 
 func (s *Store) forgetMonths(ctx context.Context, since time.Time) error {
@@ -257,16 +243,12 @@ func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
 	spaces := map[string]bool{}
 	for _, t := range subjects {
 		spaces[t.WorkspaceID] = true
-		batch := s.DB.NewSelect().Table(details).Column("subject_id", "starts_at").
-			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", since).Limit(purgeBatch)
-		if err := s.removeAll(ctx, details, "subject_id, starts_at", batch); err != nil {
+		if err := s.removeAll(ctx, details, "subject_id = ? AND starts_at < ?", t.SubjectID, since); err != nil {
 			return err
 		}
 	}
 	for space := range spaces {
-		batch := s.DB.NewSelect().Table("clicks").Column("workspace_id", "clicked_at", "id").
-			Where("workspace_id = ?", space).Where("clicked_at < ?", since).Limit(purgeBatch)
-		if err := s.removeAll(ctx, "clicks", "workspace_id, clicked_at, id", batch); err != nil {
+		if err := s.removeAll(ctx, "clicks", "workspace_id = ? AND clicked_at < ?", space, since); err != nil {
 			return err
 		}
 	}

@@ -41,19 +41,13 @@ type query struct {
 }
 
 // Points implements clickstore.Store.
-func (s *Store) Points(
-	ctx context.Context, of clickstore.Query, cuts []time.Time,
-) (points []clickstore.Point, err error) {
+func (s *Store) Points(ctx context.Context, of clickstore.Query, cuts []time.Time) (points []clickstore.Point, err error) {
 	q := query{of, s}
 	switch len(q.Values) {
 	case 0:
 		points, err = q.countDays(ctx, cuts)
 	case 1:
-		var all bool
-		points, all, err = q.countValue(ctx, cuts)
-		if err == nil && !all {
-			points, err = q.countClicks(ctx, []clickstore.Range{q.Range})
-		}
+		points, err = q.countValue(ctx, cuts)
 	default:
 		points, err = q.countClicks(ctx, []clickstore.Range{q.Range})
 	}

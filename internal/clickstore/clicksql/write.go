@@ -53,7 +53,7 @@ func (s *Store) keepMonths(ctx context.Context, batch []click.Click) error {
 		if _, known := s.months.Load(month); known {
 			continue
 		}
-		if err := keepMonth(ctx, s.DB, batch[i].ClickedAt); err != nil {
+		if err := s.keepMonth(ctx, batch[i].ClickedAt); err != nil {
 			return fmt.Errorf("making room for clicks: %w", err)
 		}
 		s.months.Store(month, true)
@@ -75,7 +75,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 	if err := s.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
-	if err := insertClicks(ctx, s.DB, tx, clicks); err != nil {
+	if err := s.insertClicks(ctx, tx, clicks); err != nil {
 		return err
 	}
 	spaces := clickledger.OfWorkspaces(clicks)
@@ -83,7 +83,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 		return err
 	}
 	if late := lateOf(clicks, links, spaces); len(late) > 0 {
-		if err := addToSealed(ctx, s.DB, tx, late); err != nil {
+		if err := s.addToSealed(ctx, tx, late); err != nil {
 			return err
 		}
 	}
@@ -99,15 +99,15 @@ var clickColumns = func() []string {
 	return columns
 }()
 
-func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click) error {
+func (s *Store) insertClicks(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	values := make([]any, len(clickColumns))
 	byMonth := map[string][]*click.Click{}
 	for i := range clicks {
-		table := monthTable(d, "clicks", clicks[i].ClickedAt)
+		table := s.monthTable("clicks", clicks[i].ClickedAt)
 		byMonth[table] = append(byMonth[table], &clicks[i])
 	}
 	for table, clicks := range byMonth {
-		err := d.Load(ctx, tx, table, clickColumns, len(clicks), func(i int) []any {
+		err := s.DB.Load(ctx, tx, table, clickColumns, len(clicks), func(i int) []any {
 			c := clicks[i]
 			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
 			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
