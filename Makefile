@@ -32,7 +32,7 @@ demo: ## run an end-to-end demo on a temporary instance and print each step
 build: ## build the static binary bin/linkforge
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/linkforge/linkforge/internal/cli.release=$(VERSION)' -o bin/linkforge ./server
 
-test: ## before a commit: format, go vet and every package, on SQLite, PostgreSQL and Redis (five minutes)
+test: ## before a commit: format, go vet and every package, on SQLite, PostgreSQL and Redis (ten to twenty minutes on two cores)
 	scripts/with-services scripts/test
 
 test-short: ## while editing: SQLite and an in-process Redis, without tests that start processes; ARGS, such as ./internal/link
@@ -59,7 +59,7 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/sso
 
-test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, generated code and the module of the benchmarks (about 40 minutes)
+test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
 	$(MAKE) test-postgres18 test-clickhouse test-sso generate-check test-bench test-race
