@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
@@ -39,6 +40,9 @@ func (clicksCopy) Run(ctx context.Context, f *config.Flags, io IO) error {
 				fmt.Fprintf(io.Out, "%s: %d clicks so far\n", c.Day.Format(time.DateOnly), c.Clicks)
 			}
 		})
+		if errs.Is(err, errs.Conflict) {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("%d clicks are copied, run the command again: %w", done.Clicks, err)
 		}

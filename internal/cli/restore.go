@@ -269,6 +269,9 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 		return err
 	}
 	_, err = codecounter.AfterRestore(ctx, d)
+	if err == nil {
+		err = clickledger.AfterRestore(ctx, d)
+	}
 	return err
 }
 
@@ -357,7 +360,7 @@ type restoredCommand struct {
 	Grants bool `help:"Recount the grants of maxClicks from the clicks. Run linkforge clicks adopt first."`
 }
 
-// Run does what restore does to a database that it has unpacked itself.
+// Run does what restore does, and moves the positions in the event log.
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := codecounter.AfterRestore(ctx, d)

@@ -1,6 +1,7 @@
 // Package importer imports links of other services from files, as tasks. process.go runs the steps of an import, each in one
-// transaction, and a dry run rolls them back; step.go carries a step out, known.go reads what it depends on, and decide.go says what
-// becomes of a row. Package importsource reads the files, and packages creation and link write the links.
+// transaction, and a dry run rolls them back; step.go carries a step out, locate.go finds where each link goes, known.go reads what
+// a step depends on, and decide.go says what becomes of a row. Package importsource reads the files, and packages creation and link
+// write the links.
 package importer
 
 import (

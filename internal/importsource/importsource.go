@@ -1,7 +1,7 @@
 // Package importsource owns how other link shorteners and common file formats describe links, and what becomes of each
 // of their properties here. Rows reads a file (reader.go, scanner.go), and a Fetcher the items of an API (fetch.go,
-// apis.go), which Rows then reads like a file. A table for each source (services.go, shlink.go, archive.go) names the setter
-// of each property (fields.go, routing.go), which the mapper applies (mapping.go).
+// apis.go), which Rows then reads like a file. A table for each source (services.go, shlink.go, archivemapping.go) names the
+// setter of each property (fields.go, routing.go, values.go), which the mapper applies (mapping.go).
 //
 // It uses no database, network or clock: the caller sends the requests and states the time. Where the links of a host
 // go, whether a code is free and allowed there, and what a second import changes, is for the caller to decide.

@@ -146,8 +146,8 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	return w, audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
 }
 
-// foldCodes ends the difference of upper and lower case in custom codes: most codes before it waits for the creations of the workspace,
-// and those of these creations afterwards. It returns Conflict if there is no difference.
+// foldCodes makes custom codes equal in any case. It folds most codes before it locks the workspace, and then those that were created
+// meanwhile. It returns Conflict if they are equal already.
 func (c Change) foldCodes(ctx context.Context, tx bun.Tx, w *Workspace, locked *bun.SelectQuery) error {
 	if !w.CaseSensitiveCodes {
 		return errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+

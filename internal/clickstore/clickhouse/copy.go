@@ -36,7 +36,8 @@ type Copied struct {
 // Copy copies what ClickHouse does not have of the clicks in the SQL database, day by day, and calls progress after each. It can
 // be interrupted, and repeated: servers may run meanwhile, with either store. A copy that begins ends those before it. Of a link
 // that was claimed meanwhile it requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were
-// purged. It returns Conflict if months that only the SQL database has counted can no longer be added.
+// purged. It returns Conflict if months that only the SQL database has counted can no longer be added, or Unavailable if a month ends
+// meanwhile.
 func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -46,15 +47,18 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	if err != nil {
 		return err
 	}
-	run := time.UnixMicro(number)
-	if err := s.moveBound(ctx, copyingBound, time.Time{}, run); err != nil {
+	c := &copying{Store: s, run: time.UnixMicro(number), since: s.ClicksSince(), progress: progress}
+	if err := s.moveBound(ctx, copyingBound, time.Time{}, c.run); err != nil {
+		return err
+	}
+	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun: wait for it') = 0",
+		copyingBound, c.run)
+	if err := s.client.run(ctx, "SELECT ?", sql(c.isNewest)); err != nil { // else it would end the newer one
 		return err
 	}
 	if err := s.kill(ctx, "copy"); err != nil {
 		return err
 	}
-	c := &copying{Store: s, since: s.ClicksSince(), progress: progress}
-	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun') = 0", copyingBound, run)
 	if err := c.copyMonths(ctx); err != nil {
 		return fmt.Errorf("copying months without single clicks: %w", err)
 	}
@@ -70,9 +74,11 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 // copying is a run of Copy.
 type copying struct {
 	*Store
-	// isNewest is the condition of its statements that no later run has begun: one of them may be late.
+	// run is its number, as a bound. isNewest is the condition of its inserts that no later run has begun: one may arrive late.
+	run      time.Time
 	isNewest string
-	// since is the instant since which single clicks were kept when it began, and from that of those which ClickHouse keeps.
+	// since is the start of the months that had single clicks when the run began. from is the later of since and the bound
+	// "forgotten": earlier clicks are not copied.
 	since, from time.Time
 	done        Copied
 	progress    func(Copied)
@@ -185,8 +191,8 @@ func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowne
 // statementID is that of the next statement, by which the next run ends it.
 func (c *copying) statementID() string { return c.queryID("copy", time.Now().UnixNano()) }
 
-// settle requests the moves of links whose clicks are in ClickHouse without an owner, and that have one, and removes the clicks of
-// those that were purged.
+// settle looks at links whose clicks ClickHouse has without an owner. If a link has one now, it requests the move; if it was purged,
+// it deletes the clicks. A link whose first click is being written has no total yet.
 func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
 		var purged []string
@@ -197,7 +203,13 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 			}
 			purged = slices.DeleteFunc(slices.Clone(some), func(linkID string) bool { return workspaces[linkID] != "" })
 			maps.DeleteFunc(workspaces, func(_, id string) bool { return id == workspace.PublicID })
-			return queueMoves(ctx, tx, workspaces)
+			if err := queueMoves(ctx, tx, workspaces); err != nil || len(purged) == 0 {
+				return err
+			}
+			var left []string
+			err = tx.NewSelect().Table("links").Column("id").Where("id IN (?)", bun.In(purged)).Scan(ctx, &left)
+			purged = slices.DeleteFunc(purged, func(linkID string) bool { return slices.Contains(left, linkID) })
+			return err
 		})
 		if err != nil {
 			return err
@@ -250,7 +262,8 @@ type sqlDay struct {
 	Counts       []byte
 }
 
-// copyMonths copies the days of months without single clicks, unless an earlier run has: later months are counted in ClickHouse.
+// copyMonths copies the days of months that have no single clicks. It does so only until a run has succeeded: ClickHouse itself counts
+// the months that end later.
 func (c *copying) copyMonths(ctx context.Context) error {
 	bounds, err := c.bounds(ctx)
 	c.from = clickstore.Later(c.since, bounds[forgottenBound])
@@ -262,16 +275,16 @@ func (c *copying) copyMonths(ctx context.Context) error {
 	if err != nil || len(first) == 0 || !first[0].Before(c.since) {
 		return err
 	}
-	own, err := fetch[struct{ N int64 }](ctx, c.client, "SELECT count() AS N FROM clicks WHERE clicked_at < ? AND NOT late", c.since)
+	counts, err := c.countsMonths(ctx, bounds)
 	if err != nil {
 		return err
 	}
-	if own[0].N > 0 || bounds[forgottenBound].After(never) {
+	if counts {
 		return errs.New(errs.Conflict, "ClickHouse has clicks of its own of months whose single clicks PostgreSQL has deleted, so what "+
 			"PostgreSQL has counted of these cannot be added. Copy before nodes use ClickHouse.")
 	}
 	for m := month.Of(first[0]); m.Start().Before(c.since); m++ {
-		if err := c.removeDays(ctx, m); err != nil {
+		if err := c.removeDays(ctx, m, until(copyingBound, c.run)); err != nil {
 			return err
 		}
 		if err := c.copyMonth(ctx, m); err != nil {
@@ -281,8 +294,14 @@ func (c *copying) copyMonths(ctx context.Context) error {
 	return nil
 }
 
-// endMonths has questions read what copyMonths has copied, once later months are copied, too. It returns Unavailable if one of them
-// has lost its single clicks meanwhile.
+// countsMonths reports whether ClickHouse counts months itself that have no single clicks in the SQL database.
+func (c *copying) countsMonths(ctx context.Context, bounds map[string]time.Time) (bool, error) {
+	own, err := fetch[struct{ N int64 }](ctx, c.client, "SELECT count() AS N FROM clicks WHERE clicked_at < ? AND NOT late", c.since)
+	return err == nil && own[0].N > 0 || bounds[forgottenBound].After(never), err
+}
+
+// endMonths moves the bounds, from when on questions read the copied days. It returns Unavailable if a month has expired since the run
+// began.
 func (c *copying) endMonths(ctx context.Context) error {
 	if c.since != c.ClicksSince() {
 		return errs.New(errs.Unavailable, "A month has ended during the copy: run it again.")
@@ -292,14 +311,26 @@ func (c *copying) endMonths(ctx context.Context) error {
 		return err
 	}
 	if !bounds[copiedBound].After(never) {
-		if bounds[copiedBound] = c.since; bounds[forgottenBound].After(never) {
-			return nil // ClickHouse counts its months itself, and PostgreSQL has counted none
+		counts, err := c.countsMonths(ctx, bounds)
+		if err != nil || counts { // and the SQL database has counted none
+			return err
 		}
-		if err := c.moveBound(ctx, copiedBound, never, c.since); err != nil {
+		bounds[copiedBound] = c.since
+		if err := c.endMonth(ctx, copiedBound, c.since); err != nil {
 			return err
 		}
 	}
-	return c.moveBound(ctx, forgottenBound, bounds[forgottenBound], bounds[copiedBound])
+	if !bounds[forgottenBound].Before(bounds[copiedBound]) {
+		return nil
+	}
+	return c.endMonth(ctx, forgottenBound, bounds[copiedBound])
+}
+
+// endMonth moves a bound, unless a later run has begun.
+func (c *copying) endMonth(ctx context.Context, bound string, to time.Time) error {
+	_, err := c.client.send(ctx, render("INSERT INTO bounds (name, at) SELECT ?, ? WHERE ?", bound, to, sql(c.isNewest)), nil,
+		"query_id", c.statementID())
+	return err
 }
 
 func (c *copying) copyMonth(ctx context.Context, m month.Month) error {

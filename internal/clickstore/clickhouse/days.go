@@ -165,7 +165,7 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
 	}
-	if err := s.removeDays(ctx, m); err != nil {
+	if err := s.removeDays(ctx, m, "1"); err != nil {
 		return err
 	}
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
@@ -181,14 +181,14 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 	return nil
 }
 
-// removeDays removes what an interrupted run has left of a month, which no question reads yet.
-func (s *Store) removeDays(ctx context.Context, m month.Month) error {
+// removeDays removes what an interrupted run has left of a month, which no question reads yet, under a condition.
+func (s *Store) removeDays(ctx context.Context, m month.Month, condition string) error {
 	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
 	left, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM days WHERE ?", sql(of))
 	if err != nil || left[0].N == 0 {
 		return err
 	}
-	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ?", sql(of), sql(until(forgottenBound, m.Start())))
+	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ? AND ?", sql(of), sql(until(forgottenBound, m.Start())), sql(condition))
 }
 
 // countedNumbers and countedValues are the dimensions that days count by, and their values of a click.
