@@ -477,6 +477,27 @@ func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 	})
 }
 
+// TestCopy_LeavesClicksOnTheirWay: a node inserts the first click of a link before it makes the total.
+func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random, linkID := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 13)), id.New(id.Link)
+		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Minute), clicktest.Noon)})
+		u, system := database(t), db.AsSystem(t.Context())
+		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
+		must.Value(d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+			redirect_status, created_at, updated_at) VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
+			workspace.PublicID, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
+		first := click.Click{WorkspaceID: workspace.PublicID, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
+		must.NoError(t, copied.Write(t.Context(), clickstore.Batch{Log: id.New(id.Log), To: 1, Clicks: []click.Click{first}}))
+		must.Value(d.NewDelete().Table("click_totals").Where("subject_id = ?", linkID).Exec(system))(t)
+		must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
+		if n := answer(t, u, "SELECT count() FROM clicks_open WHERE link_id = '"+linkID+"'"); n != "1" {
+			t.Errorf("ClickHouse has %s clicks of the link", n)
+		}
+	})
+}
+
 func TestStore_Contract(t *testing.T) {
 	t.Parallel()
 	clickstoretest.Run(t, true, func(t *testing.T, d *db.DB, now func() time.Time) clickstore.Store {
