@@ -379,6 +379,34 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 	})
 }
 
+// TestReceive_RefusesOvertakenUploads whose beginning a later upload, which has not ended, has deleted.
+func TestReceive_RefusesOvertakenUploads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		begin := func(letter string) (goOn chan<- struct{}, file []byte, ended <-chan error) {
+			file = bytes.Repeat([]byte(letter), 3<<20)
+			begun, wait, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			body := &waiting{Reader: bytes.NewReader(file), at: 1<<20 + 1, reached: begun, goOn: wait}
+			go func() { result <- b.Receive(t.Context(), b.m, created.ID, body, int64(len(file))) }()
+			<-begun
+			return wait, file, result
+		}
+		first, _, firstEnded := begin("a")
+		second, file, secondEnded := begin("b")
+		close(first)
+		if err := <-firstEnded; !errs.Is(err, errs.Conflict) {
+			t.Errorf("the first upload: %v", err)
+		}
+		close(second)
+		must.NoError(t, <-secondEnded)
+		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(t); !bytes.Equal(got, file) {
+			t.Errorf("the file has %d bytes", len(got))
+		}
+	})
+}
+
 // waiting is a reader that waits at a position.
 type waiting struct {
 	*bytes.Reader
