@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore/clickstoretest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/month"
 	"github.com/linkforge/linkforge/internal/must"
@@ -494,6 +495,38 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 		must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
 		if n := answer(t, u, "SELECT count() FROM clicks_open WHERE link_id = '"+linkID+"'"); n != "1" {
 			t.Errorf("ClickHouse has %s clicks of the link", n)
+		}
+	})
+}
+
+// TestCopy_AddsMonthsOnce, and not to those that ClickHouse counts itself.
+func TestCopy_AddsMonthsOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 14))
+		long := clicktest.Noon.Add(-500 * click.Day)
+		w.WriteAll(t, random, []click.Click{w.Draw(random, long, long.Add(click.Day)), w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)})
+		w.Tidy(t)
+		copyTo := func(u *url.URL) error {
+			store := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
+			return store.Copy(t.Context(), func(clickhouse.Copied) {})
+		}
+		once, own := database(t), database(t)
+		const days = "SELECT sum(clicks) FROM days WHERE dimension = 0"
+		must.NoError(t, copyTo(once))
+		must.NoError(t, copyTo(own))
+		answer(t, own, "TRUNCATE TABLE days")
+		answer(t, own, "ALTER TABLE bounds DELETE WHERE name = 'copied' SETTINGS mutations_sync = 2")
+		must.Value(d.NewUpdate().Table("click_days").Set("clicks = 7").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
+		must.NoError(t, copyTo(once))
+		if n := answer(t, once, days); n != "1" {
+			t.Errorf("a second copy has changed a month: %s clicks", n)
+		}
+		if err := copyTo(own); !errs.Is(err, errs.Conflict) {
+			t.Errorf("ClickHouse counts its months: %v", err)
+		}
+		if n := answer(t, own, days); n != "0" {
+			t.Errorf("%s clicks were added to the days of ClickHouse", n)
 		}
 	})
 }
