@@ -43,7 +43,7 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 		return err
 	}
 	c := &copying{Store: s, run: time.UnixMicro(number), since: s.ClicksSince(), progress: progress}
-	if err := s.moveBound(ctx, copyingBound, time.Time{}, c.run); err != nil {
+	if err := s.moveBound(ctx, copyingBound, time.Time{}, c.run, always); err != nil {
 		return err
 	}
 	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun: wait for it') = 0",
@@ -206,18 +206,12 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 			purged = slices.DeleteFunc(purged, func(linkID string) bool { return slices.Contains(left, linkID) })
 			return err
 		})
+		if err == nil && len(purged) > 0 {
+			of := render("workspace_id = ? AND link_id IN (?)", workspace.PublicID, sql(joined(purged)))
+			err = c.remove(ctx, of, "clicks_open", "clicks")
+		}
 		if err != nil {
 			return err
-		}
-		for _, table := range []string{"clicks_open", "clicks"} {
-			if len(purged) == 0 {
-				break
-			}
-			err := c.client.run(ctx, "ALTER TABLE ? DELETE WHERE workspace_id = ? AND link_id IN (?)", sql(table), workspace.PublicID,
-				sql(joined(purged)))
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil

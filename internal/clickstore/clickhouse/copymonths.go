@@ -47,8 +47,8 @@ func (c *copying) copyMonths(ctx context.Context) error {
 
 // countsMonths reports whether ClickHouse counts months itself that have no single clicks in the SQL database.
 func (c *copying) countsMonths(ctx context.Context, bounds map[string]time.Time) (bool, error) {
-	own, err := fetch[struct{ N int64 }](ctx, c.client, "SELECT count() AS N FROM clicks WHERE clicked_at < ? AND NOT late", c.since)
-	return err == nil && own[0].N > 0 || bounds[forgottenBound].After(never), err
+	own, err := c.has(ctx, "clicks", render("clicked_at < ? AND NOT late", c.since))
+	return own || bounds[forgottenBound].After(never), err
 }
 
 // endMonths moves the bounds, from when on questions read the copied days. It returns Unavailable if a month has expired since the run
@@ -67,21 +67,11 @@ func (c *copying) endMonths(ctx context.Context) error {
 			return err
 		}
 		bounds[copiedBound] = c.since
-		if err := c.endMonth(ctx, copiedBound, c.since); err != nil {
+		if err := c.moveBound(ctx, copiedBound, never, c.since, c.isNewest, "query_id", c.statementID()); err != nil {
 			return err
 		}
 	}
-	if !bounds[forgottenBound].Before(bounds[copiedBound]) {
-		return nil
-	}
-	return c.endMonth(ctx, forgottenBound, bounds[copiedBound])
-}
-
-// endMonth moves a bound, unless a later run has begun.
-func (c *copying) endMonth(ctx context.Context, bound string, to time.Time) error {
-	_, err := c.client.send(ctx, render("INSERT INTO bounds (name, at) SELECT ?, ? WHERE ?", bound, to, sql(c.isNewest)), nil,
-		"query_id", c.statementID())
-	return err
+	return c.moveBound(ctx, forgottenBound, bounds[forgottenBound], bounds[copiedBound], c.isNewest, "query_id", c.statementID())
 }
 
 // sqlDay is a day of a link in the SQL database.

@@ -43,12 +43,12 @@ func (s *Store) Seal(ctx context.Context) error {
 		if err := s.seal(ctx, day); err != nil {
 			return fmt.Errorf("sealing %s: %w", day.Format(time.DateOnly), err)
 		}
-		if err := s.moveBound(ctx, sealedBound, sealed, day.Add(click.Day)); err != nil {
+		if err := s.moveBound(ctx, sealedBound, sealed, day.Add(click.Day), always); err != nil {
 			return err
 		}
 		sealed = day.Add(click.Day)
 	}
-	return s.moveBound(ctx, sealedBound, sealed, s.sealable())
+	return s.moveBound(ctx, sealedBound, sealed, s.sealable(), always)
 }
 
 // seal copies a day to clicks, where no question reads it yet: so what an interrupted run has left there goes first.
@@ -110,12 +110,16 @@ func (s *Store) sealable() time.Time {
 	return s.Now().Add(-openFor - click.Day).UTC().Truncate(click.Day)
 }
 
-// moveBound moves a bound forward.
-func (s *Store) moveBound(ctx context.Context, name string, from, to time.Time) error {
+// always is the condition of a statement that has none.
+const always = "1"
+
+// moveBound moves a bound forward, under a condition. Settings are of the statement.
+func (s *Store) moveBound(ctx context.Context, name string, from, to time.Time, condition string, settings ...string) error {
 	if !from.Before(to) {
 		return nil
 	}
-	if err := s.client.run(ctx, "INSERT INTO bounds (name, at) VALUES (?, ?)", name, to); err != nil {
+	_, err := s.client.send(ctx, render("INSERT INTO bounds (name, at) SELECT ?, ? WHERE ?", name, to, sql(condition)), nil, settings...)
+	if err != nil {
 		return fmt.Errorf("moving the bound %s: %w", name, err)
 	}
 	return nil
@@ -152,7 +156,7 @@ func (s *Store) Retain(ctx context.Context) error {
 		if err := s.countDays(ctx, m); err != nil {
 			return fmt.Errorf("counting the days of %s: %w", m, err)
 		}
-		if err := s.moveBound(ctx, forgottenBound, forgotten, m.End()); err != nil {
+		if err := s.moveBound(ctx, forgottenBound, forgotten, m.End(), always); err != nil {
 			return err
 		}
 		forgotten = m.End()
@@ -165,7 +169,7 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
 	}
-	if err := s.removeDays(ctx, m, "1"); err != nil {
+	if err := s.removeDays(ctx, m, always); err != nil {
 		return err
 	}
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
@@ -184,8 +188,7 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 // removeDays removes what an interrupted run has left of a month, which no question reads yet, under a condition.
 func (s *Store) removeDays(ctx context.Context, m month.Month, condition string) error {
 	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
-	left, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM days WHERE ?", sql(of))
-	if err != nil || left[0].N == 0 {
+	if some, err := s.has(ctx, "days", of); err != nil || !some {
 		return err
 	}
 	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ? AND ?", sql(of), sql(until(forgottenBound, m.Start())), sql(condition))

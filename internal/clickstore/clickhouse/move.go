@@ -99,15 +99,23 @@ func (s *Store) moveClicks(ctx context.Context, m *moveRow) error {
 	return err
 }
 
+// remove deletes the rows of tables under a condition.
+func (s *Store) remove(ctx context.Context, condition string, tables ...string) error {
+	for _, table := range tables {
+		if err := s.client.run(ctx, "ALTER TABLE ? DELETE WHERE ?", sql(table), sql(condition)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PurgeWorkspace implements clickstore.Store.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	for _, table := range []string{"clicks_open", "clicks", "days"} {
-		if err := s.client.run(ctx, "ALTER TABLE ? DELETE WHERE workspace_id = ?", sql(table), workspaceID); err != nil {
-			return fmt.Errorf("removing the clicks of a workspace: %w", err)
-		}
+	if err := s.remove(ctx, render("workspace_id = ?", workspaceID), "clicks_open", "clicks", "days"); err != nil {
+		return fmt.Errorf("removing the clicks of a workspace: %w", err)
 	}
 	return clickledger.Purge(db.AsSystem(ctx), s.DB, workspaceID)
 }

@@ -25,6 +25,12 @@ type parts struct {
 }
 
 // partsOf divides a question.
+// has reports whether a table has rows under a condition.
+func (s *Store) has(ctx context.Context, table, condition string) (bool, error) {
+	rows, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM ? WHERE ?", sql(table), sql(condition))
+	return err == nil && rows[0].N > 0, err
+}
+
 func (s *Store) partsOf(ctx context.Context, q clickstore.Query) (p parts, err error) {
 	p = parts{Query: q, singles: q.Range}
 	if err := s.prepare(ctx); err != nil {

@@ -261,8 +261,7 @@ func (s *Store) undo(ctx context.Context, first, n int64) error {
 	if err := s.client.run(ctx, "ALTER TABLE clicks_open DELETE WHERE ?", sql(among)); err != nil {
 		return err
 	}
-	late, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM clicks WHERE ?", sql(among))
-	if err != nil || late[0].N == 0 {
+	if late, err := s.has(ctx, "clicks", among); err != nil || !late {
 		return err
 	}
 	return s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ?", sql(among))
