@@ -137,7 +137,7 @@ func (s *scene) from(address string) *server {
 func (s *scene) fromEach(address func() string) *server {
 	twin := *s.server
 	twin.http = &http.Client{
-		Transport:     forwarding{&http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}, address},
+		Transport:     forwarding{newTransport(), address},
 		CheckRedirect: s.server.http.CheckRedirect, Timeout: patience,
 	}
 	return &twin

@@ -143,7 +143,7 @@ func (c client) try(data any, query string, variables map[string]any) error {
 	return json.Unmarshal([]byte(a.body), &struct{ Data any }{data})
 }
 
-// tryAgain is try of a query that is sent again while a busy machine cannot answer all of it.
+// tryAgain is try of a query, or of an idempotent mutation, that is sent again while a busy machine cannot answer all of it.
 func (c client) tryAgain(data any, query string, variables map[string]any) (err error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollEvery) {
 		if err = c.try(data, query, variables); err == nil || !strings.Contains(err.Error(), `"code":"UNAVAILABLE"`) {
@@ -272,12 +272,21 @@ const createLink = `mutation ($in: CreateLinkInput!) {
 // create creates a link in the user's workspace; more are alternating names and values of further
 // arguments.
 func (w tenant) create(u string, more ...any) (createLinkPayload, error) {
+	return w.createBy(w.try, u, more...)
+}
+
+// createAgain is create that is sent again while a busy machine has no room for it.
+func (w tenant) createAgain(u string) (createLinkPayload, error) { return w.createBy(w.tryAgain, u) }
+
+func (w tenant) createBy(
+	try func(data any, query string, variables map[string]any) error, u string, more ...any,
+) (createLinkPayload, error) {
 	in := map[string]any{"workspaceId": w.workspaceID, "url": u}
 	for i := 0; i < len(more); i += 2 {
 		in[more[i].(string)] = more[i+1]
 	}
 	var got struct{ CreateLink createLinkPayload }
-	err := w.try(&got, createLink, map[string]any{"in": in})
+	err := try(&got, createLink, map[string]any{"in": in})
 	return got.CreateLink, err
 }
 

@@ -320,10 +320,17 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	return all
 }
 
+// newTransport returns a transport with connections for many requests at a time. Go dials for each one that finds none idle, and keeps the
+// connection if another becomes idle before; the server closes one without a request after five seconds. So the client closes idle ones
+// before that, or a request could meet the end of its connection.
+func newTransport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: 1000, IdleConnTimeout: 3 * time.Second, DisableCompression: true}
+}
+
 // newClient returns a client that follows no redirects.
 func newClient() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
+		Transport:     newTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       patience,
 	}

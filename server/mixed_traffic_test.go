@@ -72,7 +72,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 		var all sync.WaitGroup
 		killed := make(chan struct{})
 		client := &http.Client{
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+			Transport:     newTransport(),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Timeout:       patience,
 		}

@@ -46,7 +46,7 @@ func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *cr
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	v := &crowd{url: "http://" + s.address + path, otherwise: map[int]int{}, stop: cancel, http: &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: n},
+		Transport:     newTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       patience,
 	}}

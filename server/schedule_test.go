@@ -287,7 +287,7 @@ func (m *member) exposure(t *testing.T) (n int64) {
 // impatient is a client that gives up after five seconds and follows no redirect.
 func impatient() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+		Transport:     newTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       5 * time.Second,
 	}
