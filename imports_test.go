@@ -34,7 +34,7 @@ var layers = [][]string{
 		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
 		"internal/shortcode", "internal/signed", "internal/statspage", "internal/throttle",
-		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal",
+		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal", "internal/zone",
 	},
 	{ // platform: nothing of links or workspaces
 		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
@@ -78,7 +78,7 @@ var within = map[string][]string{
 	"internal/poll":    {"internal/errs"},
 	"internal/qr":      {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
 	"internal/rollup":  {"internal/click"},
-	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate"},
+	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate", "internal/zone"},
 	"internal/routing/check": {
 		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
 	},

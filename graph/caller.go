@@ -2,7 +2,10 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
@@ -13,9 +16,18 @@ import (
 	"github.com/linkforge/linkforge/internal/web"
 )
 
-// passwordFields are the mutations that hash a password.
-var passwordFields = []string{
-	"login", "register", "changePassword", "resetPassword", "exportMyData", "deleteMyAccount",
+// passwordFields returns the mutations that may hash a password: those whose input has one, or a proof of identity.
+func passwordFields(s *ast.Schema) (names []string) {
+	for _, mutation := range s.Mutation.Fields {
+		for _, argument := range mutation.Arguments {
+			if slices.ContainsFunc(s.Types[argument.Type.Name()].Fields, func(f *ast.FieldDefinition) bool {
+				return f.Type.Name() == "ProofInput" || f.Name == "password" || f.Name == "newPassword"
+			}) {
+				names = append(names, mutation.Name)
+			}
+		}
+	}
+	return names
 }
 
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {

@@ -113,7 +113,7 @@ func (r *mutationResolver) ExportClicks(
 	}
 	of := clickstore.Subject{}
 	if in.LinkID != nil {
-		if _, err := r.Links.Get(ctx, m, *in.LinkID); err != nil {
+		if err := r.isLinkOf(ctx, m, *in.LinkID); err != nil {
 			return nil, err
 		}
 		of.LinkID = *in.LinkID
@@ -122,7 +122,9 @@ func (r *mutationResolver) ExportClicks(
 		return nil, errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
 	}
 	if in.FolderID != nil {
-		if _, err := r.Folders.Rows().Get(ctx, m, *in.FolderID); err != nil {
+		folders := r.Folders.Rows()
+		folders.Permission = workspace.ReadStats
+		if _, err := folders.Get(ctx, m, *in.FolderID); err != nil {
 			return nil, errs.From(err).At("folderId")
 		}
 	}

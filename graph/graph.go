@@ -157,17 +157,18 @@ func New(c Config) *transport.Handler {
 	t.Extensions = []graphql.HandlerExtension{extension{r}}
 	t.Authenticate = r.authenticate
 	t.Requests, t.Cost = r.budget(requests, c.RequestRate), r.cost
-	t.Passwords = limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords}
+	t.Passwords = limit.Passwords{Fields: passwordFields(t.Schema.Schema()), Charge: r.chargePasswords}
 	return transport.New(t)
 }
 
 // LoadManifest reads the documents that clients may request by ID.
 func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
+	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	limits := &limit.Document{
 		Bounds: bounds, Maxima: limit.UsualMaxima(), Introspection: introspection,
-		Passwords: limit.Passwords{Fields: passwordFields},
+		Passwords: limit.Passwords{Fields: passwordFields(schema)},
 	}
-	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(), limits)
+	return transport.LoadManifest(file, schema, limits)
 }
 
 // The methods of gen.ResolverRoot.

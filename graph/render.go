@@ -44,7 +44,7 @@ const (
 	defaultSelection = `{ id type at actorId operationId changes { field before after omitted } ` +
 		`link { id externalId shortUrl version } }`
 	clickSelection = `{ id at status bot country device browser os language referrer utmSource utmMedium ` +
-		`utmCampaign utmTerm utmContent link { id externalId shortUrl } }`
+		`utmCampaign utmTerm utmContent qrSource ruleId targetId link { id externalId shortUrl } }`
 )
 
 // Renderer renders selections on the type Event with the executor of the API, for webhooks.

@@ -106,8 +106,8 @@ func (c *Config) mayWatch(
 // exist.
 func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID string) error {
 	workspaceID, err := c.Links.WorkspaceOf(ctx, linkID)
-	if err == nil && workspaceID != m.ID() {
-		_, err = c.Links.WorkspaceOf(ctx, "")
+	if errs.Is(err, errs.NotFound) || err == nil && workspaceID != m.ID() {
+		err = workspace.ErrNoLink().At("linkId")
 	}
 	return err
 }

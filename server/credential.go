@@ -37,7 +37,7 @@ func errEnded() error {
 }
 
 // member returns the membership of an account, or of an API key whose ID is in its place, as it is now. It returns Unauthenticated for a
-// key that has ended, and NotFound when the account or the workspace has left.
+// key that has ended, and NotFound when the account or the workspace has left, or the account is disabled.
 func (a *app) member(ctx context.Context, actor account.Actor, workspaceID string) (workspace.Membership, error) {
 	if id.Valid(id.Key, actor.AccountID) {
 		key, err := a.APIKeys.Valid(ctx, actor.AccountID)
@@ -45,6 +45,8 @@ func (a *app) member(ctx context.Context, actor account.Actor, workspaceID strin
 			return workspace.Membership{}, err
 		}
 		actor = account.Actor{Key: key}
+	} else if _, err := a.Accounts.Enabled(ctx, actor.AccountID); err != nil {
+		return workspace.Membership{}, err
 	}
 	return a.Workspaces.Require(ctx, actor, workspaceID)
 }

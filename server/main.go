@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // for stats in any time zone, on systems without zone data
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"

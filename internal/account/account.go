@@ -289,15 +289,15 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 
 // Emails returns the actor's address and whether it is verified. It returns Unauthenticated.
 func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified bool, err error) {
-	account, err := s.enabled(ctx, a.AccountID)
+	account, err := s.Enabled(ctx, a.AccountID)
 	if err != nil {
 		return "", false, err
 	}
 	return account.Email, account.EmailVerified(), nil
 }
 
-// enabled returns an account, or Unauthenticated if it was deleted or disabled.
-func (s *Store) enabled(ctx context.Context, accountID string) (*Account, error) {
+// Enabled returns an account, or Unauthenticated if it was deleted or disabled.
+func (s *Store) Enabled(ctx context.Context, accountID string) (*Account, error) {
 	found, err := s.Get(ctx, accountID)
 	if err != nil {
 		return nil, err
@@ -352,6 +352,13 @@ func (s *Store) lockFor(ctx context.Context, tx bun.Tx, a Actor) error {
 		err = errEnded()
 	}
 	return err
+}
+
+// isUnchanged reports whether the account is enabled and has the password that it had when it was loaded. The caller has locked the account,
+// or waited for transactions that have.
+func (s *Store) isUnchanged(ctx context.Context, tx bun.Tx, a *Account) (bool, error) {
+	return tx.NewSelect().Model((*Account)(nil)).Where("id = ?", a.ID).Where("password_hash = ?", a.PasswordHash).
+		Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
 }
 
 // HashSecret returns the stored form of a random secret: it has enough entropy to need no salt.

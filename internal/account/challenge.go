@@ -93,12 +93,11 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 // returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and Expired for a challenge that
 // was used.
 func (s *Store) settle(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
-	unchanged, err := tx.NewSelect().Model((*Account)(nil)).Where("id = ?", pending.account.ID).
-		Where("password_hash = ?", pending.account.PasswordHash).Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)
+	isUnchanged, err := s.isUnchanged(ctx, tx, pending.account)
 	if err != nil {
 		return err
 	}
-	if !unchanged {
+	if !isUnchanged {
 		return errBadLogin()
 	}
 	if pending.challenge != nil {
@@ -119,7 +118,7 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from C
 	if err != nil {
 		return Login{}, db.NoRowsAs(errChallenge(), err, "looking up a challenge")
 	}
-	a, err := s.enabled(ctx, f.AccountID)
+	a, err := s.Enabled(ctx, f.AccountID)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = errChallenge()
 	}

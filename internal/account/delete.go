@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // Delete deletes the actor's account after a check of a proof; only an ID remains, and the
@@ -23,7 +24,14 @@ func (s *Store) Delete(
 	if err != nil {
 		return err
 	}
-	return s.remove(ctx, account, func(ctx context.Context, tx bun.Tx, accountID string) error {
+	return s.remove(ctx, a, func(ctx context.Context, tx bun.Tx, accountID string) error {
+		isUnchanged, err := s.isUnchanged(ctx, tx, account)
+		if err != nil {
+			return err
+		}
+		if !isUnchanged {
+			return errs.New(errs.BadCredentials, "The password was changed meanwhile. Send the new one.").At(p.Field)
+		}
 		if err := s.spend(ctx, tx, accountID, spent); err != nil {
 			return err
 		}
@@ -31,23 +39,24 @@ func (s *Store) Delete(
 	})
 }
 
-// remove deletes an account. It returns Unauthenticated if it was deleted meanwhile, and the errors of leave.
+// remove deletes the actor's account. It returns Unauthenticated if it was deleted meanwhile, or the actor's session has ended, and the
+// errors of leave.
 func (s *Store) remove(
-	ctx context.Context, account *Account, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
+	ctx context.Context, a Actor, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) (err error) {
 	var ended []string
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		err := s.lock(ctx, tx, account.ID)
+		err := s.lockFor(ctx, tx, a)
 		if errors.Is(err, sql.ErrNoRows) {
 			return errNoAccount()
 		}
 		if err != nil {
 			return err
 		}
-		if err := leave(ctx, tx, account.ID); err != nil {
+		if err := leave(ctx, tx, a.AccountID); err != nil {
 			return err
 		}
-		ended, err = s.erase(ctx, tx, account.ID)
+		ended, err = s.erase(ctx, tx, a.AccountID)
 		return err
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ type ExportedSession struct {
 
 // Export returns the personal data of the actor. It returns Unauthenticated.
 func (s *Store) Export(ctx context.Context, a Actor) (Export, error) {
-	account, err := s.enabled(ctx, a.AccountID)
+	account, err := s.Enabled(ctx, a.AccountID)
 	if err != nil {
 		return Export{}, err
 	}

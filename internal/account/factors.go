@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -77,6 +78,9 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 		return Enrollment{}, err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.lockFor(ctx, tx, actor); err != nil {
+			return err
+		}
 		if err := s.spend(ctx, tx, a.ID, spent); err != nil {
 			return err
 		}
@@ -88,7 +92,7 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 		return err
 	})
 	if err != nil {
-		return Enrollment{}, fmt.Errorf("enrolling an authenticator app: %w", err)
+		return Enrollment{}, db.NoRowsAs(errNoAccount(), err, "enrolling an authenticator app")
 	}
 	e := Enrollment{Secret: unpadded.EncodeToString(secret[:]), ExpiresAt: now.Add(enrollmentTTL)}
 	issuer := s.PublicURL
@@ -103,7 +107,7 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 // ConfirmTOTP makes the authenticator app a second factor, ends the actor's other sessions, and returns the account's recovery codes.
 // The session has proved the factor, too. It returns BadCredentials, Expired or RateLimited.
 func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address string) (*Account, []string, error) {
-	a, err := s.enabled(ctx, actor.AccountID)
+	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,13 +222,13 @@ func (s *Store) noteRecovery(ctx context.Context, a *Account, spent proven) {
 		s.Log.Log(ctx, errs.LogLevel(err), "counting recovery codes failed", "error", err)
 		return
 	}
-	s.notify(ctx, a, "A recovery code was used", fmt.Sprintf("A recovery code of your account on %%s was used; %d are left.", f.RecoveryCodes))
+	s.notify(ctx, a, "A recovery code was used", "A recovery code of your account on %s was used; %d are left.", f.RecoveryCodes)
 }
 
-// notify mails the user what has changed, if mail is sent. The text names the instance as %s.
-func (s *Store) notify(ctx context.Context, a *Account, subject, text string) {
+// notify mails the user what has changed, if mail is sent. The format names the instance as %s, before the arguments.
+func (s *Store) notify(ctx context.Context, a *Account, subject, format string, args ...any) {
 	if s.sendsMail() {
-		s.Mail.Send(ctx, a.Email, subject, fmt.Sprintf(text, s.PublicURL)+
+		s.Mail.Send(ctx, a.Email, subject, fmt.Sprintf(format, slices.Insert(args, 0, any(s.PublicURL))...)+
 			"\n\nIf that was not you, choose a new password and end all sessions.\n")
 	}
 }

@@ -67,7 +67,7 @@ type mailed struct {
 // RequestVerification mails the actor a token that verifies their address, unless it is verified.
 // It returns InvalidInput for another address, RateLimited or Unauthenticated.
 func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
-	account, err := s.enabled(ctx, a.AccountID)
+	account, err := s.Enabled(ctx, a.AccountID)
 	if err != nil {
 		return err
 	}

@@ -174,8 +174,18 @@ func (s *Store) AdminReset(ctx context.Context, email string) (*Account, Passwor
 	if a.DisabledAt != nil {
 		return nil, PasswordLink{}, errs.New(errs.Conflict, "This account is disabled. First: linkforge users enable.")
 	}
-	reset, err := s.replaceReset(ctx, a.ID, operatorReset)
-	return a, s.passwordLink(reset), err
+	var reset mailed
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if err := dropFlows(ctx, tx, a.ID, kindResetPassword); err != nil {
+			return err
+		}
+		reset, err = s.newMailed(ctx, tx, a.ID, "", operatorReset)
+		return err
+	})
+	if err != nil {
+		return nil, PasswordLink{}, fmt.Errorf("storing a password reset: %w", err)
+	}
+	return a, s.passwordLink(reset), nil
 }
 
 // AdminDelete is Delete without a password. It is for the operator and returns NotFound and the errors of leave.
@@ -186,7 +196,7 @@ func (s *Store) AdminDelete(
 	if err != nil {
 		return nil, err
 	}
-	return a, s.remove(ctx, a, leave)
+	return a, s.remove(ctx, Actor{AccountID: a.ID}, leave)
 }
 
 // existing returns the account with the address, or NotFound.

@@ -18,7 +18,7 @@ import (
 // VerifyEmail has consumed the token that is mailed to it, unless the account's sessions were ended meanwhile; otherwise at once, and it
 // is not verified. It returns InvalidInput, BadCredentials, EmailTaken or RateLimited.
 func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p Proof, address string) (*Account, error) {
-	a, err := s.enabled(ctx, actor.AccountID)
+	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address 
 
 // prove checks a proof of the actor's account, or that the session is recent if there is none. It returns BadCredentials or RateLimited.
 func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	a, err := s.enabled(ctx, actor.AccountID)
+	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, proven{}, err
 	}
@@ -154,7 +154,7 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 // InvalidInput for no proof.
 func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	if p.Method() == "" {
-		a, err := s.enabled(ctx, actor.AccountID)
+		a, err := s.Enabled(ctx, actor.AccountID)
 		if err != nil {
 			return nil, proven{}, err
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -111,7 +110,7 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 	}
 	s.noteRecovery(ctx, pending.account, pending.spent)
 	if pending.Identity != nil {
-		s.notify(ctx, pending.account, "Your account was connected", "Your account on %s was connected with "+s.SSO.Name+", which logs it in from now on.")
+		s.notify(ctx, pending.account, "Your account was connected", "Your account on %s was connected with %s, which logs it in from now on.", s.SSO.Name)
 	}
 	return s.login(pending.account, session, refresh)
 }
@@ -153,7 +152,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 			return err
 		}
 		if stolen = now.Sub(*spent.SpentAt) > refreshGrace; stolen {
-			return revoke(ctx, tx, now, "id = ?", session.ID)
+			return nil
 		}
 		successor := &refreshToken{Hash: HashSecret(next), SessionID: session.ID}
 		if _, err := tx.NewInsert().Model(successor).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
@@ -163,12 +162,10 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 			WherePK().Exec(ctx)
 		return err
 	})
-	if stolen && err == nil {
-		s.revoked.add(session.ID)
-		return Login{}, errRefresh()
-	}
-	if stolen {
-		err = sql.ErrNoRows
+	if err == nil && stolen {
+		if err = s.Logout(ctx, Actor{AccountID: session.AccountID}, session.ID); err == nil {
+			return Login{}, errRefresh()
+		}
 	}
 	if err != nil {
 		return Login{}, db.NoRowsAs(errRefresh(), err, "refreshing a session")
@@ -219,8 +216,9 @@ func (s *Store) active(accountID any) *bun.SelectQuery {
 		Where("session.account_id = ?", accountID).Where("revoked_at IS NULL").Where("expires_at > ?", s.now())
 }
 
-// Logout ends one of the actor's sessions: every node refuses its tokens within a second. Ending it
-// again has no effect. It returns NotFound.
+// Logout ends one of the actor's sessions: every node refuses its tokens within a second. With another session than the actor's own it
+// cancels a change of the address, which that one may have begun to take the account over. Ending it again has no effect. It returns
+// NotFound.
 func (s *Store) Logout(ctx context.Context, a Actor, sessionID string) error {
 	missing := errs.New(errs.NotFound, "You have no such session.").At("sessionId")
 	if !id.Valid(id.Session, sessionID) {
@@ -234,9 +232,24 @@ func (s *Store) Logout(ctx context.Context, a Actor, sessionID string) error {
 	if !owned {
 		return missing
 	}
-	ended, err := s.end(ctx, s.DB, "id = ?", sessionID)
+	var ended []string
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.lock(ctx, tx, a.AccountID); err != nil {
+			return err
+		}
+		if sessionID != a.SessionID {
+			if err := dropFlows(ctx, tx, a.AccountID, kindChangeEmail); err != nil {
+				return err
+			}
+		}
+		ended, err = s.end(ctx, tx, "id = ?", sessionID)
+		return err
+	})
+	if err != nil {
+		return db.NoRowsAs(missing, err, "ending a session")
+	}
 	s.revoked.add(ended...)
-	return err
+	return nil
 }
 
 // LogoutEverywhere ends all of the actor's sessions, except the actor's own if keepThis is true.
@@ -282,18 +295,13 @@ func (s *Store) end(ctx context.Context, conn bun.IDB, where string, args ...any
 	err = conn.NewSelect().Model((*Session)(nil)).Column("id").Where(where, args...).Where("revoked_at IS NULL").
 		Scan(ctx, &ids)
 	if err == nil && len(ids) > 0 {
-		err = revoke(ctx, conn, s.now(), "id IN (?)", bun.In(ids))
+		_, err = conn.NewUpdate().Model((*Session)(nil)).Set("revoked_at = ?", s.now()).Where("revoked_at IS NULL").
+			Where("id IN (?)", bun.In(ids)).Exec(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ending sessions: %w", err)
 	}
 	return ids, nil
-}
-
-func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args ...any) error {
-	_, err := conn.NewUpdate().Model((*Session)(nil)).Set("revoked_at = ?", now).Where("revoked_at IS NULL").
-		Where(where, args...).Exec(ctx)
-	return err
 }
 
 // CleanUp deletes sessions that ended before the oldest valid token was issued, with their refresh

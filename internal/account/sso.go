@@ -148,7 +148,7 @@ func (s *Store) identified(ctx context.Context, i *Identity) (*Account, error) {
 	if i.AccountID == "" {
 		return nil, nil
 	}
-	a, err := s.enabled(ctx, i.AccountID)
+	a, err := s.Enabled(ctx, i.AccountID)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = s.SSO.Refuse(ctx, "account")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -26,7 +27,11 @@ func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 
 // servers.
 func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *stores.Stores) error) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
-		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
+		mailer, err := mail.New(mail.Config{URL: c.SMTPURL, From: c.MailFrom, Log: discard})
+		if err != nil {
+			return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
+		}
+		s, err := stores.Open(stores.Options{Config: c, DB: d, Mailer: mailer, Log: log, Now: time.Now})
 		if err != nil {
 			return err
 		}

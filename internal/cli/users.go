@@ -11,7 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -145,19 +144,14 @@ func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) err
 
 // Run removes second factors, and tells the owner by e-mail.
 func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(c config.Config, s *stores.Stores) error {
-		mailer, err := mail.New(mail.Config{URL: c.SMTPURL, From: c.MailFrom, Log: discard})
-		if err != nil {
-			return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
-		}
-		s.Accounts.Mail = mailer
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
 		a, err := s.Accounts.ResetFactors(ctx, u.Email)
 		if err != nil {
 			return err
 		}
 		sent, stop := context.WithCancel(ctx)
 		stop() // Run sends what is queued
-		if err := mailer.Run(sent); err != nil {
+		if err := s.Mailer.Run(sent); err != nil {
 			return fmt.Errorf("the second factors were removed, but the e-mail was not sent: %w", err)
 		}
 		return showOne(io, u.listing, struct {

@@ -56,7 +56,7 @@ func (s *Store) savedResults(
 	for _, r := range saved {
 		ids = append(ids, r.LinkID)
 	}
-	links, err := s.Many(ctx, m, ids...)
+	links, err := s.Load(ctx, m, ids...) // a key may create links and read none
 	if err != nil {
 		return nil, false, err
 	}

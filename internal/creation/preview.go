@@ -30,7 +30,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 		return nil, err
 	}
 	if err := s.Refuse(ctx, s.DB, draft); err != nil {
-		return nil, err
+		return nil, errs.From(err).At("url")
 	}
 	l, err := s.Deterministic(ctx, m, draft.CanonicalHash)
 	if err != nil && !errs.Is(err, errs.NotFound) {

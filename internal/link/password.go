@@ -78,7 +78,7 @@ func (s *Store) presentPasswords(
 	var links []*Link
 	err = s.DB.NewSelect().Model(&links).Column("id", "external_id", "routing", "password_hash").
 		Where("workspace_id = ?", m.ID()).Where("password_hash IS NOT NULL").
-		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Scan(ctx)
+		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Apply(m.Inside("folder_id")).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the passwords of links: %w", err)
 	}

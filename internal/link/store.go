@@ -268,8 +268,13 @@ func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...str
 	if err != nil {
 		return nil, err
 	}
+	return s.Load(ctx, m, linkIDs...)
+}
+
+// Load is Many for callers who have entered the workspace, with any permission.
+func (s *Store) Load(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*Link, error) {
 	var links []*Link
-	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+	err := s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
 		Where("purged_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("selecting links: %w", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
@@ -133,7 +134,7 @@ func (s *Store) Selected(m workspace.Membership, tag, folderID *string) (*bun.Se
 	}
 	names, err := linkfield.CheckTags([]string{*tag})
 	if err != nil {
-		return nil, err
+		return nil, errs.From(err).At("tag")
 	}
 	tagged := s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
 		Where("tag IN (?)", bun.In(names)).Apply(m.InsideByID("link_id"))

@@ -139,17 +139,21 @@ func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
 // cookie returns a cookie that is sent to the short URL only.
 func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath()), MaxAge: int(life.Seconds()),
+		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath(), v.http.URL.EscapedPath()), MaxAge: int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}
 }
 
-// cookiePath returns a path that a cookie can have: that of the folder if the path has a semicolon, which ends it.
-func cookiePath(path string) string {
-	if i := strings.IndexByte(path, ';'); i >= 0 {
-		return path[:strings.LastIndexByte(path[:i], '/')+1]
+// cookiePath returns the path of a cookie that comes back to a short URL as it was requested: that of the short URL or, where a browser would
+// not find this one again, that of its folder. A semicolon ends a path, and a path with an appendix or in another encoding is another one.
+func cookiePath(path, requested string) string {
+	rest, isBelow := strings.CutPrefix(requested, path)
+	if end := strings.IndexByte(path, ';'); end >= 0 {
+		path = path[:end]
+	} else if isBelow && (rest == "" || rest[0] == '/') {
+		return path
 	}
-	return path
+	return path[:strings.LastIndexByte(path, '/')+1]
 }
 
 // isSecure reports whether the visitor's connection is encrypted, here or by a trusted proxy: web.Forwarding has removed

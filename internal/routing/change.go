@@ -78,6 +78,12 @@ func (c *Change) Complete(after *Routing) *Change {
 	if c.UTM.Set {
 		completed.UTM.To = after.UTM
 	}
+	if c.PendingURL.Set {
+		completed.PendingURL.To = after.PendingURL
+	}
+	if c.EndedURL.Set {
+		completed.EndedURL.To = after.EndedURL
+	}
 	if c.Card.Set {
 		completed.Card.To = after.Card
 	}

@@ -3,10 +3,10 @@ package routing
 import (
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/zone"
 )
 
 // Visit is what conditions see of a visit. Empty strings are unknown.
@@ -123,34 +123,13 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 	return false
 }
 
-// zones are the time zones that schedules have named, because parsing one takes longer than a redirect.
-var zones sync.Map
-
-// Zone returns a zone of the tz database. It returns nil for unknown names, and for names that depend on
-// the machine.
-func Zone(name string) *time.Location {
-	if zone, ok := zones.Load(name); ok {
-		return zone.(*time.Location)
-	}
-	switch area, _, _ := strings.Cut(name, "/"); area {
-	case "", "Local", "localtime", "posixrules", "posix", "right":
-		return nil
-	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil
-	}
-	zones.Store(strings.Clone(name), zone)
-	return zone
-}
-
 // isOpen reports whether a compiled weekly schedule is open at an instant.
 func isOpen(schedule flat.Reader, at time.Time) bool {
-	zone := Zone(schedule.Text())
-	if zone == nil {
+	location := zone.Load(schedule.Text())
+	if location == nil {
 		return false
 	}
-	w := weekly{zone: zone, days: schedule.Byte()}
+	w := weekly{zone: location, days: schedule.Byte()}
 	w.from, w.to = int(schedule.Number(2)), int(schedule.Number(2))
 	return w.holds(at)
 }

@@ -246,7 +246,10 @@ func decide(p *Program, r *Request, t *Trace) Decision {
 	case Deleted:
 		return fallback(r, show(PageNotFound, LinkDeleted), "", p.NotFoundURL)
 	case Scheduled:
-		return fallback(r, show(PageNotFound, Pending), pendingURL, p.NotFoundURL)
+		if pendingURL != "" { // which tells that there is a link
+			return fallback(r, Decision{Reason: Pending}, pendingURL)
+		}
+		return fallback(r, show(PageNotFound, Pending), p.NotFoundURL)
 	case Expired:
 		return fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL)
 	}

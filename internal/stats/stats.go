@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/zone"
 )
 
 const (
@@ -37,11 +38,11 @@ type Stats struct {
 	count *rollup.Count
 }
 
-// Stats prepares to read stats. A nil range means the last 30 days, an empty zone UTC. The ends are
+// Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends are
 // moved outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or
 // Forbidden.
 func (s *Store) Stats(
-	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, zone string,
+	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, timezone string,
 	f clickstore.Filter,
 ) (*Stats, error) {
 	if _, err := s.enter(ctx, m, of); err != nil {
@@ -65,8 +66,8 @@ func (s *Store) Stats(
 	if r.To.Sub(r.From) > longestRange {
 		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
 	}
-	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" {
+	location := zone.Load(cmp.Or(timezone, "UTC"))
+	if location == nil {
 		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
 	}
 	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).

@@ -74,7 +74,7 @@ type Options struct {
 	Redis *redisx.Client
 	// ClickLogDir is the folder of the click logs; empty in commands that record no clicks.
 	ClickLogDir string
-	// Mailer sends the messages of accounts and invitations; nil in commands, which send none.
+	// Mailer sends the messages of accounts and invitations.
 	Mailer *mail.Mailer
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
@@ -89,6 +89,7 @@ type Options struct {
 // Stores are the stores of one process.
 type Stores struct {
 	DB         *db.DB
+	Mailer     *mail.Mailer
 	Accounts   *account.Store
 	APIKeys    *apikey.Store
 	Audit      *audit.Store
@@ -149,6 +150,7 @@ func Open(o Options) (*Stores, error) {
 	}
 	s := &Stores{
 		DB:          o.DB,
+		Mailer:      o.Mailer,
 		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList:    linklist.NewStore(o.DB, o.Now),

@@ -159,16 +159,7 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	if h.CancelRequestedAt != nil {
 		return errLost
 	}
-	h.Member, err = r.MemberOf(ctx, h.Task)
-	switch {
-	case errs.Is(err, errs.NotFound): // the account or the workspace has left
-		return errLost
-	case errs.Is(err, errs.Unauthenticated):
-		return errs.New(errs.Forbidden, "The API key that started the task has ended.")
-	case err != nil:
-		return err
-	}
-	if _, err := h.Member.Enter(ctx, h.Kind.permission()); err != nil {
+	if h.Member, err = r.memberOf(ctx, h.Task); err != nil {
 		return err
 	}
 	h.In = h.Member
@@ -178,6 +169,9 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	renewing.Go(func() {
 		for poll.Wait(ctx, renewEvery) == nil {
 			if err := r.renew(ctx, h); err != nil {
+				stop(err)
+			}
+			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
 				stop(err)
 			}
 			if time.Since(began) >= turn && r.othersWait(ctx) {
@@ -193,10 +187,24 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		}
 	}()
 	err = r.Handlers[h.Kind].Run(ctx, h)
-	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errors.Is(cause, errTurn)) {
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errors.Is(cause, errTurn) || errs.Is(cause, errs.Forbidden)) {
 		err = cause
 	}
 	return err
+}
+
+// memberOf returns the membership of a task, which still has the permission of its kind. It returns errLost and Forbidden.
+func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, error) {
+	m, err := r.MemberOf(ctx, t)
+	switch {
+	case errs.Is(err, errs.NotFound): // the account or the workspace has left
+		return m, errLost
+	case errs.Is(err, errs.Unauthenticated):
+		return m, errs.New(errs.Forbidden, "The API key that started the task has ended.")
+	case err == nil:
+		_, err = m.Enter(ctx, t.Kind.permission())
+	}
+	return m, err
 }
 
 // Rest waits as long as a step took: half of the time is for requests. It is time of the machine, not of the injected clock. It returns

@@ -6,7 +6,6 @@ package utmtemplate
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -191,7 +190,7 @@ func (t *Template) apply(c Change) error {
 		if err != nil {
 			return errs.From(err).At("name")
 		}
-		t.Name, t.NameKey = name, strings.ToLower(name)
+		t.Name, t.NameKey = name, validate.Fold(name)
 	}
 	if !c.UTM.Set {
 		return nil

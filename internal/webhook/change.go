@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/sealed"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -247,7 +249,8 @@ func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.URL.To, c.host = u.String(), u.Host()
+	c.URL.To, _, _ = strings.Cut(urlnorm.Location(c.URL.To), "#") // as it was given: a receiver may tell apart what is canonically equal
+	c.host = u.Host()
 	return c, s.checkHost(ctx, u)
 }
 

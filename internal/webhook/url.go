@@ -31,7 +31,7 @@ func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	switch {
 	case err != nil || parsed.User != nil || strings.Contains(parsed.Host, "@"):
 		return u, errs.New(errs.InvalidURL, "The URL must not have a user name or a password.").At("url")
-	case len(u.String()) > maxURL:
+	case len(urlnorm.Location(raw)) > maxURL:
 		return u, errs.New(errs.InvalidURL, "The URL must have at most %d bytes.", maxURL).At("url")
 	case parsed.Scheme != "https" && !s.AllowHTTP:
 		return u, errs.New(errs.InvalidURL, "The URL must start with https://.").At("url")

@@ -106,7 +106,7 @@ func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkI
 	}
 	found, err := m.linksInside(inside, d, linkID)
 	if err == nil && len(found) == 0 {
-		err = ErrNoLink()
+		err = ErrNoLink().At("linkId")
 	}
 	return inside, err
 }
@@ -134,6 +134,6 @@ func (m Membership) linksInside(ctx context.Context, d *db.DB, linkIDs ...string
 }
 
 // ErrNoLink returns the error for a link that does not exist, or that the caller may not see.
-func ErrNoLink() error {
+func ErrNoLink() *errs.Error {
 	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
 }

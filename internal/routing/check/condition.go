@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/zone"
 )
 
 func (c *checker) condition(k *routing.Condition) {
@@ -187,7 +188,7 @@ func (c *checker) during(p *routing.Period) {
 }
 
 func (c *checker) weekly(w *routing.WeeklySchedule) {
-	if routing.Zone(w.Timezone) == nil {
+	if zone.Load(w.Timezone) == nil {
 		c.in("timezone", func() { c.refuse("timezone must be an IANA name, as in Europe/Berlin.") })
 	}
 	each(c, "days", w.Days, 1, len(routing.Weekdays), func(i int) {

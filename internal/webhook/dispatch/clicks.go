@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -92,11 +93,18 @@ func (d *Dispatcher) storeClicks(
 	if err != nil {
 		return fmt.Errorf("counting deliveries: %w", err)
 	}
+	tagged, err := taggedLinks(ctx, tx, webhookIDs, clicks)
+	if err != nil {
+		return err
+	}
 	var deliveries []*webhook.Delivery
 	var due []string
 	skipped := map[string]int64{}
 	for _, w := range webhooks {
 		received := clicksAfter(w.Clicks, clicks[w.WorkspaceID])
+		if links, hasTags := tagged[w.ID]; hasTags {
+			received = slices.DeleteFunc(received, func(c *click.Click) bool { return !links[c.LinkID] })
+		}
 		switch {
 		case len(received) == 0:
 		case w.Status != webhook.Active || slices.Contains(full, w.ID):
@@ -116,6 +124,37 @@ func (d *Dispatcher) storeClicks(
 		return fmt.Errorf("making webhooks due: %w", err)
 	}
 	return skip(ctx, tx, skipped)
+}
+
+// taggedLinks returns the clicked links with one of the tags of a webhook, by the id of each webhook with tags.
+func taggedLinks(
+	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]stream.Item[*click.Click],
+) (map[string]map[string]bool, error) {
+	clicked := map[string]bool{}
+	for _, items := range clicks {
+		for _, item := range items {
+			clicked[item.Value.LinkID] = true
+		}
+	}
+	var rows []struct {
+		WebhookID string
+		LinkID    string // empty for a tag that no link has
+	}
+	err := tx.NewSelect().TableExpr("webhook_tags AS wanted").ColumnExpr("wanted.webhook_id, COALESCE(link_tags.link_id, '') AS link_id").
+		Join("LEFT JOIN link_tags ON link_tags.workspace_id = wanted.workspace_id AND link_tags.tag = wanted.tag").
+		JoinOn("link_tags.link_id IN (?)", bun.In(slices.Collect(maps.Keys(clicked)))).
+		Where("wanted.webhook_id IN (?)", bun.In(webhookIDs)).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the tags of clicked links: %w", err)
+	}
+	tagged := map[string]map[string]bool{}
+	for _, row := range rows {
+		if tagged[row.WebhookID] == nil {
+			tagged[row.WebhookID] = map[string]bool{}
+		}
+		tagged[row.WebhookID][row.LinkID] = true
+	}
+	return tagged, nil
 }
 
 // clicksAfter returns the clicks after the batch of a position.
