@@ -80,7 +80,7 @@ var within = map[string][]string{
 	"internal/rollup":  {"internal/click"},
 	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate", "internal/zone"},
 	"internal/routing/check": {
-		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate",
+		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate", "internal/zone",
 	},
 	"internal/routing/explain": {"internal/optional", "internal/routing"},
 	"internal/signed":          {"internal/errs"},

@@ -62,7 +62,7 @@ func (r *mutationResolver) exportPart(
 			next = "changes"
 		}
 	case part == "changes" && (lastID == "" || id.Valid(id.Event, lastID)):
-		data["changes"], lastID, err = r.Audit.Export(ctx, actor.AccountID, lastID)
+		data["changes"], lastID, err = r.Audit.Export(ctx, actor.AccountID, workspace.Opened(actor), lastID)
 		next = "changes " + lastID
 		if lastID == "" {
 			next = ""

@@ -128,3 +128,13 @@ func TestRenderer_RendersEvents(t *testing.T) {
 		}
 	})
 }
+
+// TestClickSelection_HasAllFields of a click but its workspace, and no field of links that needs more statements.
+func TestClickSelection_HasAllFields(t *testing.T) {
+	t.Parallel()
+	for _, f := range contract(t).Types["Click"].Fields {
+		if !slices.Contains(strings.Fields(clickSelection), f.Name) {
+			t.Errorf("deliveries of clicks have no %s", f.Name)
+		}
+	}
+}

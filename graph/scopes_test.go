@@ -5,12 +5,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/signed"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -215,6 +222,38 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 					}
 					w.holds(t, w.follow(t, w.callers["a key with "+scope], e), e, scope, want)
 				})
+			}
+		}
+	})
+}
+
+// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a restriction to folders.
+func TestScopes_ExportClicksByStatsRead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, func(c *Config) {
+			c.Exports = stats.Exports{Signer: signed.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now}, PublicURL: "http://sho.rt"}
+		})
+		m := b.person(t, "ada").workspace
+		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)
+		made := must.Value(b.Config.Creation.CreateMany(t.Context(), m, creation.Batch{
+			Links: []*creation.Input{{URL: "https://example.com/", FolderID: &f.ID}, {URL: "https://example.com/outside"}},
+		}))(t)
+		for _, folders := range [][]string{nil, {f.ID}} {
+			_, key, err := b.Config.Keys.Create(t.Context(), m, apikey.NewKey{
+				Name: "stats", Scopes: []workspace.Permission{workspace.ReadStats}, FolderIDs: folders,
+			})
+			must.NoError(t, err)
+			outside := map[bool]string{true: "", false: "NOT_FOUND"}[folders == nil]
+			for selection, want := range map[string]string{
+				`linkId: "` + made[0].Link.ID + `"`: "", `folderId: "` + f.ID + `"`: "", `linkId: "` + made[1].Link.ID + `"`: outside,
+				`linkId: "` + id.New(id.Link) + `"`: "NOT_FOUND", `folderId: "` + id.New(id.Folder) + `"`: "NOT_FOUND",
+			} {
+				r := b.ask(t, key, `mutation { exportClicks(input: {workspaceId: "`+m.ID()+`", `+selection+`}) { url errors { code field } } }`)
+				field, _, _ := strings.Cut(selection, ":")
+				if got := strings.Contains(r.text, `"url":"http`); got != (want == "") || !got && !strings.Contains(r.text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
+					t.Errorf("folders %v, %s: %s", folders, selection, r.text)
+				}
 			}
 		}
 	})

@@ -8353,7 +8353,7 @@ type Mutation {
   """
   Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
   memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
-  and all changes by the caller. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
+  and all changes by the caller; without the invitations, links and changes of workspaces whose second factor the session lacks. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
   """
   exportMyData(input: ExportMyDataInput!): ExportMyDataPayload!
   """
@@ -8413,7 +8413,7 @@ type Mutation {
   # API keys
   """
   Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Needs
-  API_KEYS_WRITE. Errors: NOT_FOUND, also for a folder, INVALID_INPUT.
+  API_KEYS_WRITE. Errors: NOT_FOUND, also for a folder, INVALID_INPUT, QUOTA_EXCEEDED.
   """
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
   "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
@@ -8451,13 +8451,13 @@ type Mutation {
   routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
   URLs that differ only in spelling or in the fragment (#…) have the same canonical form, and so share one DETERMINISTIC
   link. It redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another
-  strategy. Needs LINKS_WRITE. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
+  strategy. Needs LINKS_CREATE. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   CONFLICT, EXTERNAL_ID_TAKEN, QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
   """
   Creates up to 1,000 links, each like createLink, and returns a result for each in the order of the input. Equal links within
-  the call are created once: the first has created: true. Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT,
+  the call are created once: the first has created: true. Needs LINKS_CREATE. Errors of the whole call: INVALID_INPUT,
   IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
@@ -9304,7 +9304,7 @@ input CreateApiKeyInput {
   scopes: [Permission!]!
   """
   The ids of folders that the key is restricted to, up to 100: links outside of them do not exist for it, except that their URLs,
-  codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_WRITE, STATS_READ and DOMAINS_READ.
+  codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_CREATE, LINKS_WRITE, STATS_READ and DOMAINS_READ.
   Operations about the whole workspace, as its statistics, events and folders, fail with FORBIDDEN. A folder of a key that is
   not revoked cannot be deleted. Absent or empty: no restriction.
   """
@@ -10197,7 +10197,7 @@ type Workspace implements Node {
   name: String!
   "Time of creation."
   createdAt: Time!
-  "Whether members need a second factor or single sign-on to open it: otherwise everything but its name is FORBIDDEN."
+  "Whether members need a second factor or single sign-on to open it: otherwise all but its name and settings is FORBIDDEN."
   requireSecondFactor: Boolean!
   "The caller's role."
   viewerRole: Role!

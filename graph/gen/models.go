@@ -384,7 +384,7 @@ type CreateAPIKeyInput struct {
 	// The permissions of the key, at least one of those that an API key can have.
 	Scopes []workspace.Permission `json:"scopes"`
 	// The ids of folders that the key is restricted to, up to 100: links outside of them do not exist for it, except that their URLs,
-	// codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_WRITE, STATS_READ and DOMAINS_READ.
+	// codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_CREATE, LINKS_WRITE, STATS_READ and DOMAINS_READ.
 	// Operations about the whole workspace, as its statistics, events and folders, fail with FORBIDDEN. A folder of a key that is
 	// not revoked cannot be deleted. Absent or empty: no restriction.
 	FolderIds []string `json:"folderIds,omitempty"`

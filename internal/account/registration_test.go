@@ -103,6 +103,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		if !isPage {
 			t.Errorf("link %s", link.URL)
 		}
+		must.NoError(t, b.RequestPasswordReset(t.Context(), a.Email, b.from())) // by anybody
 		must.Value(b.ResetPassword(t.Context(), token, password, Proof{}, b.from()))(t)
 		must.Value(b.Login(t.Context(), a.Email, password, b.from()))(t)
 		_, _, err = b.AdminCreate(t.Context(), a.Email, "", nothing)

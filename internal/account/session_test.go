@@ -305,20 +305,31 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
-		me := must.Value(b.as(t, l.Token))(t)
+		me, thief := must.Value(b.as(t, l.Token))(t), Login{}
 		for name, end := range map[string]func() error{
 			"changePassword": func() error {
 				_, err := b.ChangePassword(t.Context(), me, with(password), password, b.address)
 				return err
 			},
 			"logoutEverywhere": func() error { return b.LogoutEverywhere(t.Context(), me, true) },
+			"logout":           func() error { return b.Logout(t.Context(), Actor{AccountID: me.AccountID}, me.SessionID) },
+			"a stolen refresh token": func() error {
+				_, err := b.Refresh(t.Context(), thief.RefreshToken)
+				must.NoError(t, err)
+				b.now = b.now.Add(refreshGrace + time.Second)
+				if _, err := b.Refresh(t.Context(), thief.RefreshToken); !errs.Is(err, errs.BadCredentials) {
+					t.Errorf("a spent token: %v", err)
+				}
+				return nil
+			},
 			"resetPassword": func() error {
 				b.request(t)
 				_, err := b.ResetPassword(t.Context(), box.last(t, len(box.messages)), password, Proof{}, b.from())
 				return err
 			},
 		} {
-			me = must.Value(b.as(t, must.Value(b.Login(t.Context(), b.email, password, b.from()))(t).Token))(t)
+			thief = must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
+			me = must.Value(b.as(t, thief.Token))(t)
 			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), Proof{}, b.address))(t)
 			token := box.last(t, len(box.messages))
 			must.NoError(t, end())
@@ -368,8 +379,11 @@ func TestChanges_NeedLiveSession(t *testing.T) {
 		_, removed := o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address)
 		_, updated := b.Update(t.Context(), b.me, nil, new("thief-"+b.email), Proof{}, b.address)
 		_, changed := b.ChangePassword(t.Context(), b.me, with(password), newPassword, b.address)
+		_, enrolled := b.EnrollTOTP(t.Context(), b.me, with(password), b.address)
+		deleted := b.Delete(t.Context(), b.me, with(password), b.address, nothing)
 		for name, err := range map[string]error{
-			"confirmTotp": confirmed, "removeTotp": removed, "updateMe": updated, "changePassword": changed,
+			"confirmTotp": confirmed, "removeTotp": removed, "updateMe": updated, "changePassword": changed, "enrollTotp": enrolled,
+			"deleteMyAccount": deleted,
 		} {
 			if !errs.Is(err, errs.Unauthenticated) {
 				t.Errorf("%s: %v", name, err)

@@ -44,7 +44,7 @@ func withProvider(t *testing.T, o *owner) *signOn {
 			},
 			Secrets: s.Tokens.Secrets, CheckEmail: CheckEmail, Now: s.Now, Log: slog.New(slog.DiscardHandler), Timeout: ssotest.Slow / 2,
 		}),
-		Name: "Example", Registers: true, SessionTTL: 12 * time.Hour,
+		Name: "100% Example", Registers: true, SessionTTL: 12 * time.Hour,
 		IsInvited: func(_ context.Context, email string) (bool, error) { return slices.Contains(s.invited, email), nil },
 		SyncGroups: func(_ context.Context, _ bun.Tx, _ string, groups []string) error {
 			s.groups = append(s.groups, groups)
@@ -143,7 +143,8 @@ func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 		if l.Account.ID != s.me.AccountID {
 			t.Errorf("the account is %+v", l.Account)
 		}
-		if last := s.box.messages[len(s.box.messages)-1]; !strings.Contains(last.subject, "connected") {
+		if last := s.box.messages[len(s.box.messages)-1]; !strings.Contains(last.subject, "connected") ||
+			!strings.Contains(last.text, "connected with 100% Example, which") {
 			t.Errorf("the last message is %+v", last)
 		}
 		ada.Email = "elsewhere@example.com"

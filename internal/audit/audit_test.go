@@ -129,9 +129,9 @@ func TestExport_HasOnlyOwnEvents(t *testing.T) {
 		write(t, d, "ws_mine", append(events, New("ws_mine", "usr_b", LinkCreated, "other", nil, noon))...)
 		write(t, d, "ws_another", New("ws_another", "usr_a", LinkCreated, "another", nil, noon))
 		s := &Store{DB: d, Now: func() time.Time { return noon }}
-		got := map[string]int{}
+		got, everywhere := map[string]int{}, func(q *bun.SelectQuery) *bun.SelectQuery { return q }
 		for next, parts := "", 0; parts == 0 || next != ""; parts++ {
-			part, more, err := s.Export(t.Context(), "usr_a", next)
+			part, more, err := s.Export(t.Context(), "usr_a", everywhere, next)
 			if err != nil || parts > 2 {
 				t.Fatal(parts, err)
 			}

@@ -175,5 +175,12 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)
 		}
+		creator := workspacetest.Key(t, d, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
+		for range 2 { // a key that reads no links gets the result of its own call again
+			results, err := b.CreateMany(t.Context(), creator, Batch{Links: []*Input{counted("https://example.com/c")}, IdempotencyKey: &key})
+			if err != nil || !results[0].Created {
+				t.Errorf("%+v, %v", results, err)
+			}
+		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // exportBatch is the number of links in a part of an export.
@@ -25,14 +26,14 @@ type Exported struct {
 }
 
 // Export returns a part of the links that the actor created in the workspaces that they are a
-// member of: those after an ID. It also returns the ID after which the next part begins; empty
+// member of, and that their session opens: those after an ID. It also returns the ID after which the next part begins; empty
 // after the last part.
 func (s *Store) Export(ctx context.Context, a account.Actor, after string) (links []Exported, next string, err error) {
 	links = []Exported{}
 	err = s.DB.NewSelect().Model((*link.Link)(nil)).
 		Column("id", "workspace_id", "code", "original_url", "title", "note", "created_at").
 		Where("workspace_id IN (SELECT workspace_id FROM members WHERE account_id = ?)", a.AccountID).
-		Where("created_by = ?", a.AccountID).Where("purged_at IS NULL").Where("id > ?", after).
+		Where("created_by = ?", a.AccountID).Where("purged_at IS NULL").Where("id > ?", after).Apply(workspace.Opened(a)).
 		// In the system's scope, because it spans workspaces: the conditions bind it to the account.
 		Order("id").Limit(exportBatch).Scan(db.AsSystem(ctx), &links)
 	if err != nil {

@@ -180,6 +180,11 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 		l := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
 	}
+	soon := b.link(t, creation.Input{URL: "https://example.com/soon", StartsAt: new(time.Now().Add(time.Hour)),
+		Routing: &routing.Change{PendingURL: optional.Set(new("https://example.com/wait"))}})
+	for range 10 { // they learn that there is a link
+		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+soon.Code, 302)
+	}
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
 	for i := range 10 {
 		w := b.visitFrom(t, "192.0.2.1:1000", http.MethodGet, fmt.Sprintf("/unknown%d", i))

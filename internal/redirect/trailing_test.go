@@ -70,3 +70,22 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 		}
 	})
 }
+
+// TestCookiePath: a browser sends the cookie back to the short URL as it was requested, see RFC 6265, section 5.1.4.
+func TestCookiePath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ path, requested, want string }{
+		{"/ada/plans", "/ada/plans", "/ada/plans"},
+		{"/ada/plans", "/ada/plans/2026", "/ada/plans"},
+		{"/ada/plans", "/ada/plans&utm_source=news", "/ada/"},
+		{"/ada/plans", "/ada/plans.", "/ada/"},
+		{"/ada/plans", "/ada/%70lans", "/ada/"},
+		{"/plans", "/plans_", "/"},
+		{"/ada/plans;2026", "/ada/plans;2026", "/ada/"},
+		{"/a;b/plans", "/a;b/plans", "/"},
+	} {
+		if got := cookiePath(c.path, c.requested); got != c.want {
+			t.Errorf("%s requested as %s: %s, want %s", c.path, c.requested, got, c.want)
+		}
+	}
+}

@@ -122,6 +122,8 @@ type Page int
 const (
 	Redirect Page = iota
 	PageNotFound
+	// PagePending is never shown: the pendingUrl of a link replaces it, and tells that there is a link.
+	PagePending
 	PageExpired
 	PageExhausted
 	PageDisabled
@@ -145,7 +147,7 @@ const (
 
 // pageStatuses are the HTTP statuses of the pages.
 var pageStatuses = [...]int{
-	PageNotFound: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
+	PageNotFound: 404, PagePending: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
 	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503, PageCard: 200,
 	PageGate: 200, PageWrongPassword: 403, PageManyAttempts: 429, PageBusy: 503, PageConfirm: 200, PagePrefetch: 403,
 	PageBlocked: 403, PageMethod: 405,
@@ -246,8 +248,8 @@ func decide(p *Program, r *Request, t *Trace) Decision {
 	case Deleted:
 		return fallback(r, show(PageNotFound, LinkDeleted), "", p.NotFoundURL)
 	case Scheduled:
-		if pendingURL != "" { // which tells that there is a link
-			return fallback(r, Decision{Reason: Pending}, pendingURL)
+		if pendingURL != "" {
+			return fallback(r, show(PagePending, Pending), pendingURL)
 		}
 		return fallback(r, show(PageNotFound, Pending), p.NotFoundURL)
 	case Expired:

@@ -90,6 +90,24 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	})
 }
 
+// TestSchedule_StoresCheckedValues: what is written at the instant is what an edit would store.
+func TestSchedule_StoresCheckedValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := creationtest.New(t, d)
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{
+			PendingURL: to(new(" https://example.com/soon\u0000")), EndedURL: to(new("\thttps://example.com/over ")),
+		})})
+		b.Now = b.Now.Add(2 * time.Hour)
+		b.ApplyDue(t)
+		got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t).Routing
+		if *got.PendingURL != "https://example.com/soon" || *got.EndedURL != "https://example.com/over" {
+			t.Errorf("%q, %q", *got.PendingURL, *got.EndedURL)
+		}
+	})
+}
+
 // pendingRows counts the rows of scheduled changes.
 func pendingRows(t *testing.T, b *creationtest.World) int {
 	t.Helper()

@@ -38,8 +38,9 @@ type bundle struct {
 	m  workspace.Membership
 	// passed is how far the clock is ahead of dbtest.Noon, in nanoseconds.
 	passed atomic.Int64
-	// memberErr is the error of MemberOf.
+	// memberErr is the error of MemberOf, and hasLeft is NotFound.
 	memberErr error
+	hasLeft   atomic.Bool
 }
 
 func newBundle(t *testing.T, d *db.DB) *bundle {
@@ -60,7 +61,12 @@ func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &task.Runner{
 		Store: b.Store, Slots: slots, Handlers: map[task.Kind]task.Handler{task.Import: run}, Log: slog.New(slog.DiscardHandler),
-		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.m, b.memberErr },
+		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) {
+			if b.hasLeft.Load() {
+				return b.m, errs.New(errs.NotFound, "There is no such workspace, or you are not a member of it.")
+			}
+			return b.m, b.memberErr
+		},
 	}
 	var running sync.WaitGroup
 	running.Go(func() { must.NoError(t, r.Run(ctx)) })
@@ -222,6 +228,18 @@ func TestRunner_EndsTasksThatFail(t *testing.T) {
 		b.memberErr = errs.New(errs.NotFound, "deleted")
 		b.await(t, b.create(t), task.Canceled)
 	})
+}
+
+// TestRunner_EndsTasksOfMembersWhoLeave while it runs them.
+func TestRunner_EndsTasksOfMembersWhoLeave(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, dbtest.MigratedSQLite(t))
+	b.node(t, 1, func(ctx context.Context, _ *task.Holding) error {
+		b.hasLeft.Store(true)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	b.await(t, b.create(t), task.Canceled)
 }
 
 func TestCancel_EndsTasks(t *testing.T) {

@@ -196,6 +196,16 @@ func TestExport_HasEveryRecord(t *testing.T) {
 			len(e.Invitations) != 1 {
 			t.Errorf("%+v, %v", e, err)
 		}
+		_, err = d.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").Exec(db.AsSystem(t.Context()))
+		must.NoError(t, err)
+		for _, c := range []struct {
+			session account.Actor
+			want    int
+		}{{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0}, {account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1}} {
+			if e := must.Value(b.Export(t.Context(), c.session))(t); len(e.Memberships) != 2 || len(e.Invitations) != c.want {
+				t.Errorf("%+v: %+v", c.session, e)
+			}
+		}
 		for _, a := range []account.Actor{{}, {AccountID: id.New(id.Account)}, {AccountID: "' OR true --"}} {
 			if e, err := b.Export(t.Context(), a); err != nil || len(e.Memberships)+len(e.Invitations) > 0 {
 				t.Errorf("%+v: %+v, %v", a, e, err)

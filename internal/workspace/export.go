@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 )
@@ -33,6 +35,16 @@ type ExportedInvitation struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
+// Opened restricts a query over workspaces to those that the actor's session opens: not those that require a second factor which it lacks.
+func Opened(a account.Actor) func(*bun.SelectQuery) *bun.SelectQuery {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		if a.SessionID == "" || a.HasSecondFactor {
+			return q
+		}
+		return q.Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE require_second_factor)")
+	}
+}
+
 // Export returns the personal data of the actor in all workspaces.
 func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 	// The statements are bound to the account, not to a workspace.
@@ -44,8 +56,8 @@ func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 		Where("member.account_id = ?", a.AccountID).Order("member.workspace_id").Scan(ctx, &e.Memberships)
 	if err == nil {
 		err = s.DB.NewSelect().Model((*Invitation)(nil)).Column("id", "workspace_id", "email", "role", "created_at").
-			Where("email = (?)", s.ownAddress(a.AccountID)).
-			WhereOr("accepted_by = ?", a.AccountID).WhereOr("invited_by = ?", a.AccountID).Order("id").Scan(ctx, &e.Invitations)
+			Where("email = (?) OR accepted_by = ? OR invited_by = ?", s.ownAddress(a.AccountID), a.AccountID, a.AccountID).
+			Apply(Opened(a)).Order("id").Scan(ctx, &e.Invitations)
 	}
 	if err != nil {
 		return Exported{}, fmt.Errorf("exporting memberships: %w", err)

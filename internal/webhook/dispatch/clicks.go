@@ -141,8 +141,8 @@ func taggedLinks(
 		LinkID    string // empty for a tag that no link has
 	}
 	err := tx.NewSelect().TableExpr("webhook_tags AS wanted").ColumnExpr("wanted.webhook_id, COALESCE(link_tags.link_id, '') AS link_id").
-		Join("LEFT JOIN link_tags ON link_tags.workspace_id = wanted.workspace_id AND link_tags.tag = wanted.tag").
-		JoinOn("link_tags.link_id IN (?)", bun.In(slices.Collect(maps.Keys(clicked)))).
+		Join("LEFT JOIN link_tags ON link_tags.workspace_id = wanted.workspace_id AND link_tags.tag = wanted.tag AND link_tags.link_id IN (?)",
+			bun.In(slices.Collect(maps.Keys(clicked)))).
 		Where("wanted.webhook_id IN (?)", bun.In(webhookIDs)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the tags of clicked links: %w", err)

@@ -1,14 +1,19 @@
 package dispatch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -130,5 +135,52 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 		if got := b.delivery(t, w); got.Clicks != 5 {
 			t.Errorf("%d clicks delivered, want 5", got.Clicks)
 		}
+	})
+}
+
+// TestDispatcher_DeliversClicksOfTaggedLinks alone to a webhook with tags, and counts no others.
+func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		made := must.Value(b.Creation.CreateMany(t.Context(), b.m, creation.Batch{Links: []*creation.Input{
+			{URL: "https://example.com/1", Tags: []string{"partner", "other"}}, {URL: "https://example.com/2", Tags: []string{"other"}},
+			{URL: "https://example.com/3"},
+		}}))(t)
+		hooks := map[*webhook.Webhook]int{}
+		for tags, want := range map[string]int{"partner": 1, "other": 2, "partner other": 2, "none": 0, "": 3} {
+			change := hook("https://8.8.8.8/", audit.LinkClicked)
+			change.Tags = optional.Set(strings.Fields(tags))
+			w, _ := b.createWith(t, change)
+			hooks[w] = want
+		}
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		record := func() {
+			for _, r := range made {
+				clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: r.Link.ID, Status: 302, ClickedAt: b.clock.Now()})
+			}
+			must.NoError(t, clicks.Flush(t.Context()))
+			b.awaitFinal(t)
+		}
+		record()
+		for w, want := range hooks {
+			b.readClicks(t, w, int64(min(want, 1)))
+			p := must.Value(b.Webhooks.Deliveries(t.Context(), b.m, w.ID, nil, page.Request{Size: 10}))(t)
+			if want > 0 && *p.Items[0].ClickCount() != want {
+				t.Errorf("%v: %d clicks, want %d", w.Tags, *p.Items[0].ClickCount(), want)
+			}
+			b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
+		}
+		record()
+		until(t, "clicks are skipped", func() bool {
+			must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
+			for w, want := range hooks {
+				if b.reload(t, w.ID).SkippedClicks != int64(want) {
+					return false
+				}
+			}
+			return true
+		})
 	})
 }

@@ -88,7 +88,7 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 				}
 				b.update(t, w, reset)
 			}
-			if got := b.reload(t, w.ID).URL; got != r.URL+"/" {
+			if got := b.reload(t, w.ID).URL; got != r.URL {
 				t.Errorf("%s: the URL is %s", name, got)
 			}
 		}

@@ -46,7 +46,7 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 		}
 		must.Value(b.Blocklist.Block(t.Context(), "blocked.example", ""))(t)
 		w, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
-			URL: optional.Set("https://hooks.example:8443/a"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
+			URL: optional.Set(" https://hooks.example:8443/a//?b=2&a=1#part"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
 		must.NoError(t, err)
 		for url, want := range map[string]errs.Kind{
 			"http://hooks.example/":                    errs.InvalidURL,
@@ -75,7 +75,7 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 				}
 			}
 		}
-		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a" {
+		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" { // a receiver may tell apart what is canonically equal
 			t.Errorf("the URL is %s", got)
 		}
 	})
