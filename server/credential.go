@@ -45,7 +45,9 @@ func (a *app) member(ctx context.Context, actor account.Actor, workspaceID strin
 			return workspace.Membership{}, err
 		}
 		actor = account.Actor{Key: key}
-	} else if _, err := a.Accounts.Enabled(ctx, actor.AccountID); err != nil {
+	} else if _, err := a.Accounts.Enabled(ctx, actor.AccountID); errs.Is(err, errs.Unauthenticated) {
+		return workspace.Membership{}, errs.New(errs.NotFound, "The account was deleted or disabled.")
+	} else if err != nil {
 		return workspace.Membership{}, err
 	}
 	return a.Workspaces.Require(ctx, actor, workspaceID)

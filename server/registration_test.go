@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
@@ -140,6 +141,12 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		other := nodes[len(nodes)-1]
 		access := []string{who.token, nodes[0].login(t, who).Token}
 		refresh := other.login(t, who).RefreshToken
+		var started struct {
+			CreateImport struct{ Task struct{ ID string } }
+		}
+		who.must(t, &started, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message } } }`,
+			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "source": "KUTT",
+				"api": map[string]any{"baseUrl": "https://import.example", "token": "a token"}}})
 		out := nodes[0].operator(t, "users", "disable", who.email)
 		if !strings.Contains(out, key.CreateAPIKey.APIKey.ID) || !strings.Contains(out, "ended 3 sessions") {
 			t.Errorf("output %q", out)
@@ -163,6 +170,10 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		reads := client{server: other, token: key.CreateAPIKey.Secret}
 		reads.must(t, new(any), `query ($id: ID!) { workspace(by: {id: $id}) { slug } }`,
 			map[string]any{"id": who.workspaceID})
+		polltest.Until(t, "the task of the account is canceled", func() bool {
+			a, err := reads.run(`query ($id: ID!) { node(id: $id) { ... on Task { status } } }`, map[string]any{"id": started.CreateImport.Task.ID})
+			return err == nil && strings.Contains(a.body, "CANCELED")
+		})
 		nodes[0].operator(t, "users", "enable", who.email)
 		if got := other.login(t, who); got.Token == "" {
 			t.Errorf("after enable: %+v", got)
@@ -210,5 +221,14 @@ func TestUnverified_ReadsOnly(t *testing.T) {
 			owner.must(t, new(any), `mutation ($in: VerifyEmailInput!) { verifyEmail(input: $in) { errors { code } } }`,
 				map[string]any{"in": map[string]any{"token": mail.token(t, owner.email)}})
 		}
+	}
+	owner.must(t, new(any), register, map[string]any{"in": map[string]any{
+		"email": "x@example.com", "password": "pass phrase of x", "name": "Somebody with the invited address",
+	}})
+	s.operator(t, "users", "delete", "x@example.com")
+	a := must.Value(owner.run(`query ($id: ID!) { workspace(by: {id: $id}) { invitations { edges { node { email } } } } }`,
+		map[string]any{"id": owner.workspaceID}))(t)
+	if !strings.Contains(a.body, "x@example.com") {
+		t.Errorf("the invitation of an address that the account has not verified: %s", a.body)
 	}
 }

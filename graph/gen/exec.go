@@ -8353,7 +8353,8 @@ type Mutation {
   """
   Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
   memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
-  and all changes by the caller; without the invitations, links and changes of workspaces whose second factor the session lacks. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
+  and all changes by the caller; without the invitations, links and changes of workspaces whose second factor the session lacks.
+  Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
   """
   exportMyData(input: ExportMyDataInput!): ExportMyDataPayload!
   """
