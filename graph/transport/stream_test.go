@@ -81,7 +81,8 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 		}
 	}
 	b := setup(t, func(c *Config) { c.Requests, c.Cost = budget("requests"), budget("cost") })
-	if r := b.post(t, "{ __typename }"); r.codes() != "" || r.header.Get("RateLimit") != `"requests";r=4;t=0` {
+	if r := b.post(t, "{ __typename }"); r.codes() != "" || r.header.Get("RateLimit") != `"requests";r=4;t=0` ||
+		!strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"requests";q=5;w=`) {
 		t.Errorf("%v %s", r.header, r.text)
 	}
 	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename "+

@@ -208,6 +208,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 		clicks, inAll int64 // at first, and after one more visitor under the raised quota
 	}{
 		{"maxClicks is smaller", 12, map[int]int{302: 10, 410: 190}, 100, 410, 10, 10},
+		{"both are equal", 10, map[int]int{302: 10, 410: 190}, 100, 410, 10, 10},
 		{"the monthly quota is smaller", 6, map[int]int{302: 6, 429: 194}, 100, 302, 6, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -224,6 +225,9 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
 					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
+				}
+				if last := b.visit(t, http.MethodGet, "/"+l.Code).Code; last/100 != 4 || (last == 410) != (c.want[410] > 0) {
+					t.Errorf("status %d after the last click", last)
 				}
 				b.HitQuota = c.raisedQuota
 				status := 0 // released grants are available again within a second

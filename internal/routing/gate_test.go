@@ -66,6 +66,10 @@ func TestDecide_HoldsBack(t *testing.T) {
 			(got.Location != "") != (c.page == Redirect) {
 			t.Errorf("%s: %+v, want page %d with status %d", name, got, c.page, c.status)
 		}
+		reason := map[Page]Reason{PageGate: GateNotPassed, PageConfirm: BotHeld, PageBlocked: BotHeld}[c.page]
+		if reason != "" && got.Reason != reason {
+			t.Errorf("%s: %+v, want reason %s", name, got, reason)
+		}
 	}
 	for status, keeps := range map[int]bool{301: false, 302: false, 307: true, 308: true} {
 		p := &Program{Lifecycle: NewLifecycle(nil, nil), RedirectStatus: status}
