@@ -6,12 +6,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 )
@@ -116,6 +114,13 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 				t.Errorf("%s is redirected to %q", agent, a.header.Get("Location"))
 			}
 		}
+		for agent, want := range map[string]string{crawlers[0]: "CARD", browsers[0]: "URL", "curl/8": "URL"} {
+			e := who.explain(t, l.ShortURL, map[string]any{"userAgent": agent})
+			step := e.Steps[6]
+			if e.Reason != want || step.Step != "AUTOMATION" || (step.Outcome == "APPLIED") != (want == "CARD") {
+				t.Errorf("%s is explained as %+v", agent, e)
+			}
+		}
 		polltest.Until(t, "the redirects are counted", func() bool {
 			return who.getLink(t, l.ID).ClickCount >= int64(len(browsers))
 		})
@@ -130,58 +135,6 @@ func siteOf(t *testing.T, l linkView) string {
 	t.Helper()
 	u := must.Value(url.Parse(l.ShortURL))(t)
 	return u.Hostname()
-}
-
-// TestCard_FollowsTheLife: links that are not active answer crawlers as any visitor, and a crawler uses up
-// nothing of a limited link.
-func TestCard_FollowsTheLife(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "sharing")
-		crawler := []string{"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"}
-		link := func(more ...any) linkView {
-			more = append([]any{"strategy", "RANDOM", "routing", cardOf("A title")}, more...)
-			return who.shorten(t, "https://secret.example/", more...).Link
-		}
-		answers := func(l linkView, status int, what string) {
-			t.Helper()
-			for _, method := range []string{http.MethodGet, http.MethodHead} {
-				a := s.expect(t, status, method, l.path(s), crawler...)
-				if strings.Contains(a.body, "A title") != (status == 200 && method == http.MethodGet) {
-					t.Errorf("%s of %s: %s", method, what, a.body)
-				}
-			}
-		}
-		pending, ended := link("startsAt", "2100-01-01T00:00:00Z"), link("expiresAt", "2100-01-01T00:00:00Z")
-		once, deleted := link("maxClicks", 1), link()
-		execute(t, b, "UPDATE links SET expires_at = ? WHERE id = ?", db.Instant(time.Now().Add(-time.Hour)), ended.ID)
-		who.remove(t, deleted.ID)
-		answers(pending, 404, "a pending link")
-		polltest.Until(t, "the nodes know the end", func() bool {
-			a, err := s.get(ended.path(s), crawler...)
-			return err == nil && a.status == 410
-		})
-		answers(ended, 410, "an ended link")
-		answers(deleted, 404, "a deleted link")
-		answers(once, 200, "a limited link")
-		s.expect(t, 302, http.MethodGet, once.path(s))
-		answers(once, 410, "an exhausted link")
-		succeed(t, s.env, "links", "disable", once.ID)
-		polltest.Until(t, "the link is disabled", func() bool {
-			a, err := s.get(once.path(s), crawler...)
-			return err == nil && a.status == 410 && strings.Contains(a.body, "disabled")
-		})
-
-		live := link()
-		for agent, want := range map[string]string{crawler[1]: "CARD", iPhone: "URL", "curl/8": "URL"} {
-			e := who.explain(t, live.ShortURL, map[string]any{"userAgent": agent})
-			step := e.Steps[6]
-			if e.Reason != want || step.Step != "AUTOMATION" || (step.Outcome == "APPLIED") != (want == "CARD") {
-				t.Errorf("%s is explained as %+v", agent, e)
-			}
-		}
-	})
 }
 
 // TestCard_KeepsMarkupAsText shows texts that try to leave their place in the page.
@@ -222,31 +175,6 @@ func TestCard_KeepsMarkupAsText(t *testing.T) {
 			}
 			if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") || image != meta["twitter:image"] {
 				t.Errorf("the image of %q is %q", text, image)
-			}
-		}
-	})
-}
-
-// TestCard_ChangesNoOtherAnswer compares the bytes of redirects of links without a card, by all agents.
-func TestCard_ChangesNoOtherAnswer(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_LINK_RATE=0")
-		who := s.tenant(t, "plain")
-		for name, routing := range map[string]any{
-			"plain": nil, "routed": map[string]any{"query": map[string]any{"mode": "ADD"}},
-		} {
-			l := who.shorten(t, "https://example.com/"+name, "strategy", "RANDOM", "routing", routing).Link
-			want := "Cache-Control: private, no-store\r\nContent-Length: 0\r\nLocation: https://example.com/" + name +
-				"\r\nReferrer-Policy: strict-origin-when-cross-origin\r\nX-Robots-Tag: noindex\r\n"
-			for _, agent := range append(recordedAgents(t, "crawlers.txt"), desktopChrome, "curl/8.10.1") {
-				a := s.expect(t, 302, http.MethodGet, l.path(s), "User-Agent", agent)
-				a.header.Del("Date")
-				var got strings.Builder
-				must.NoError(t, a.header.Write(&got))
-				if got.String() != want || a.body != "" {
-					t.Errorf("%s of the %s link: %q and %q, want %q", agent, name, got.String(), a.body, want)
-				}
 			}
 		}
 	})

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -82,42 +80,8 @@ func post(t *testing.T, c client, body, origin string) answer {
 	return a
 }
 
-// TestEdge_RefusesMutationsByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the
-// token.
-func TestEdge_RefusesMutationsByGET(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	who := s.tenant(t, "bygetting")
-	l := who.shorten(t, "https://example.com/").Link
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	address := "http://" + s.address + "/graphql?" + url.Values{
-		"query": {linkClicked}, "variables": {`{"w": "` + who.workspaceID + `"}`},
-	}.Encode()
-	r := must.Value(http.NewRequestWithContext(ctx, http.MethodGet, address, nil))(t)
-	r.Host = strings.TrimPrefix(s.public, "http://")
-	r.Header.Set("Accept", "text/event-stream")
-	r.Header.Set("Authorization", "Bearer "+who.token)
-	response := must.Value(s.http.Transport.RoundTrip(r))(t)
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	if !lines.Scan() || lines.Text() != ":" { // the subscription stands
-		t.Fatalf("%d %v: %q", response.StatusCode, response.Header, lines.Text())
-	}
-	s.follow(t, l.path(s))
-	for lines.Scan() {
-		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			if !strings.Contains(data, l.ID) {
-				t.Error(data)
-			}
-			return
-		}
-	}
-	t.Errorf("no click: %v", lines.Err())
-}
-
 // TestWebSocket_ClosesWithoutInit are closed with the codes of the protocol: those of
-// testSocketManners have done so.
+// TestWebSocket_ClosesOnViolations have done so.
 func TestWebSocket_ClosesWithoutInit(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))

@@ -2,19 +2,16 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 const (
@@ -208,61 +205,17 @@ func TestLimitedLink_IsNotUsedUpByPreviews(t *testing.T) {
 	})
 }
 
-// TestBots_AreAnsweredByPolicy visits links of each policy.
-func TestBots_AreAnsweredByPolicy(t *testing.T) {
+// TestGate_PassesBeyondTheQuota: who has given the password need not give it again next month.
+func TestGate_PassesBeyondTheQuota(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "bots")
-		l := who.shorten(t, "https://example.com/", "customCode", "bots").Link
-		path := l.path(s)
-		s.expect(t, 302, "GET", path, "User-Agent", googlebot)
-		s.expect(t, 405, "POST", path, "User-Agent", googlebot)
-		for _, c := range []struct {
-			policy    string
-			get, post int
-		}{{"CONFIRM", 200, 303}, {"BLOCK", 403, 405}, {"REDIRECT", 302, 405}} {
-			who.route(t, l.ID, map[string]any{"bots": c.policy})
-			for _, agent := range []string{googlebot, slackbot, "curl/8.5.0"} {
-				got := s.expect(t, c.get, "GET", path, "User-Agent", agent)
-				if got.status != 302 && strings.Contains(got.body, "example.com") {
-					t.Errorf("%s reveals the destination to %s: %s", c.policy, agent, got.body)
-				}
-				wantStatus(t, c.policy+" POST", s.submit(t, path, "confirm=1", "User-Agent", agent), c.post)
-			}
-			s.expect(t, 302, "GET", path, "User-Agent", desktopChrome)
-			explained := who.explain(t, l.ShortURL, map[string]any{"userAgent": googlebot})
-			if isHeld := c.policy != "REDIRECT"; explained.Status != c.get || (explained.Reason == "BOT") != isHeld {
-				t.Errorf("%s: explained as %+v", c.policy, explained)
-			}
-		}
-	})
-}
-
-// TestGate_HardCases has the cases of links with a gate and another property.
-func TestGate_HardCases(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_HIT_QUOTA=1")
-		who := s.tenant(t, "hard")
-		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
-		l := who.shorten(t, "https://example.com/", "customCode", "quota", "routing", gate).Link
-		form := "password=correct+horse"
-		wantStatus(t, "the first hit", s.submit(t, l.path(s), form), 303)
-		over := s.submit(t, l.path(s), form)
-		wantStatus(t, "a used-up quota", over, 429)
-		pass(t, over)
-
-		pending := who.shorten(t, "https://example.com/", "customCode", "pending", "startsAt", "2040-01-01T00:00:00Z",
-			"routing", gate).Link
-		s.expect(t, 404, "GET", pending.path(s))
-		wantStatus(t, "a pending link", s.submit(t, pending.path(s), form), 404)
-		explained := who.explain(t, l.ShortURL, map[string]any{"gatePassed": false})
-		if explained.Status != 200 || explained.Reason != "GATE" || explained.Location != "" {
-			t.Errorf("explained as %+v", explained)
-		}
-		wantStatus(t, "a link that is not there", s.submit(t, "/hard/nowhere", form), 404)
-	})
+	s := start(t, embedded(t), "LINKFORGE_HIT_QUOTA=1")
+	l := s.tenant(t, "hard").shorten(t, "https://example.com/", "customCode", "quota", "routing",
+		map[string]any{"gate": map[string]any{"password": "correct horse"}}).Link
+	for _, status := range []int{303, 429} {
+		a := s.submit(t, l.path(s), "password=correct+horse")
+		wantStatus(t, "the password", a, status)
+		pass(t, a)
+	}
 }
 
 // TestGate_PasswordIsNowhereElse changes passwords in each way, and looks for the passwords and their hashes in
@@ -442,90 +395,4 @@ func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 	if err != nil || len(short.Errors) != 1 || strings.Join(short.Errors[0].Field, ".") != "routing.gate.password" {
 		t.Errorf("a short password: %+v, %v", short, err)
 	}
-}
-
-// TestConsumption_EqualsClicks sends random requests of each kind. The redirects that clients see are the
-// clicks, and links with maxClicks answer exactly so many.
-func TestConsumption_EqualsClicks(t *testing.T) {
-	t.Parallel()
-	requests := suitetest.Size(500, 1000)
-	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", requests/12))
-		who := nodes[0].tenant(t, "mixed")
-		gate := map[string]any{"gate": map[string]any{"password": "correct horse"}}
-		confirm := map[string]any{"gate": map[string]any{"confirm": true}}
-		var links []linkView
-		for i, more := range [][]any{
-			{}, {"routing", gate}, {"routing", confirm}, {"routing", map[string]any{"bots": "CONFIRM"}},
-			{"maxClicks", requests / 40}, {"maxClicks", requests / 40, "routing", confirm},
-			{"maxClicks", requests / 40, "routing", gate}, {"routing", map[string]any{"bots": "BLOCK"}},
-		} {
-			l := who.shorten(t, fmt.Sprint("https://example.com/", i), append(more, "customCode", fmt.Sprint("mixed-", i))...)
-			links = append(links, l.Link)
-		}
-		seen := make([]atomic.Int64, len(links))
-		inParallel(requests, func(i int) {
-			random := rand.New(rand.NewPCG(3, uint64(i)))
-			at := random.IntN(len(links))
-			s := nodes[random.IntN(len(nodes))]
-			got, err := s.mixed(random, links[at].path(nodes[0]))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			switch got.status {
-			case 302, 303:
-				seen[at].Add(1)
-			case 200, 403, 405, 410, 429:
-			default:
-				t.Errorf("status %d", got.status)
-			}
-		})
-		for i, l := range links {
-			want := seen[i].Load()
-			polltest.Until(t, "clicks equal redirects", func() bool {
-				now := who.getLink(t, l.ID)
-				return now.ClickCount == want && (now.HitQuota.Used == want)
-			})
-			if limited := i >= 4 && i < 7; limited && want > int64(requests/40) {
-				t.Errorf("link %d redirects %d times", i, want)
-			}
-		}
-		for _, s := range nodes {
-			s.stop() // returns grants that no visitor has used
-		}
-		d := must.Value(b.open())(t)
-		defer d.Close()
-		for i, l := range links[4:7] {
-			granted := int64(0)
-			err := d.NewRaw("SELECT granted FROM grants WHERE subject_id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
-			if err != nil || granted != seen[i+4].Load() {
-				t.Errorf("link %d: %d grants for %d redirects, %v", i+4, granted, seen[i+4].Load(), err)
-			}
-		}
-	})
-}
-
-// mixed sends a random request. HEAD is counted as no redirect by the caller, so its status is replaced.
-func (s *server) mixed(random *rand.Rand, path string) (answer, error) {
-	agents := []string{desktopChrome, iPhone, slackbot, googlebot, "curl/8.5.0"}
-	headers := []string{"User-Agent", agents[random.IntN(len(agents))]}
-	switch random.IntN(10) {
-	case 0:
-		got, err := s.request("HEAD", path, "", headers...)
-		if got.status == 302 {
-			got.status = 200
-		}
-		return got, err
-	case 1:
-		return s.request("GET", path, "", append(headers, "Sec-Purpose", "prefetch")...)
-	case 2, 3, 4:
-		bodies := []string{"confirm=1", "password=correct+horse", "password=wrong+horse", "", "%"}
-		origins := []string{s.public, "", "null", "https://evil.example"}
-		return s.request("POST", path, bodies[random.IntN(len(bodies))], append(headers, "Content-Type", formType,
-			"Origin", origins[random.IntN(len(origins))])...)
-	case 5:
-		return s.request("GET", path, "", append(headers, "X-Link-Password", "correct horse")...)
-	}
-	return s.request("GET", path, "", headers...)
 }

@@ -107,42 +107,6 @@ func (c client) applied(t *testing.T, taskID string) imported {
 	return c.ended(t, got.ApplyImport.Task.ID)
 }
 
-// TestImport_DryRunThenApply imports a file: the dry run changes nothing and tells what would become of each row, and applying it
-// creates the links, which redirect.
-func TestImport_DryRunThenApply(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		c := s.tenant(t, "ada")
-		file := []byte("Short URL;Long URL;Short code;Title\r\nhttps://old.example/a;https://example.com/a;from-a;A\r\n" +
-			"https://old.example/b;https://example.com/b;from-b;B\r\n;not a url;from-c;C\r\n")
-		taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
-		if status := s.upload(t, url, file); status != http.StatusCreated {
-			t.Fatalf("the upload answers %d", status)
-		}
-		if status := s.upload(t, url, file); status != http.StatusConflict {
-			t.Errorf("a second upload answers %d", status)
-		}
-		dry := c.ended(t, taskID)
-		if got := outcomes(dry); !dry.Report.DryRun || dry.Report.OperationID != nil || got != "SUCCEEDED 3 of 3: CREATED 2, FAILED 1" {
-			t.Errorf("the dry run: %s, %+v", got, dry)
-		}
-		s.expect(t, http.StatusNotFound, http.MethodGet, "/ada/from-a")
-		it := c.applied(t, taskID)
-		if got := outcomes(it); got != "SUCCEEDED 3 of 3: CREATED 2, FAILED 1" || it.Report.OperationID == nil {
-			t.Errorf("the import: %s, %+v", got, it)
-		}
-		row := it.Report.Rows.Nodes[0]
-		if row.Line != 1 || row.Link == nil || len(row.Link.Origins) != 1 {
-			t.Fatalf("the first row: %+v", row)
-		}
-		s.expect(t, http.StatusFound, http.MethodGet, strings.TrimPrefix(row.Link.ShortURL, s.public))
-		if again := outcomes(c.applied(t, taskID)); again != "SUCCEEDED 3 of 3: UNCHANGED 2, FAILED 1" {
-			t.Errorf("the second import: %s", again)
-		}
-	})
-}
-
 func outcomes(it imported) string {
 	var counts []string
 	for _, c := range it.Report.Counts {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -57,72 +56,6 @@ func (s *server) anonymous(t *testing.T, url string) anonymous {
 	var got struct{ CreateAnonymousLink anonymous }
 	client{server: s}.must(t, &got, createAnonymousLink, map[string]any{"url": url})
 	return got.CreateAnonymousLink
-}
-
-// claimed is a ClaimLinksPayload.
-type claimed struct {
-	Results []struct {
-		Status string
-		Link   *struct {
-			linkView
-			Kind      string
-			Workspace struct{ ID string }
-		}
-		Errors []userError
-	}
-	Errors []userError
-}
-
-func (w tenant) claim(t *testing.T, tokens ...string) claimed {
-	t.Helper()
-	var got struct{ ClaimLinks claimed }
-	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens:
-		$tokens}) {
-		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } }
-		errors { code message field } } }`,
-		map[string]any{"w": w.workspaceID, "tokens": tokens})
-	return got.ClaimLinks
-}
-
-// TestAnonymousLink_CanBeClaimed follows a link from a visitor without an account into a workspace.
-func TestAnonymousLink_CanBeClaimed(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
-		node, other := nodes[0], nodes[len(nodes)-1]
-		made := node.anonymous(t, "https://example.com/found")
-		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil ||
-			len(made.Errors) > 0 ||
-			time.Until(l.ExpiresAt).Round(time.Minute) != 8*time.Hour {
-			t.Errorf("%+v", made)
-		}
-		path := made.Link.path(node)
-		for range 3 {
-			node.expect(t, http.StatusFound, http.MethodGet, path)
-		}
-		who, eve := node.tenant(t, "finder"), other.tenant(t, "eve")
-		var seen struct{ Link *linkView }
-		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id }
-			}`, map[string]any{"x": made.Link.ShortURL})
-		if seen.Link != nil {
-			t.Error("another user sees an anonymous link")
-		}
-		polltest.Until(t, "the clicks come along", func() bool {
-			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
-			first := got.Results[0]
-			return first.Link != nil && first.Link.ClickCount == 3 && first.Link.Kind == "PERMANENT" &&
-				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" &&
-				got.Results[1].Errors[0].Code == "NOT_FOUND"
-		})
-		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil ||
-			got.Errors[0].Code != "CONFLICT" {
-			t.Errorf("claimed by a second: %+v", got)
-		}
-		other.expect(t, http.StatusFound, http.MethodGet, path)
-		if got := who.linksUsed(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
-	})
 }
 
 func TestAnonymousLink_CanBeDisabled(t *testing.T) {
@@ -226,52 +159,5 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		operate(1, "block", "remove", "evil.example")
 		operate(1, "block", "add", "https://evil.example/path")
 		who.shorten(t, "https://evil.example/other")
-	})
-}
-
-// TestLinks_CanBeSearched reads pages like a front end.
-func TestLinks_CanBeSearched(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := startAll(t, b, 1)[0]
-		who := s.tenant(t, "finder")
-		for i := range 25 {
-			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags",
-				[]string{fmt.Sprintf("tag%d", i%5), "all"})
-		}
-		pageOf := func(arguments string) (codes []string, total int64, next string) {
-			t.Helper()
-			var got struct {
-				Workspace struct {
-					Links struct {
-						TotalCount int64
-						Edges      []struct{ Node struct{ Title string } }
-						PageInfo   struct{ EndCursor string }
-					}
-				}
-			}
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(`+arguments+`) {
-				totalCount edges { node { title tags } } pageInfo { endCursor } } }
-				}`, map[string]any{"w": who.workspaceID})
-			for _, e := range got.Workspace.Links.Edges {
-				codes = append(codes, strings.TrimPrefix(e.Node.Title, "Number "))
-			}
-			return codes, got.Workspace.Links.TotalCount, got.Workspace.Links.PageInfo.EndCursor
-		}
-		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field:
-			TITLE}`)
-		if !cmp.Equal(titles, []string{"01", "06"}) || total != 5 {
-			t.Errorf("%v of %d", titles, total)
-		}
-		if titles, _, _ = pageOf(`first: 2, after: "` + next +
-			`", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles,
-			[]string{"11", "16"}) {
-			t.Errorf("the next page: %v", titles)
-		}
-		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status:
-			[ACTIVE]}`); !cmp.Equal(titles,
-			[]string{"10", "01"}) || total != 11 {
-			t.Errorf("searched backward: %v of %d", titles, total)
-		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +24,6 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
-	"github.com/linkforge/linkforge/internal/suitetest"
 )
 
 // clickEvent is an event of a subscription.
@@ -288,92 +286,6 @@ func (s *server) follow(t *testing.T, path string) {
 	}
 }
 
-// TestLinkClicked_DeliversClicks: subscribers at all nodes, over both transports, receive each click of their
-// workspace once, in the same order, and no others. This holds for subscribers that reconnect
-// repeatedly at other nodes, and while an earlier transaction delays later ones.
-func TestLinkClicked_DeliversClicks(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		subscribers, clicks := suitetest.Size(5, 10), suitetest.Size(180, 600)
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
-		who, other := nodes[0].tenant(t, "listened"), nodes[0].tenant(t, "unheard")
-		links := []linkView{who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link}
-		foreign := other.shorten(t, "https://example.com/a").Link
-		nodes[0].follow(t, links[0].path(nodes[0]))
-		began := who.latest(t, 1)
-
-		var listening sync.WaitGroup
-		var mu sync.Mutex
-		received := map[string][]string{}
-		keep := func(name string, ids []string) {
-			mu.Lock()
-			defer mu.Unlock()
-			received[name] = ids
-		}
-		names := []string{"events", "socket"}
-		for i := range subscribers {
-			linkID, want := "", 2*clicks/3
-			if i%3 == 2 {
-				linkID, want = links[0].ID, clicks/3
-			}
-			l := who.onServer(nodes[i/2%len(nodes)]).listen(t, names[i%2], linkID, began)
-			listening.Go(func() { keep(fmt.Sprintf("%d %s", i, linkID), l.receive(t, want)) })
-		}
-		listening.Go(func() { // a subscriber whose connection is cut
-			var ids []string
-			for last, i := began, 0; len(ids) < 2*clicks/3 && !t.Failed(); i++ {
-				l := who.onServer(nodes[i%len(nodes)]).listen(t, names[i/2%2], "", last)
-				ids = append(ids, l.receive(t, min(1+clicks/10, 2*clicks/3-len(ids)))...)
-				l.close()
-				last = ids[len(ids)-1]
-			}
-			keep("again and again ", ids)
-		})
-		theirs := other.listen(t, "events", "", "")
-		holdTransactions(t, b)
-		var visiting sync.WaitGroup
-		for i := range 6 {
-			path, node := []linkView{links[0], links[1], foreign}[i%3].path(nodes[0]), nodes[i/3%len(nodes)]
-			visiting.Go(func() {
-				for range clicks / 6 {
-					node.follow(t, path)
-				}
-			})
-		}
-		visiting.Wait()
-		keep("foreign", theirs.receive(t, clicks/3))
-		listening.Wait()
-
-		whole := received["0 "]
-		if distinct := slices.Compact(slices.Sorted(slices.Values(whole))); len(distinct) != 2*clicks/3 {
-			t.Errorf("received %d distinct clicks, want %d", len(distinct), 2*clicks/3)
-		}
-		one := received["2 "+links[0].ID]
-		for name, ids := range received {
-			switch {
-			case name == "foreign":
-				if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(whole, id) }) {
-					t.Error("a click was delivered to two workspaces")
-				}
-			case strings.HasSuffix(name, links[0].ID):
-				if !slices.Equal(ids, one) {
-					t.Errorf("%s: other clicks, or in another order", name)
-				}
-			case !slices.Equal(ids, whole):
-				t.Errorf("%s: other clicks, or in another order", name)
-			}
-		}
-		for _, id := range whole {
-			if len(one) > 0 && one[0] == id {
-				one = one[1:]
-			}
-		}
-		if len(one) > 0 {
-			t.Errorf("%d clicks of the link come in another order among all", len(one))
-		}
-	})
-}
-
 // holdTransactions holds transactions open at random times, if the database allows several at once.
 func holdTransactions(t *testing.T, b backend) {
 	t.Helper()
@@ -510,80 +422,10 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	})
 }
 
-// TestSubscription_RefusesBadArguments, in the same words by either transport, and anything else is answered
-// by both.
-func TestSubscription_RefusesBadArguments(t *testing.T) {
+// TestWebSocket_ClosesOnViolations of the protocol, and of tokens and origins.
+func TestWebSocket_ClosesOnViolations(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b)
-		who, other := node.tenant(t, "own"), node.tenant(t, "foreign")
-		own, foreign := who.shorten(t, "https://example.com/").Link, other.shorten(t, "https://example.com/").Link
-		stranger, noStats := client{server: node}, client{}
-		noStats, _ = who.key(t, "LINKS_READ")
-		for name, c := range map[string]struct {
-			client
-			query     string
-			variables map[string]any
-			code      string
-		}{
-			"anonymous":     {stranger, linkClicked, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
-			"no scope":      {noStats, linkClicked, watching(who.workspaceID, own.ID, ""), "FORBIDDEN"},
-			"foreign space": {who.client, linkClicked, watching(other.workspaceID, "", ""), "NOT_FOUND"},
-			"unknown space": {who.client, linkClicked, watching("ws_01h455vb4pex5vsknk084sn02q", "", ""), "NOT_FOUND"},
-			"foreign link":  {who.client, linkClicked, watching(who.workspaceID, foreign.ID, ""), "NOT_FOUND"},
-			"unknown link": {who.client, linkClicked, watching(who.workspaceID, "lnk_01h455vb4pex5vsknk084sn02q", ""),
-				"NOT_FOUND"},
-			"no cursor": {who.client, linkClicked, watching(who.workspaceID, "", "soon"), "INVALID_INPUT"},
-			"unknown cursor": {who.client, linkClicked, watching(who.workspaceID, "", "clk_01h455vb4pex5vsknk084sn02q"),
-				"EXPIRED"},
-			"no document": {who.client, "subscription {", nil, "BAD_REQUEST"},
-			"the schema":  {who.client, "subscription { __typename }", nil, "BAD_REQUEST"},
-			"nothing": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) @skip(if: true) { id } }`,
-				watching(who.workspaceID, "", ""), "BAD_REQUEST"},
-			"too dear": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) { link { clicks(first: 50) {
-				edges { node { id at } } } } } }`,
-				watching(who.workspaceID, "", ""), "COMPLEXITY_LIMIT_EXCEEDED"},
-		} {
-			for way := range ways {
-				t.Run(name+" "+way, func(t *testing.T) {
-					if _, end := c.listen(t, way, c.query, c.variables).receiveEnd(t, c.code); end.Data != nil ||
-						end.Errors[0].Message == "" {
-						t.Errorf("%+v", end)
-					}
-				})
-			}
-		}
-		for way := range ways {
-			l := who.client.listen(t, way, "{ __typename }", nil)
-			if e, err := l.next(); err != nil || e.Data == nil || len(e.Errors) > 0 {
-				t.Errorf("a query by %s: %+v: %v", way, e, err)
-			}
-			if e, err := l.next(); err != nil || !e.complete {
-				t.Errorf("a query by %s does not end: %+v: %v", way, e, err)
-			}
-		}
-		body, _ := json.Marshal(map[string]any{"query": linkClicked, "variables": watching(who.workspaceID, "", "")})
-		for _, accept := range []string{"application/json", "application/graphql-response+json"} {
-			if a, err := who.post(body, "Accept", accept); err != nil || a.status != http.StatusBadRequest ||
-				a.code() != "BAD_REQUEST" || !strings.Contains(a.body, "text/event-stream") {
-				t.Errorf("a subscription by POST: status %d, %s: %v", a.status, a.body, err)
-			}
-		}
-		if a, err := who.get("/graphql?query=subscription{linkClicked(workspaceId:%22x%22){id}}"); err != nil ||
-			a.status != http.StatusMethodNotAllowed || !strings.Contains(a.body, "WebSocket") {
-			t.Errorf("a subscription by GET: status %d, %s: %v", a.status, a.body, err)
-		}
-		if a, err := who.post([]byte(`{"query": "{ __typename }"}`), "Accept",
-			"text/event-stream, application/json"); err != nil ||
-			a.header.Get("Content-Type") != "application/json; charset=utf-8" {
-			t.Errorf("a query that may be answered by JSON: %+v: %v", a, err)
-		}
-		testSocketManners(t, who)
-	})
-}
-
-// testSocketManners violates the protocol.
-func testSocketManners(t *testing.T, who tenant) {
+	who := start(t, embedded(t)).tenant(t, "mannered")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	hello := `{"type": "connection_init"}`

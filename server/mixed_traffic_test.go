@@ -168,6 +168,8 @@ func trafficKinds(small, large tenant, quota int64) []trafficKind {
 		{name: "cookie", owner: large, allowed: "302", routing: fields{"rules": []any{
 			rule(nil, "COOKIE", first, second),
 		}}},
+		{name: "password", owner: large, allowed: "302 200", routing: fields{"gate": fields{"password": "correct horse"}}},
+		{name: "bots", owner: large, allowed: "302 200", routing: fields{"bots": "CONFIRM"}},
 		{name: "pending with a fallback", owner: small, allowed: "302", isPending: true,
 			routing: fields{"pendingUrl": "{}/fallback"}},
 		{name: "expired with a fallback", owner: small, allowed: "302", isExpired: true, routing: endedURL},
@@ -263,11 +265,11 @@ func isAway(status int) bool {
 	return status == notListening || status == http.StatusServiceUnavailable
 }
 
-// trafficHeaders are what requests may have beside a user agent. Only the last two are of private
+// trafficHeaders are what requests may have beside a browser's user agent, or instead of it. Only the last two are of private
 // visitors.
 var trafficHeaders = [...][2]string{
-	{"Accept", "*/*"}, {"Accept-Language", "de"}, {"Sec-Purpose", "prefetch"}, {"Purpose", "prefetch"}, {"DNT", "1"},
-	{"Sec-GPC", "1"},
+	{"Accept", "*/*"}, {"Accept-Language", "de"}, {"Sec-Purpose", "prefetch"}, {"Purpose", "prefetch"},
+	{"X-Link-Password", "correct horse"}, {"User-Agent", googlebot}, {"DNT", "1"}, {"Sec-GPC", "1"},
 }
 
 // request sends one GET or, now and then, a HEAD, which consumes nothing. It returns the status.
@@ -282,8 +284,8 @@ func (l *trafficLink) request(t *testing.T, client *http.Client, address string)
 		return noResponse
 	}
 	header := rand.IntN(len(trafficHeaders))
-	r.Header.Set(trafficHeaders[header][0], trafficHeaders[header][1])
 	r.Header.Set("User-Agent", fmt.Sprint(desktopChrome, " ", rand.IntN(20)))
+	r.Header.Set(trafficHeaders[header][0], trafficHeaders[header][1])
 	var sent atomic.Int64 // the client sends a GET again if the connection ends before a response
 	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Add(1) }}
 	response, err := client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
@@ -394,45 +396,4 @@ func numberOf(t *testing.T, b backend, query string, args ...any) (n int64) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
-}
-
-// TestLimitedLink_AnswersGoneAfterItsLastGrant covers links whose limit and monthly quota end with the
-// same click: they answer 410, not 429, and consume nothing more.
-func TestLimitedLink_AnswersGoneAfterItsLastGrant(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		nextMonth(t)
-		const quota = 4
-		nodes := startAll(t, b, b.nodes, fmt.Sprint("LINKFORGE_HIT_QUOTA=", quota))
-		who := nodes[0].tenant(t, "limited")
-		target := map[string]any{"url": "{}/first", "maxClicks": int64(quota / 2)}
-		kinds := []trafficKind{
-			{name: "plain", owner: who, maxClicks: quota, allowed: "302 410 429"},
-			{name: "with a capped target", owner: who, maxClicks: quota, allowed: "302 410 429",
-				routing: map[string]any{"rules": []any{map[string]any{"targets": []any{target}}}}},
-		}
-		var links []*trafficLink
-		for i := range kinds {
-			l := kinds[i].create(t, b, 0)
-			links = append(links, l)
-			attempt := 0
-			polltest.Until(t, l.kind+" has had all its clicks", func() bool {
-				attempt++
-				l.request(t, nodes[0].http, nodes[attempt%len(nodes)].address)
-				return l.seen.Load() == quota
-			})
-			for range 10 {
-				for _, node := range nodes {
-					node.expect(t, http.StatusGone, http.MethodGet, l.path)
-					node.expect(t, http.StatusGone, http.MethodHead, l.path)
-				}
-			}
-		}
-		for _, node := range nodes {
-			node.stop()
-		}
-		for _, l := range links {
-			l.check(t, b)
-		}
-	})
 }

@@ -129,46 +129,6 @@ func TestQRCode_IsServed(t *testing.T) {
 	})
 }
 
-// TestQRStyle_IsRefused: a style that cannot be read is not saved, and not rendered.
-func TestQRStyle_IsRefused(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "unreadable")
-		l := who.shorten(t, "https://example.com/").Link
-		logo := base64.StdEncoding.EncodeToString(redSquare(t, 1025))
-		for name, c := range map[string]struct {
-			style map[string]any
-			field string
-		}{
-			"low contrast":   {map[string]any{"foreground": "#999999"}, "foreground"},
-			"inverted":       {map[string]any{"foreground": "#ffffff", "background": "#000000"}, "foreground"},
-			"oversized logo": {map[string]any{"level": "HIGH", "logo": logo}, "logo"},
-			"size":           {map[string]any{"size": 100}, "size"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				refused := who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput",
-					map[string]any{"id": who.workspaceID, "qrStyle": c.style})
-				if len(refused) != 1 || refused[0].Code != "INVALID_INPUT" ||
-					strings.Join(refused[0].Field, " ") != "qrStyle "+c.field {
-					t.Errorf("saved: %+v", refused)
-				}
-				a, err := who.run(`query ($id: ID!, $style: QrStyleInput) { link(by: {id: $id}) {
-					qrCode(style: $style) { text } } }`, map[string]any{"id": l.ID, "style": c.style})
-				if want := `"code":"INVALID_INPUT","field":["style","` + c.field + `"]`; err != nil ||
-					!strings.Contains(a.body, want) {
-					t.Errorf("rendered: %v, %s, want %s", err, a.body, want)
-				}
-			})
-		}
-		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { qrCode(source: "flyer") { text } } }`,
-			map[string]any{"id": l.ID})
-		if want := `"code":"INVALID_INPUT","field":["source"]`; err != nil || !strings.Contains(a.body, want) {
-			t.Errorf("an undeclared source: %v, %s, want %s", err, a.body, want)
-		}
-	})
-}
-
 func TestQRImages_AreLimited(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,9 +61,19 @@ func (c *comparison) explain(n int, now time.Time) {
 		if v.at.IsZero() {
 			v.at = time.Now()
 		}
-		if want := c.link.decide(&v); !want.has(got.Status, got.Location) {
+		want := c.link.decide(&v)
+		if !want.has(got.Status, got.Location) {
 			c.t.Errorf("%+v\nis explained as %d %.300s, want %d %.300s: %+v\n%s", v, got.Status, got.Location,
 				want.status, want.locations, got.Steps, c.link)
+		}
+		for _, at := range got.Candidates {
+			url := cmp.Or(c.link.rules[got.RuleIndex].targets[at].url, c.link.url)
+			if !slices.Contains(want.locations, c.link.location(url, &v)) {
+				c.t.Errorf("%+v\nhas the candidate %s, want %q:\n%s", v, url, want.locations, c.link)
+			}
+		}
+		if n := len(got.Candidates); n > 1 && n != len(want.locations) {
+			c.t.Errorf("%+v\nhas %d candidates, want %q:\n%s", v, n, want.locations, c.link)
 		}
 	}
 }

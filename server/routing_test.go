@@ -114,60 +114,6 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 	})
 }
 
-// TestRouting_ComparesWholeAddresses distinguishes IPv6 addresses of one network. An explanation agrees,
-// also about a path that the root of the instance does not forward.
-func TestRouting_ComparesWholeAddresses(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1")
-		who := s.tenant(t, "networks")
-		const own, inside = "https://example.com/own", "https://example.com/inside"
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w,
-			notFoundUrl: "https://example.com/none"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
-		l := who.shorten(t, own, "strategy", "RANDOM", "routing", map[string]any{"forwardPath": true, "rules": []any{
-			map[string]any{"when": []any{map[string]any{"network": []string{"2001:db8::1", "2001:db8:1::/80", "::/0"}}},
-				"unless":  []any{map[string]any{"network": []string{"2001:db8::2", "2001:db8:1:0:0:1::/96"}}},
-				"targets": []any{map[string]any{"url": inside}}},
-		}}).Link
-		for address, want := range map[string]string{
-			"2001:db8::1": inside, "2001:db8::2": own, "2001:db8:1::5": inside, "2001:db8:1:0:0:1::5": own, "192.0.2.1": own,
-		} {
-			got, err := s.request("GET", l.path(s), "", "X-Forwarded-For", address)
-			if err != nil || got.header.Get("Location") != want {
-				t.Errorf("%s is redirected to %s, want %s: %v", address, got.header.Get("Location"), want, err)
-			}
-			if e := who.explain(t, l.ShortURL, map[string]any{"address": address}); e.Location != want {
-				t.Errorf("%s is explained as %+v, want %s", address, e, want)
-			}
-		}
-		got := s.expect(t, 404, "GET", l.path(s)+"/more")
-		e := who.explain(t, l.ShortURL, map[string]any{"path": "/more"})
-		if e.Status != got.status || e.Location != got.header.Get("Location") {
-			t.Errorf("a path at the root is explained as %+v", e)
-		}
-	})
-}
-
-// TestExplainRedirect_SkipsUsedTargets explains a link whose only target has reached its maximum.
-func TestExplainRedirect_SkipsUsedTargets(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "limited")
-		l := who.shorten(t, "https://example.com/own", "routing", map[string]any{"rules": []any{
-			map[string]any{"targets": []any{map[string]any{"url": "https://example.com/once", "maxClicks": 1}}},
-		}}).Link
-		for _, want := range []string{"https://example.com/once", "https://example.com/own"} {
-			if got := who.explain(t, l.ShortURL, nil); got.Location != want {
-				t.Errorf("it is explained as %+v, want %s", got, want)
-			}
-			if got := s.expect(t, 302, "GET", l.path(s)).header.Get("Location"); got != want {
-				t.Errorf("it redirects to %s, want %s", got, want)
-			}
-		}
-	})
-}
-
 type explanation struct {
 	Status    int
 	Location  string

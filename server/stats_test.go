@@ -3,19 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/polltest"
@@ -244,159 +240,4 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestClicks_ArePaged, filtered and not, newest first and each once.
-func TestClicks_ArePaged(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "pages")
-		l := who.shorten(t, "https://example.com/pages").Link
-		for i := range 7 {
-			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2",
-				"User-Agent", chromeOnWindows)
-		}
-		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 7 })
-		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531",
-			`{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
-			var seen string
-			var after any
-			for pages := 0; pages < 9; pages++ {
-				var got struct {
-					Link struct {
-						Clicks struct {
-							Edges    []struct{ Node struct{ UTMTerm string } }
-							PageInfo struct {
-								HasNextPage bool
-								EndCursor   *string
-							}
-						}
-					}
-				}
-				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter:
-					`+filter+`) {
-					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } }
-					}`, map[string]any{"id": l.ID, "a": after})
-				for _, e := range got.Link.Clicks.Edges {
-					seen += e.Node.UTMTerm
-				}
-				if !got.Link.Clicks.PageInfo.HasNextPage {
-					break
-				}
-				after = *got.Link.Clicks.PageInfo.EndCursor
-			}
-			if seen != want {
-				t.Errorf("%s: %q, want %q", filter, seen, want)
-			}
-		}
-	})
-}
-
-// TestStats_HideOtherWorkspaces: what belongs to another tenant looks as what does not exist, and no
-// tag, filter or cursor leads to it.
-func TestStats_HideOtherWorkspaces(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who, eve := s.tenant(t, "careful"), s.tenant(t, "eve")
-		l := who.shorten(t, "https://example.com/hers", "tags", []string{"shared"}).Link
-		own := eve.shorten(t, "https://example.com/eve", "tags", []string{"shared"}).Link
-		const campaign = "?utm_campaign=hers"
-		for range 3 {
-			s.visit(t, http.MethodGet, l.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer",
-				"https://hers.example/")
-		}
-		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer",
-			"https://eve.example/")
-		polltest.Until(t, "the clicks are counted", func() bool {
-			return who.getLink(t, l.ID).ClickCount == 3 &&
-				eve.getLink(t, own.ID).ClickCount == 1
-		})
-		var hers struct {
-			Link struct {
-				Clicks struct{ Edges []struct{ Cursor string } }
-			}
-		}
-		who.must(t, &hers, `query ($id: ID!) { link(by: {id: $id}) { clicks { edges { cursor } } } }`,
-			map[string]any{"id": l.ID})
-
-		nowhere := map[string]string{l.ID: "lnk_" + strings.Repeat("0", 26), who.workspaceID: "ws_" + strings.Repeat("7", 26)}
-		for theirs, unknown := range nowhere {
-			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks {
-				edges { cursor } } } }`
-			if theirs == who.workspaceID {
-				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks {
-					edges { cursor } } } }`
-			}
-			for _, actor := range []client{eve.client, {server: s}} {
-				var answers []string
-				for _, of := range []string{theirs, unknown} {
-					a, err := actor.run(query, map[string]any{"id": of})
-					if err != nil || strings.Contains(a.body, "hers.example") || strings.Contains(a.body, `"clicks":3`) {
-						t.Errorf("%s: %s: %v", of, a.body, err)
-					}
-					answers = append(answers, fmt.Sprint(a.status, strings.ReplaceAll(a.body, of, "")))
-				}
-				if answers[0] != answers[1] {
-					t.Errorf("responses about a foreign and an unknown object differ:\n%s\n%s", answers[0], answers[1])
-				}
-			}
-		}
-
-		var got struct {
-			Workspace struct {
-				Tagged, Filtered, None figures
-				Clicks                 struct {
-					Edges []struct{ Node json.RawMessage }
-				}
-			}
-		}
-		variables := map[string]any{"w": eve.workspaceID, "a": hers.Link.Clicks.Edges[0].Cursor}
-		eve.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) {
-			tagged: stats(tag: "shared") { ...figures } filtered: stats(filter: {utmCampaign: "hers"}) { ...figures }
-			none: stats(filter: {referrer: "hers.example", utmCampaign: "hers"}) { ...figures }
-			clicks(after: $a) { edges { node { link { id } referrer } } } } }`+statsFields, variables)
-		for name, one := range map[string]figures{"by tag": got.Workspace.Tagged, "by filter": got.Workspace.Filtered} {
-			if diff := gocmp.Diff([]string{own.ID + " 1/1/0"}, formatFigures(one.Link)); diff != "" || one.Clicks != 1 {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
-			if diff := gocmp.Diff([]string{"eve.example 1/1/0"}, formatFigures(one.Referrer)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
-		}
-		if diff := gocmp.Diff(int64(0), got.Workspace.None.Clicks, cmpopts.EquateEmpty()); diff != "" ||
-			len(got.Workspace.None.Link) > 0 {
-			t.Errorf("what is hers alone is found: %+v", got.Workspace.None)
-		}
-		for _, e := range got.Workspace.Clicks.Edges {
-			if !strings.Contains(string(e.Node), own.ID) {
-				t.Errorf("her cursor leads to %s", e.Node)
-			}
-		}
-	})
-}
-
-// TestStats_RefuseBadArguments is refused with a helpful message and the argument's path.
-func TestStats_RefuseBadArguments(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	who := s.tenant(t, "asking")
-	l := who.shorten(t, "https://example.com/page").Link
-	for _, ask := range []string{
-		`stats(range: {from: "2026-01-02T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
-		`stats(range: {from: "1999-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
-		`stats(timezone: "Mars/Olympus") { clicks }`, `stats(timezone: "Local") { clicks }`,
-		`stats { breakdown(by: OS, first: 0) { value } }`,
-		`stats { breakdown(by: OS, first: 1001) { value } }`, `clicks(first: 101) { edges { cursor } }`,
-		`clicks(after: "nonsense") { edges { cursor } }`,
-		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks }
-			}`,
-		`stats(filter: {referrer: "` + url.QueryEscape(strings.Repeat("x", 301)) + `"}) { clicks }`,
-	} {
-		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { `+ask+` } }`, map[string]any{"id": l.ID})
-		if err != nil || a.code() != "INVALID_INPUT" && a.code() != "QUERY_TOO_COMPLEX" {
-			t.Errorf("%s: %s: %v", ask, a.body, err)
-		}
-	}
 }

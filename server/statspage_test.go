@@ -167,41 +167,6 @@ func TestClicks_AreExported(t *testing.T) {
 	})
 }
 
-// TestUnmatchedRequests_AreCounted: a workspace sees requests that matched no active link.
-func TestUnmatchedRequests_AreCounted(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := startAll(t, b, 1)[0]
-		who := s.tenant(t, "owner")
-		for range 3 {
-			s.expect(t, http.StatusNotFound, http.MethodGet, "/owner/misprint")
-		}
-		s.expect(t, http.StatusNotFound, http.MethodGet, "/another/misprint")
-		l := who.shorten(t, "https://example.com/a").Link
-		who.remove(t, l.ID)
-		polltest.Until(t, "the link is gone", func() bool {
-			a, err := s.get("/owner/" + l.Code)
-			return err == nil && a.status == http.StatusNotFound
-		})
-		polltest.Until(t, "the unmatched requests are listed", func() bool {
-			var got struct {
-				Workspace struct {
-					UnmatchedRequests []struct {
-						Code     *string
-						Status   int
-						Requests int
-					}
-				}
-			}
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests { code status requests lastAt } } }`,
-				map[string]any{"w": who.workspaceID})
-			o := got.Workspace.UnmatchedRequests
-			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 &&
-				*o[1].Code == l.Code
-		})
-	})
-}
-
 // TestStatsPage_ShowsLinkFieldsToLinkReadersAlone reads the page of a private link with keys of
 // different scopes.
 func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {

@@ -77,19 +77,3 @@ func TestServer_ThrottlesRedirects(t *testing.T) {
 		}
 	})
 }
-
-// TestServer_TurnsThrottlingOff by either setting.
-func TestServer_TurnsThrottlingOff(t *testing.T) {
-	t.Parallel()
-	for _, settings := range [][]string{
-		{"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_LINK_RATE=1", "LINKFORGE_UNKNOWN_CODES=1"},
-		{"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_LINK_RATE=0", "LINKFORGE_UNKNOWN_CODES=0"},
-	} {
-		s := start(t, embedded(t), settings...)
-		l := s.tenant(t, "followed").shorten(t, "https://example.com/").Link
-		for range 3 {
-			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-			s.expect(t, http.StatusNotFound, http.MethodGet, "/unknown")
-		}
-	}
-}
