@@ -222,7 +222,7 @@ func TestWorkspace_IsGoneWhenDeleted(t *testing.T) {
 	})
 }
 
-// TestAuditLog_RecordsChanges the actor and the details of each change, and can be exported.
+// TestAuditLog_RecordsChanges, with actor, details and values of each, and can be exported.
 func TestAuditLog_RecordsChanges(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -303,6 +303,7 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 		}
 		s.expect(t, http.StatusUnauthorized, http.MethodGet, path)
 		s.expect(t, http.StatusNotFound, http.MethodGet, path, "Authorization", "Bearer "+s.tenant(t, "stranger").token)
+		wantLoggedValues(t, s)
 	})
 }
 

@@ -140,44 +140,42 @@ func siteOf(t *testing.T, l linkView) string {
 // TestCard_KeepsMarkupAsText shows texts that try to leave their place in the page.
 func TestCard_KeepsMarkupAsText(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "sharing")
-		l := who.shorten(t, "https://example.com/", "strategy", "RANDOM", "routing", cardOf("plain")).Link
-		show := func(text string) string {
-			who.route(t, l.ID, map[string]any{"card": map[string]any{
-				"title": text, "description": text, "imageAlt": text, "imageUrl": "https://images.example/?" + text,
-			}})
-			return s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", "Twitterbot/1.0").body
+	s := start(t, embedded(t))
+	who := s.tenant(t, "sharing")
+	l := who.shorten(t, "https://example.com/", "strategy", "RANDOM", "routing", cardOf("plain")).Link
+	show := func(text string) string {
+		who.route(t, l.ID, map[string]any{"card": map[string]any{
+			"title": text, "description": text, "imageAlt": text, "imageUrl": "https://images.example/?" + text,
+		}})
+		return s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", "Twitterbot/1.0").body
+	}
+	want := elementsOf(t, show("plain"))
+	for _, text := range []string{
+		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `' onload='alert(1)`, `" onload="alert(1)`,
+		`</title><script>alert(1)</script>`, `</head><body onload=alert(1)>`, `<svg/onload=alert(1)>`,
+		`<meta http-equiv="refresh" content="0;url=//evil.example">`, `0;url=javascript:alert(1)`, `<!--`, `--><b>`,
+		`]]><b>`, `<![CDATA[`, `&lt;script&gt;`, `&quot;><b>`, `&#60;b&#62;`, `{{.ShortURL}}`, `{{template "x"}}`,
+		"`onerror=alert(1)", `\"><b>`, `%22%3E%3Cb%3E`, `javascript:alert(1)`, `data:text/html,<b>`, `<b`, `"`, `'`, `>`,
+		`<base href="//evil.example">`, `<link rel=stylesheet href=//evil.example>`, `<img src=x onerror=alert(1)>`,
+		`＜script＞alert(1)＜/script＞`, `<plaintext>`, `<textarea>`, `<noscript><b>`,
+	} {
+		page := show(text)
+		if diff := cmp.Diff(want, elementsOf(t, page)); diff != "" {
+			t.Errorf("%s changes the page (-want +got):\n%s", text, diff)
 		}
-		want := elementsOf(t, show("plain"))
-		for _, text := range []string{
-			`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `' onload='alert(1)`, `" onload="alert(1)`,
-			`</title><script>alert(1)</script>`, `</head><body onload=alert(1)>`, `<svg/onload=alert(1)>`,
-			`<meta http-equiv="refresh" content="0;url=//evil.example">`, `0;url=javascript:alert(1)`, `<!--`, `--><b>`,
-			`]]><b>`, `<![CDATA[`, `&lt;script&gt;`, `&quot;><b>`, `&#60;b&#62;`, `{{.ShortURL}}`, `{{template "x"}}`,
-			"`onerror=alert(1)", `\"><b>`, `%22%3E%3Cb%3E`, `javascript:alert(1)`, `data:text/html,<b>`, `<b`, `"`, `'`, `>`,
-			`<base href="//evil.example">`, `<link rel=stylesheet href=//evil.example>`, `<img src=x onerror=alert(1)>`,
-			`＜script＞alert(1)＜/script＞`, `<plaintext>`, `<textarea>`, `<noscript><b>`,
+		meta := metaOf(t, page)
+		for _, name := range []string{
+			"title", "description", "og:title", "og:description", "og:image:alt", "twitter:title", "twitter:description",
+			"twitter:image:alt",
 		} {
-			page := show(text)
-			if diff := cmp.Diff(want, elementsOf(t, page)); diff != "" {
-				t.Errorf("%s changes the page (-want +got):\n%s", text, diff)
-			}
-			meta := metaOf(t, page)
-			for _, name := range []string{
-				"title", "description", "og:title", "og:description", "og:image:alt", "twitter:title", "twitter:description",
-				"twitter:image:alt",
-			} {
-				if meta[name] != text {
-					t.Errorf("%s of %q is %q", name, text, meta[name])
-				}
-			}
-			if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") || image != meta["twitter:image"] {
-				t.Errorf("the image of %q is %q", text, image)
+			if meta[name] != text {
+				t.Errorf("%s of %q is %q", name, text, meta[name])
 			}
 		}
-	})
+		if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") || image != meta["twitter:image"] {
+			t.Errorf("the image of %q is %q", text, image)
+		}
+	}
 }
 
 // TestCard_IsThatOfTheRequestedHost: a domain's card names the domain.

@@ -29,7 +29,7 @@ func failing(t *testing.T, env ...string) (output string) {
 // TestConfig_RefusesMisspeltVariables runs commands in processes, whose environment is that of an operator.
 func TestConfig_RefusesMisspeltVariables(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"serve", "migrate up", "users list", "backup b.tar.gz", "restore /dev/null", "healthcheck"} {
+	for _, line := range []string{"serve", "backup b.tar.gz"} {
 		folder := t.TempDir()
 		p := program(t.Context(), t, []string{"LINKFORGE_DATBASE_URL=postgres://me:" + marker + "@host/name",
 			"LINKFORGE_DATA_DIR=" + folder}, strings.Fields(line)...)

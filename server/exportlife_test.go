@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -37,7 +38,7 @@ func (c client) exportURL(t *testing.T, workspaceID string) string {
 // download fails on every node, without a delay.
 func TestExportURL_EndsWithItsCredential(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	cases := []struct {
 		name   string
 		status int
 		// end signs a URL, and returns its path and what ends the credential.
@@ -104,11 +105,12 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 					map[string]any{"p": other.password})
 			}
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			eachBackend(t, func(t *testing.T, b backend) {
-				nodes := startAll(t, b, b.nodes)
-				who, other := nodes[0].tenant(t, "owner"), nodes[0].tenant(t, "other")
+	}
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		for i, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				who, other := nodes[0].tenant(t, fmt.Sprint("owner-", i)), nodes[0].tenant(t, fmt.Sprint("other-", i))
 				var invited struct{ InviteMember struct{ Token string } }
 				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
 					role: VIEWER}) { token } }`,
@@ -128,8 +130,8 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 // stopper is a client that does something once the first part of a download has reached it.

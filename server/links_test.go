@@ -134,25 +134,6 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			})
 		}
 		soon(http.StatusGone)
-		routed := who.shorten(t, "https://example.com/routed", "strategy", "RANDOM", "routing", map[string]any{
-			"rules":    []any{map[string]any{"targets": []any{map[string]any{"url": "https://other.example/"}}}},
-			"endedUrl": "https://worse.example/{code}",
-		}).Link
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w,
-			notFoundUrl: "https://a.worse.example/{code}"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
-		for _, words := range []string{"worse.example", "https://other.example/"} {
-			if out := operate(0, "links", "find", words); !strings.Contains(out, routed.ShortURL) {
-				t.Errorf("a search for %s: %s", words, out)
-			}
-		}
-		want := "disabled 1 links\nremoved 1 URLs from settings of workspaces and domains\n"
-		if out := operate(0, "block", "disable", "worse.example"); out != want {
-			t.Errorf("disabled: %q", out)
-		}
-		polltest.Until(t, "the routed link is disabled", func() bool {
-			a, err := s.get(routed.path(s))
-			return err == nil && a.status == http.StatusGone
-		})
 		operate(0, "block", "enable", "evil.example")
 		soon(http.StatusFound)
 		operate(0, "block", "remove", "evil.example")

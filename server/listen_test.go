@@ -112,30 +112,20 @@ func limited(t *testing.T, s *server, headers ...string) bool {
 	return a.status == http.StatusTooManyRequests
 }
 
-// TestListen_TrustsProxyHeaders: behind a trusted proxy each client has a rate limit of its own. Headers of
-// other clients are ignored.
+// TestListen_TrustsProxyHeaders: behind a trusted proxy each client has a rate limit of its own.
 func TestListen_TrustsProxyHeaders(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct {
-		name, proxies string
-		together      bool
-	}{{"a trusted proxy", "127.0.0.0/8", false}, {"no proxy", "", true}, {"another proxy", "192.0.2.1", true}} {
-		t.Run(one.name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES="+one.proxies, "LINKFORGE_RATE_LIMITS=on",
-				"LINKFORGE_REQUEST_RATE=3")
-			for range 3 {
-				if limited(t, s, "X-Forwarded-For", "203.0.113.1") {
-					t.Fatal("limited too soon")
-				}
-			}
-			if !limited(t, s, "X-Forwarded-For", "203.0.113.1") {
-				t.Error("the fourth request is not rate limited")
-			}
-			if got := limited(t, s, "X-Forwarded-For", "203.0.113.2"); got != one.together {
-				t.Errorf("another address is rate limited: got %t, want %t", got, one.together)
-			}
-		})
+	s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=3")
+	for range 3 {
+		if limited(t, s, "X-Forwarded-For", "203.0.113.1") {
+			t.Fatal("limited too soon")
+		}
+	}
+	if !limited(t, s, "X-Forwarded-For", "203.0.113.1") {
+		t.Error("the fourth request is not rate limited")
+	}
+	if limited(t, s, "X-Forwarded-For", "203.0.113.2") {
+		t.Error("another address is rate limited")
 	}
 }
 

@@ -11,54 +11,52 @@ import (
 // count them.
 func TestShortURL_KeepsTheMethod(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "methods")
-		methods := []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
-		for _, status := range []int{301, 302, 307, 308} {
-			l := who.shorten(t, fmt.Sprintf("https://example.com/%d", status), "redirectStatus", status).Link
-			keeps := status >= 307
-			for _, method := range methods {
-				want := status
-				if method != "GET" && !keeps {
-					want = 405
-				}
-				a := s.expect(t, want, method, l.path(s))
-				if want == 405 && a.header.Get("Allow") != "GET, HEAD" || want != 405 && a.header.Get("Location") == "" {
-					t.Errorf("%s of %d: %v", method, status, a.header)
-				}
-				for _, suffix := range []string{"+", ".svg"} {
-					if method != "GET" {
-						s.expect(t, 405, method, l.path(s)+suffix)
-					}
-				}
-			}
-			s.expect(t, 405, "OPTIONS", l.path(s))
-			wantClicks := int64(1)
-			if keeps {
-				wantClicks = int64(len(methods))
-			}
-			polltest.Until(t, "each redirect is a click", func() bool { return who.getLink(t, l.ID).ClickCount == wantClicks })
-		}
-		s.expect(t, 404, "PUT", "/never")
-		s.expect(t, 405, "DELETE", "/graphql")
-
-		gated := who.shorten(t, "https://example.com/gated", "customCode", "gated", "redirectStatus", 307, "routing",
-			map[string]any{"gate": map[string]any{"password": "correct horse"}}).Link
-		path := gated.path(s)
-		s.expect(t, 200, "PUT", path)
+	s := start(t, embedded(t))
+	who := s.tenant(t, "methods")
+	methods := []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
+	for _, status := range []int{301, 302, 307, 308} {
+		l := who.shorten(t, fmt.Sprintf("https://example.com/%d", status), "redirectStatus", status).Link
+		keeps := status >= 307
 		for _, method := range methods {
-			s.expect(t, 307, method, path, "X-Link-Password", "correct horse")
+			want := status
+			if method != "GET" && !keeps {
+				want = 405
+			}
+			a := s.expect(t, want, method, l.path(s))
+			if want == 405 && a.header.Get("Allow") != "GET, HEAD" || want != 405 && a.header.Get("Location") == "" {
+				t.Errorf("%s of %d: %v", method, status, a.header)
+			}
+			for _, suffix := range []string{"+", ".svg"} {
+				if method != "GET" {
+					s.expect(t, 405, method, l.path(s)+suffix)
+				}
+			}
 		}
-		form := s.submit(t, path, "password=correct+horse") // must not reach the destination
-		wantStatus(t, "the form of the gate", form, 303)
-		wantStatus(t, "the form again", s.submit(t, path, "password=correct+horse", "Cookie", pass(t, form)), 303)
-		wantStatus(t, "another form", s.submit(t, path, "name=Ada", "Cookie", pass(t, form)), 307)
-		who.must(t, nil, `mutation ($id: ID!) { updateLink(input: {id: $id, redirectStatus: 302}) { errors { code } } }`,
-			map[string]any{"id": gated.ID})
-		a := s.expect(t, 405, "PUT", path, "X-Link-Password", "correct horse")
-		if allowed := a.header.Get("Allow"); allowed != "GET, HEAD, POST" {
-			t.Errorf("Allow: %s", allowed)
+		s.expect(t, 405, "OPTIONS", l.path(s))
+		wantClicks := int64(1)
+		if keeps {
+			wantClicks = int64(len(methods))
 		}
-	})
+		polltest.Until(t, "each redirect is a click", func() bool { return who.getLink(t, l.ID).ClickCount == wantClicks })
+	}
+	s.expect(t, 404, "PUT", "/never")
+	s.expect(t, 405, "DELETE", "/graphql")
+
+	gated := who.shorten(t, "https://example.com/gated", "customCode", "gated", "redirectStatus", 307, "routing",
+		map[string]any{"gate": map[string]any{"password": "correct horse"}}).Link
+	path := gated.path(s)
+	s.expect(t, 200, "PUT", path)
+	for _, method := range methods {
+		s.expect(t, 307, method, path, "X-Link-Password", "correct horse")
+	}
+	form := s.submit(t, path, "password=correct+horse") // must not reach the destination
+	wantStatus(t, "the form of the gate", form, 303)
+	wantStatus(t, "the form again", s.submit(t, path, "password=correct+horse", "Cookie", pass(t, form)), 303)
+	wantStatus(t, "another form", s.submit(t, path, "name=Ada", "Cookie", pass(t, form)), 307)
+	who.must(t, nil, `mutation ($id: ID!) { updateLink(input: {id: $id, redirectStatus: 302}) { errors { code } } }`,
+		map[string]any{"id": gated.ID})
+	a := s.expect(t, 405, "PUT", path, "X-Link-Password", "correct horse")
+	if allowed := a.header.Get("Allow"); allowed != "GET, HEAD, POST" {
+		t.Errorf("Allow: %s", allowed)
+	}
 }

@@ -60,35 +60,33 @@ func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
 func TestServer_SendsStrictTransportSecurity(t *testing.T) {
 	t.Parallel()
 	const https, year = "LINKFORGE_PUBLIC_URL=https://go.example.com", "max-age=31536000"
-	eachBackend(t, func(t *testing.T, b backend) {
-		for _, c := range map[string]struct {
-			slug     string
-			settings []string
-			want     string
-		}{
-			"https":             {"secure", []string{https}, year},
-			"https, all logged": {"logged", []string{https, "LINKFORGE_LOG_LEVEL=debug"}, year},
-			"http":              {"plain", []string{"LINKFORGE_PUBLIC_URL=http://go.example.com"}, ""},
-		} {
-			t.Run(c.slug, func(t *testing.T) {
-				s := start(t, b, c.settings...)
-				who := s.tenant(t, c.slug)
-				path := "/" + who.shorten(t, "https://example.com/").Link.Code
-				hosts := map[string]string{
-					"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": "",
+	for _, c := range map[string]struct {
+		slug     string
+		settings []string
+		want     string
+	}{
+		"https":             {"secure", []string{https}, year},
+		"https, all logged": {"logged", []string{https, "LINKFORGE_LOG_LEVEL=debug"}, year},
+		"http":              {"plain", []string{"LINKFORGE_PUBLIC_URL=http://go.example.com"}, ""},
+	} {
+		t.Run(c.slug, func(t *testing.T) {
+			s := start(t, embedded(t), c.settings...)
+			who := s.tenant(t, c.slug)
+			path := "/" + who.shorten(t, "https://example.com/").Link.Code
+			hosts := map[string]string{
+				"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": "",
+			}
+			for _, target := range []string{
+				path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/export/clicks",
+				"/graphql?query=%7B__typename%7D",
+			} {
+				for host, want := range hosts {
+					s.wantStrictTransport(t, host, target, want)
 				}
-				for _, target := range []string{
-					path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/export/clicks",
-					"/graphql?query=%7B__typename%7D",
-				} {
-					for host, want := range hosts {
-						s.wantStrictTransport(t, host, target, want)
-					}
-				}
-				s.stop()
-			})
-		}
-	})
+			}
+			s.stop()
+		})
+	}
 }
 
 // wantStrictTransport compares the header of responses to several methods.

@@ -5,30 +5,75 @@ import (
 	"testing"
 )
 
-// TestUsage_ExplainsCommands: help and version in every spelling, and a hint for a misspelt command.
+// TestUsage_ExplainsCommands: help and version in every spelling, a hint for a misspelt command, and why arguments that
+// mean nothing are declined.
 func TestUsage_ExplainsCommands(t *testing.T) {
 	t.Parallel()
+	env := embedded(t).env
 	for line, c := range map[string]struct {
 		status        int
 		says, saysNot string
 	}{
-		"help":              {0, "users list", ""},
-		"help serve":        {0, "LINKFORGE_PUBLIC_URL", ""},
-		"help users list":   {0, "--email", "LINKFORGE_PUBLIC_URL"},
-		"users list --help": {0, "linkforge help serve", "LINKFORGE_PUBLIC_URL"},
-		"users --help":      {0, "users logout", "LINKFORGE_PUBLIC_URL"},
-		"--version":         {0, "linkforge ", ""},
-		"usres list":        {1, "unknown command \"usres\": did you mean users? (linkforge help lists", ""},
-		"migarte up":        {1, "did you mean migrate?", ""},
-		"nonsense":          {1, "unknown command \"nonsense\" (linkforge help lists", "did you mean"},
-		"help nonsense":     {1, "unknown command \"nonsense\"", ""},
-		"users lst":         {1, "list", "unknown command"},
-		"serve now":         {1, "now", "unknown command"},
+		"help":                                        {0, "users list", ""},
+		"help serve":                                  {0, "LINKFORGE_PUBLIC_URL", ""},
+		"help users list":                             {0, "--email", "LINKFORGE_PUBLIC_URL"},
+		"users list --help":                           {0, "linkforge help serve", "LINKFORGE_PUBLIC_URL"},
+		"users --help":                                {0, "users logout", "LINKFORGE_PUBLIC_URL"},
+		"--version":                                   {0, "linkforge ", ""},
+		"usres list":                                  {1, "unknown command \"usres\": did you mean users? (linkforge help lists", ""},
+		"migarte up":                                  {1, "did you mean migrate?", ""},
+		"nonsense":                                    {1, "unknown command \"nonsense\" (linkforge help lists", "did you mean"},
+		"help nonsense":                               {1, "unknown command \"nonsense\"", ""},
+		"users lst":                                   {1, "list", "unknown command"},
+		"serve now":                                   {1, "now", "unknown command"},
+		"users":                                       {1, "expected one of", ""},
+		"users list --limit 0":                        {1, "--limit must be from", ""},
+		"users list --limit x":                        {1, "--limit", ""},
+		"users logout":                                {1, "<email>", ""},
+		"users logout nobody@example.com":             {1, "users list --email", ""},
+		"workspaces list --limit 10001":               {1, "--limit must be from", ""},
+		"workspaces limits nobody":                    {1, "set --hits", ""},
+		"workspaces limits nobody --hits -1":          {1, "--hits", ""},
+		"workspaces limits nobody --hits=-1":          {1, "--hits is a whole number", ""},
+		"workspaces limits nobody --links=1x":         {1, "--links is a whole number", ""},
+		"workspaces limits nobody --hits 1":           {1, "workspaces list", ""},
+		"workspaces delete nobody":                    {1, "workspaces list", ""},
+		"workspaces delete public":                    {1, "workspaces list", ""},
+		"workspaces restore nobody":                   {1, "workspaces list", ""},
+		"links find":                                  {1, "<what>", ""},
+		"links codes --workspace ws_x":                {1, "<url>", ""},
+		"links codes https://example.com/":            {1, "--workspace", ""},
+		"links codes --workspace ws_x example.com":    {1, "must start with http", ""},
+		"links disable promo":                         {1, "links find", ""},
+		"links enable lnk_00000000000000000000000000": {1, "links find", ""},
+		"jobs run nothing of the kind":                {1, "clean-up, sessions", ""},
+		"backup":                                      {1, "<file>", ""},
+		"restore":                                     {1, "<file>", ""},
+		"clicks adopt":                                {1, "<dir>", ""},
+		"--nonsense":                                  {1, "", ""},
+		"migrate":                                     {1, "", ""},
+		"migrate sideways":                            {1, "", ""},
+		"code":                                        {1, "", ""},
+		"schema --nonsense":                           {1, "", ""},
 	} {
-		out, stderr, status := command(t, nil, "", strings.Fields(line)...)
-		if said := out + stderr; status != c.status || !strings.Contains(said, c.says) ||
+		of := env
+		if c.status == 0 {
+			of = nil // flags precede no --version
+		}
+		out, stderr, status := command(t, of, "", strings.Fields(line)...)
+		isRefused := out == "" && strings.HasPrefix(stderr, "linkforge: ") && !strings.Contains(stderr, "goroutine")
+		if said := out + stderr; status != c.status || !strings.Contains(said, c.says) || isRefused != (c.status > 0) ||
 			c.saysNot != "" && strings.Contains(said, c.saysNot) {
 			t.Errorf("%s: exit status %d, want %d and %q:\n%s", line, status, c.status, c.says, said)
+		}
+	}
+	declined(t, env, "must have from 1", "links", "find", "")
+	help := succeed(t, env, "--help")
+	for _, word := range []string{"serve", "migrate up", "code", "qr", "demo", "version", "schema", "healthcheck",
+		"LINKFORGE_PUBLIC_URL", "users list", "workspaces limits", "links codes", "links disable", "jobs run",
+		"clicks adopt", "backup", "after-restore"} {
+		if !strings.Contains(help, word) {
+			t.Errorf("the help does not name %s", word)
 		}
 	}
 }
