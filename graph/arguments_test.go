@@ -179,6 +179,10 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
 			`{"x": "a"}`, "link.by: Give exactly one",
 		},
+		"no field of a oneOf":             {`{ link(by: {}) { id } }`, `{}`, "link.by: Give exactly one"},
+		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`, "link.by: Give"},
+		"null in a oneOf":                 {`{ link(by: {id: null}) { id } }`, `{}`, "link.by"},
+		"null in a oneOf by variable":     {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`, "link.by"},
 		"one field and null of a oneOf": {
 			`query ($x: LinkBy!) { link(by: $x) { id } }`,
 			`{"x": {"id": "x", "shortUrl": null}}`, "link.by",
