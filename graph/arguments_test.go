@@ -302,12 +302,14 @@ type fieldWay struct {
 func (w fieldWay) cases(input inputWalk, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
 	others, selection := requiredArguments(input.schema, f, a.Name), ""
 	if d := input.schema.Types[f.Type.Name()]; d.IsCompositeType() {
-		selection = " { __typename }"
-		for _, counted := range []string{"clicks", "totalCount"} {
-			if n := d.Fields.ForName(counted); n != nil && len(n.Arguments) == 0 {
-				selection = " { " + counted + " }" // which reads the rows
+		selection = " { __typename"
+		for _, read := range []string{"clicks", "totalCount", "edges { cursor }"} { // so that the rows are read
+			name, _, _ := strings.Cut(read, " ")
+			if n := d.Fields.ForName(name); n != nil && len(n.Arguments) == 0 {
+				selection += " " + read
 			}
 		}
+		selection += " }"
 	}
 	write := func(variable, value string) string {
 		return fmt.Sprintf("%s%s {%s %s(%s%s: %s)%s%s }",
