@@ -142,11 +142,17 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		access := []string{who.token, nodes[0].login(t, who).Token}
 		refresh := other.login(t, who).RefreshToken
 		var started struct {
-			CreateImport struct{ Task struct{ ID string } }
+			CreateImport struct {
+				Task   struct{ ID string }
+				Errors []userError
+			}
 		}
-		who.must(t, &started, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message } } }`,
+		who.must(t, &started, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { code message field } } }`,
 			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "source": "KUTT",
-				"api": map[string]any{"baseUrl": "https://import.example", "token": "a token"}}})
+				"api": map[string]any{"baseUrl": "https://import.example", "token": "secret"}}})
+		if len(started.CreateImport.Errors) > 0 {
+			t.Fatalf("%+v", started)
+		}
 		out := nodes[0].operator(t, "users", "disable", who.email)
 		if !strings.Contains(out, key.CreateAPIKey.APIKey.ID) || !strings.Contains(out, "ended 3 sessions") {
 			t.Errorf("output %q", out)
