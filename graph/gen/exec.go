@@ -10839,6 +10839,8 @@ enum EventType {
   LINK_CHANGE_CANCELED
   "The settings of a domain were changed."
   DOMAIN_UPDATED
+  "A task was started. The details name its kind and, of an import, its source."
+  TASK_STARTED
   "A folder was created."
   FOLDER_CREATED
   "A folder was renamed."

@@ -76,6 +76,7 @@ const (
 	LinkChangeCanceled   Action = "LINK_CHANGE_CANCELED"
 	DestinationFailed    Action = "DESTINATION_FAILED"
 	DestinationRecovered Action = "DESTINATION_RECOVERED"
+	TaskStarted          Action = "TASK_STARTED"
 	TaskFinished         Action = "TASK_FINISHED"
 )
 

@@ -1,12 +1,15 @@
 package creation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
@@ -250,6 +253,29 @@ func TestFoldCodes_MissesNoLink(t *testing.T) {
 				t.Errorf("%d links without a key, %d codes twice", unkeyed, twice)
 			}
 			must.Value(d.NewRaw("DELETE FROM links").Exec(ctx))(t)
+		}
+	})
+}
+
+// TestFoldCodes_WaitsForRestores: a deleted link may be about to return with a code that differs in case from another one's.
+func TestFoldCodes_WaitsForRestores(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.setCaseSensitive(t)
+		for _, code := range []string{"promo", "PROMO"} {
+			b.create(t, custom("https://example.com/"+code, code))
+		}
+		ctx, folded := db.AsSystem(t.Context()), make(chan error, 1)
+		must.Value(d.NewRaw("UPDATE links SET deleted_at = created_at WHERE code = 'PROMO'").Exec(ctx))(t)
+		must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := tx.NewRaw("UPDATE links SET deleted_at = NULL WHERE code = 'PROMO'").Exec(ctx)
+			go func() { folded <- b.fold(t) }()
+			time.Sleep(200 * time.Millisecond)
+			return err
+		}))
+		if err := <-folded; !errs.Is(err, errs.Conflict) {
+			t.Errorf("folded: %v, and both links work", err)
 		}
 	})
 }

@@ -109,10 +109,12 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 	}
 	if in.API != nil {
 		return s.Tasks.Create(ctx, m, task.New{
-			Kind: task.Import, Status: task.Queued, Input: in, Secret: []byte(in.API.Token), KeepsFile: in.DryRun,
+			Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Secret: []byte(in.API.Token), KeepsFile: in.DryRun,
 		})
 	}
-	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: in, KeepsFile: in.DryRun})
+	return s.Tasks.Create(ctx, m, task.New{
+		Kind: task.Import, Status: task.WaitingForUpload, Input: in, Source: string(in.Source), KeepsFile: in.DryRun,
+	})
 }
 
 // Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task that is no successful dry
@@ -142,7 +144,7 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 		return nil, err
 	}
 	in.DryRun, in.FileOf = false, dry.ID
-	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Total: &dry.Done})
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Total: &dry.Done})
 }
 
 // uploads are the URLs that permit one upload.

@@ -194,7 +194,9 @@ type New struct {
 	// Status is Queued or WaitingForUpload.
 	Status Status
 	// Input are the arguments, which JSON can hold, without their secret.
-	Input  any
+	Input any
+	// Source is where an import reads; empty for other tasks.
+	Source string
 	Secret []byte
 	// Total is the number of items; nil means unknown.
 	Total *int64
@@ -231,8 +233,14 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 			return errs.New(errs.QuotaExceeded, "A workspace has at most %d unfinished tasks. Wait until one ends, or cancel one.",
 				maxUnfinished)
 		}
-		_, err = tx.NewInsert().Model(t).Exec(ctx)
-		return err
+		if _, err := tx.NewInsert().Model(t).Exec(ctx); err != nil {
+			return err
+		}
+		details := audit.Details{"kind": t.Kind}
+		if in.Source != "" {
+			details["source"] = in.Source
+		}
+		return m.Audit(ctx, tx, now, audit.TaskStarted, t.ID, details)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating a task: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -78,7 +79,7 @@ func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
 // create creates a task that can run at once.
 func (b *bundle) create(t *testing.T) *task.Task {
 	t.Helper()
-	return must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
+	return must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Source: "CSV"}))(t)
 }
 
 func (b *bundle) reload(t *testing.T, of *task.Task) *task.Task {
@@ -135,9 +136,15 @@ func TestRunner_ContinuesAtTheCursor(t *testing.T) {
 			t.Errorf("cursors (-want +got):\n%s, at the end %q, %d done", diff, ended.Cursor, ended.Done)
 		}
 		events := must.Value(audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
-			&audit.Filter{Actions: []audit.Action{audit.TaskFinished}}, page.Request{Size: 10}))(t)
-		if len(events.Items) != 1 || events.Items[0].TargetID != created.ID {
-			t.Errorf("events: %v", events.Items)
+			&audit.Filter{Actions: []audit.Action{audit.TaskStarted, audit.TaskFinished}}, page.Request{Size: 10}))(t)
+		var said []string
+		for _, e := range events.Items {
+			said = append(said, fmt.Sprint(e.Action, " ", e.TargetID == created.ID, " ", e.Details))
+		}
+		if diff := cmp.Diff([]string{
+			`TASK_FINISHED true {"done":2,"kind":"IMPORT","status":"SUCCEEDED"}`, `TASK_STARTED true {"kind":"IMPORT","source":"CSV"}`,
+		}, said); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
 }
