@@ -245,7 +245,7 @@ var scopes = map[string][]string{
 		"clickledger.Platform", "hitquota.readFloors", "clickledger.Position", "clickledger.BusyLinks", "unmatched.Flush", "linkquota.List",
 		"history.Verify", "upkeep.RecordTransitions",
 		"clicksql.PurgeWorkspace", "clickstream.After", "clicksql.Retain", "clicksql.Seal", "ingest.share", "clicksql.Write",
-		"hitquota.RecountGrants", "hitquota.Grant",
+		"hitquota.recount", "hitquota.Grant",
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
 		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.inBatches", "upkeep.DueChecks", "upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",

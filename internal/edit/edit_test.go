@@ -218,6 +218,34 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 	})
 }
 
+// TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when the maximum was set,
+// or when the database was restored. What was granted and has no click yet stays granted.
+func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		late, _ := b.create(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
+		granted, _ := b.create(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
+		unlimited, _ := b.create(t, creation.Input{URL: "https://example.com/unlimited"})
+		b.grant(t, late, 1)
+		b.grant(t, granted, 1)
+		b.grant(t, granted, 1)
+		b.Follow(t, granted, 1)
+		b.Follow(t, unlimited, 9)
+		for _, want := range []int64{2, 4, 6} {
+			b.Follow(t, late, 2)
+			must.NoError(t, b.Grants.RaiseGrants(t.Context()))
+			if l := must.Value(b.Get(t.Context(), b.Mine, late.ID))(t); l.Granted != want || (l.Status(b.Now) == routing.Exhausted) != (want >= 5) {
+				t.Errorf("%d granted, want %d: %s", l.Granted, want, l.Status(b.Now))
+			}
+		}
+		b.grant(t, late, 0)
+		if l := must.Value(b.Get(t.Context(), b.Mine, granted.ID))(t); l.Granted != 2 {
+			t.Errorf("%d granted, want those of redirects in flight, too", l.Granted)
+		}
+	})
+}
+
 func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,7 +15,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/batcher"
-	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -26,7 +25,7 @@ const (
 	grantBatch = 256
 	// grantDeadline bounds a statement, and how long a visitor waits for it.
 	grantDeadline = 2 * time.Second
-	// recountBatch is how many links RecountGrants updates in one statement.
+	// recountBatch is how many links are recounted in one statement.
 	recountBatch = 500
 )
 
@@ -318,26 +317,34 @@ func (g *Grants) exhausted(ctx context.Context, linkIDs []string) (exhausted []s
 
 // RecountGrants sets the granted clicks of links with maxClicks to the clicks that they have. It is
 // for a restored database.
-func (g *Grants) RecountGrants(ctx context.Context) error {
+func (g *Grants) RecountGrants(ctx context.Context) error { return g.recount(ctx, "<>") }
+
+// RaiseGrants raises the granted clicks of links with maxClicks to the clicks that they have. Those that were in click
+// logs when the maximum was set or the database was restored are more than it has granted, once they are ingested.
+func (g *Grants) RaiseGrants(ctx context.Context) error { return g.recount(ctx, "<") }
+
+// recount sets the granted clicks of links with maxClicks that compare so to the clicks that they have. It only reads if
+// there are none.
+func (g *Grants) recount(ctx context.Context, operator bun.Safe) error {
 	ctx = db.AsSystem(ctx)
-	for after := ""; ; {
-		var ids []string
-		err := g.DB.NewSelect().Table("grants").Column("subject_id").Where("subject_id = link_id").
-			Where("max_clicks IS NOT NULL").Where("subject_id > ?", after).Order("subject_id").Limit(recountBatch).Scan(ctx, &ids)
-		if err != nil || len(ids) == 0 {
+	for n := recountBatch; n == recountBatch; {
+		var changes []change
+		err := g.DB.NewSelect().Table("grants").Column("grants.subject_id").
+			ColumnExpr("coalesce(total.clicks, 0) - clicks_before AS n").
+			Join("LEFT JOIN click_totals AS total ON total.subject_id = grants.subject_id").
+			Where("grants.subject_id = link_id").Where("max_clicks IS NOT NULL").
+			Where("granted ? coalesce(total.clicks, 0) - clicks_before", operator).
+			Order("grants.subject_id").Limit(recountBatch).Scan(ctx, &changes)
+		if n = len(changes); err != nil || n == 0 {
 			return err
 		}
-		after = ids[len(ids)-1]
-		clicks, err := clickledger.Counts(ctx, g.DB, ids...)
-		if err != nil {
-			return err
+		counts := make(map[string]int64, n)
+		for _, c := range changes {
+			counts[c.SubjectID] = c.N
 		}
-		counts := make(map[string]int64, len(ids))
-		for _, linkID := range ids {
-			counts[linkID] = clicks[linkID]
-		}
-		if _, err := g.update(g.DB, counts).Set("granted = change.n").Where("granted <> change.n").Exec(ctx); err != nil {
+		if _, err := g.update(g.DB, counts).Set("granted = change.n").Where("granted ? change.n", operator).Exec(ctx); err != nil {
 			return fmt.Errorf("counting what links have granted: %w", err)
 		}
 	}
+	return nil
 }

@@ -23,6 +23,8 @@ type grantRow struct {
 	// MaxClicks is nil if there is no maximum any more: the row stays, so that a later one continues the count.
 	MaxClicks *int64
 	Granted   int64
+	// ClicksBefore are those of a link before it was purged, which do not count.
+	ClicksBefore int64
 }
 
 // LoadGranted sets Granted of links with MaxClicks. Most links have none, and need no statement.
@@ -98,7 +100,9 @@ func (c *Rewrite) grants() (rows []grantRow) {
 		}
 		row := grantRow{SubjectID: subject, LinkID: c.After.ID, WorkspaceID: c.After.WorkspaceID, MaxClicks: maxClicks}
 		if subject == c.After.ID {
-			row.Granted = c.After.Granted
+			if row.Granted = c.After.Granted; c.Before.PurgedAt != nil {
+				row.ClicksBefore = c.Before.Granted
+			}
 		}
 		rows = append(rows, row)
 	}

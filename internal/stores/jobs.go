@@ -14,7 +14,7 @@ import (
 const (
 	// jobInterval is how often most jobs run.
 	jobInterval = 15 * time.Minute
-	// transitionInterval is how often transitions of links are recorded.
+	// transitionInterval is how often transitions of links are recorded, and their grants compared with their clicks.
 	transitionInterval = time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
@@ -29,6 +29,7 @@ const (
 func (s *Stores) Jobs() []jobs.Job {
 	all := []jobs.Job{
 		{Name: "transitions", Every: transitionInterval, Run: s.Upkeep.RecordTransitions},
+		{Name: "grants", Every: transitionInterval, Run: s.Grants.RaiseGrants},
 		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Schedule.ApplyDue},
 		{Name: "clean-up", Every: jobInterval, Run: s.Upkeep.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
