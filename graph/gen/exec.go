@@ -9690,8 +9690,8 @@ input UpdateLinkInput {
   expiresAt: Time
   """
   The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-  followed, redirects by other nodes within the same second may exceed it. Previews and prefetches do not count. For small
-  numbers, set routing.gate.confirm too: link scanners look like browsers.
+  followed, redirects by other nodes within the same second may exceed it, and so may clicks that still wait for the database.
+  Previews and prefetches do not count. For small numbers, set routing.gate.confirm too: link scanners look like browsers.
   """
   maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308."

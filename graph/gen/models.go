@@ -1827,8 +1827,8 @@ type UpdateLinkInput struct {
 	// From this time on, the link responds 410. It must be in the future. Null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
 	// The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-	// followed, redirects by other nodes within the same second may exceed it. Previews and prefetches do not count. For small
-	// numbers, set routing.gate.confirm too: link scanners look like browsers.
+	// followed, redirects by other nodes within the same second may exceed it, and so may clicks that still wait for the database.
+	// Previews and prefetches do not count. For small numbers, set routing.gate.confirm too: link scanners look like browsers.
 	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`

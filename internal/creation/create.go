@@ -148,9 +148,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		needClicks = needClicks || l.MaxClicks != nil
 	}
 	if needClicks { // if a deleted link is revived, the redirects of this node count towards its limit
-		if err := s.Clicks.Flush(ctx); err != nil {
-			return nil, err
-		}
+		s.AwaitClicks(ctx)
 	}
 	for {
 		if key != nil {

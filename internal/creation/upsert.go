@@ -88,15 +88,13 @@ func (s *Store) upsert(
 	routings, needClicks := make([]link.Routed, 0, len(in)), false
 	for _, u := range in {
 		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
-		needClicks = needClicks || u.Fields.MaxClicks.Set
+		needClicks = needClicks || u.Fields.MaxClicks.To != nil
 	}
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
 	}
 	if needClicks { // the redirects of this node count towards new limits
-		if err := s.Clicks.Flush(ctx); err != nil {
-			return nil, err
-		}
+		s.AwaitClicks(ctx)
 	}
 	c := &call{member: m, policy: policy, operationID: operationID}
 	for _, u := range in {

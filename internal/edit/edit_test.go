@@ -1,9 +1,11 @@
 package edit_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,6 +216,41 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
 		if got, _ := b.create(t, creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
+		}
+	})
+}
+
+// stuckClicks is a store of clicks that is unavailable.
+type stuckClicks struct {
+	link.Clicks
+	flushes atomic.Int64
+}
+
+func (s *stuckClicks) Flush(ctx context.Context) error {
+	s.flushes.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only if a maximum is set.
+func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		stuck := &stuckClicks{Clicks: b.Clicks}
+		b.Links.Clicks = stuck
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)})
+		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
+		if n := stuck.flushes.Load(); n != 0 {
+			t.Errorf("clicks were awaited %d times without a maximum", n)
+		}
+		b.Change(t, l, link.Change{MaxClicks: to(new(int64(5)))})
+		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, []link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
+		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
+		b.create(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
+		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
+			t.Errorf("maxClicks %v after %d waits", l.MaxClicks, stuck.flushes.Load())
 		}
 	})
 }

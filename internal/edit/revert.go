@@ -27,10 +27,10 @@ func (s *Store) Revert(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards the restored limit
-		return nil, err
+	e := link.Edits{IDs: []string{linkID}, Reason: reverted, NeedClicks: version.MaxClicks != nil}
+	if e.NeedClicks { // the redirects of this node count towards the restored limit
+		s.AwaitClicks(ctx)
 	}
-	e := link.Edits{IDs: []string{linkID}, Reason: reverted, NeedClicks: true}
 	e.Mutate = func(_ int, l *link.Link) error {
 		if err := l.CheckSeen(seen); err != nil {
 			return err

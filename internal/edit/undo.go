@@ -39,15 +39,19 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 	if err := s.loadOperation(ctx, m, &o); err != nil {
 		return Undo{}, err
 	}
-	if err := s.Clicks.Flush(ctx); err != nil { // the redirects of this node count towards restored limits
-		return Undo{}, err
+	needClicks := false
+	for _, v := range o.versions {
+		needClicks = needClicks || v.MaxClicks != nil
+	}
+	if needClicks { // the redirects of this node count towards restored limits
+		s.AwaitClicks(ctx)
 	}
 	ids := make([]string, 0, len(o.parts))
 	for _, p := range o.parts {
 		ids = append(ids, p.LinkID)
 	}
 	results, err := s.edit(ctx, m, link.Edits{
-		IDs: ids, ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: true,
+		IDs: ids, ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: needClicks,
 		Mutate: func(i int, l *link.Link) error { return s.undo(&o, o.parts[i], l) },
 	})
 	if err != nil {

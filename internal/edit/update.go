@@ -36,7 +36,7 @@ func (s *Store) update(
 	e := link.Edits{Policy: policy, Reason: updated, OperationID: operationID}
 	for _, c := range changes {
 		e.IDs = append(e.IDs, c.ID)
-		e.NeedClicks = e.NeedClicks || c.MaxClicks.Set
+		e.NeedClicks = e.NeedClicks || c.MaxClicks.To != nil
 	}
 	routings := make([]link.Routed, 0, len(changes))
 	for _, c := range changes {
@@ -47,9 +47,7 @@ func (s *Store) update(
 	}
 	e.Mutate = func(i int, l *link.Link) error { return s.Mutate(&changes[i], l) }
 	if e.NeedClicks { // the redirects of this node count towards the new limit
-		if err := s.Clicks.Flush(ctx); err != nil {
-			return nil, err
-		}
+		s.AwaitClicks(ctx)
 	}
 	return s.edit(ctx, m, e)
 }

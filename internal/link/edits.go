@@ -258,6 +258,19 @@ func mutateCopy(l *Link, mutate func(*Link) error) Result {
 	return Result{Link: &after}
 }
 
+// maxClicksWait bounds AwaitClicks.
+const maxClicksWait = time.Second
+
+// AwaitClicks waits until the database has the clicks that this node has recorded, because a new MaxClicks counts them. It
+// continues without those of a longer backlog, because links need no store of clicks: hitquota.Grants counts them later.
+func (s *Store) AwaitClicks(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxClicksWait)
+	defer cancel()
+	if err := s.Clicks.Flush(ctx); err != nil {
+		s.Log.WarnContext(ctx, "clicks are not counted yet towards new limits of links", "error", err)
+	}
+}
+
 // CountClicks sets Granted to the number of clicks in links without MaxClicks, where it is not
 // counted.
 func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Link) error {
