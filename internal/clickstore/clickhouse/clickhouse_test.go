@@ -242,6 +242,30 @@ func TestRebuild_LeavesOutWhatIsNotCounted(t *testing.T) {
 	})
 }
 
+// TestRebuild_LeavesMovingLinks: the clicks of a link that was just claimed are still to be moved.
+func TestRebuild_LeavesMovingLinks(t *testing.T) {
+	t.Parallel()
+	eachFailing(t, func(t *testing.T, f *failing) {
+		link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+		f.Links = append(f.Links, link)
+		clicks := f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
+		for i := range clicks {
+			clicks[i].WorkspaceID, clicks[i].LinkID = link.WorkspaceID, link.LinkID
+		}
+		f.Position = clicks[3].End
+		f.World.Write(t, clicks...)
+		must.NoError(t, f.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			return f.store.Move(ctx, tx, link.LinkID, f.Members[0].ID())
+		}))
+		f.Moved(link.LinkID)
+		f.VerifyRollups(t)
+		must.Value(f.store.Rebuild(t.Context()))(t)
+		f.CheckTotals(t)
+		must.NoError(t, f.store.MoveClicks(t.Context()))
+		f.check(t, clicktest.Noon.Add(-10*click.Day), clicktest.Noon.Add(click.Day))
+	})
+}
+
 // TestWrite_TriesAnotherBatch: the batch after a failure is a part of the one that failed.
 func TestWrite_TriesAnotherBatch(t *testing.T) {
 	t.Parallel()

@@ -55,48 +55,64 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 		return 0, fmt.Errorf("selecting workspaces with clicks: %w", err)
 	}
 	for _, space := range spaces {
-		var is, want map[string]*clickledger.Total
-		var differ []string
-		isStable := false
-		for look := 0; look == 0 || look < looks && (len(differ) > 0 || !isStable); look++ {
+		var c comparison
+		for look := 0; look == 0 || look < looks && (len(c.differ) > 0 || !c.isStable); look++ {
 			if look > 0 && poll.Wait(ctx, lookPause) != nil {
 				return subjects, ctx.Err()
 			}
-			var sent, after []string
-			if sent, err = s.uncounted(ctx); err == nil {
-				is, err = s.totals(ctx, space)
-			}
-			if err == nil {
-				want, err = s.countedIn(ctx, space, sent)
-			}
-			if err == nil {
-				after, err = s.uncounted(ctx)
-			}
-			if err != nil {
+			if c, err = s.compareIn(ctx, space); err != nil {
 				return subjects, err
 			}
-			differ, isStable = nil, slices.Equal(sent, after)
-			for subject, total := range is {
-				if want[subject] == nil {
-					want[subject] = &clickledger.Total{SubjectID: subject, Month: month.Of(s.Now())}
-				}
-				if one := want[subject]; !one.Near(total.Tally) || one.Bots != total.Bots {
-					differ = append(differ, subject)
-				}
-			}
 		}
-		if len(differ) > 0 && !isStable {
+		if len(c.differ) > 0 && !c.isStable {
 			return subjects, errs.New(errs.Unavailable, "Clicks of %s are written all the time: try again later.", space)
 		}
-		slices.Sort(differ)
-		for _, subject := range differ {
-			if err := f(ctx, is[subject], want[subject]); err != nil {
+		for _, subject := range c.differ {
+			if err := f(ctx, c.is[subject], c.want[subject]); err != nil {
 				return subjects, err
 			}
 		}
-		subjects += len(is)
+		subjects += len(c.is)
 	}
 	return subjects, nil
+}
+
+// comparison is a look at the totals of a workspace and its links: those in the SQL database and those of the clicks. It is
+// stable if no batch was sent meanwhile.
+type comparison struct {
+	is, want map[string]*clickledger.Total
+	differ   []string
+	isStable bool
+}
+
+// compareIn compares the totals of a workspace once, without those of links whose clicks are still to be moved.
+func (s *Store) compareIn(ctx context.Context, space string) (c comparison, err error) {
+	moving := map[string]bool{}
+	sent, err := s.uncounted(ctx, moving)
+	if err != nil {
+		return c, err
+	}
+	if c.is, err = s.totals(ctx, space); err != nil {
+		return c, err
+	}
+	if c.want, err = s.countedIn(ctx, space, sent); err != nil {
+		return c, err
+	}
+	after, err := s.uncounted(ctx, moving)
+	if err != nil {
+		return c, err
+	}
+	c.isStable = slices.Equal(sent, after)
+	for subject, total := range c.is {
+		if c.want[subject] == nil {
+			c.want[subject] = &clickledger.Total{SubjectID: subject, Month: month.Of(s.Now())}
+		}
+		if one := c.want[subject]; !moving[subject] && (!one.Near(total.Tally) || one.Bots != total.Bots) {
+			c.differ = append(c.differ, subject)
+		}
+	}
+	slices.Sort(c.differ)
+	return c, nil
 }
 
 // totals are those of a workspace and its links.
@@ -113,8 +129,16 @@ func (s *Store) totals(ctx context.Context, space string) (map[string]*clickledg
 	return all, nil
 }
 
-// uncounted are the conditions of clicks that are being sent, or were: they are in no total.
-func (s *Store) uncounted(ctx context.Context) (conditions []string, err error) {
+// uncounted are the conditions of clicks that are being sent, or were: they are in no total. It adds the links whose clicks
+// are still to be moved, and their workspaces, to moving: their totals have moved already.
+func (s *Store) uncounted(ctx context.Context, moving map[string]bool) (conditions []string, err error) {
+	var moves []moveRow
+	if err := s.DB.NewSelect().Model(&moves).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the moves of clicks: %w", err)
+	}
+	for _, m := range moves {
+		moving[m.LinkID], moving[m.WorkspaceID] = true, true
+	}
 	var logs []logRow
 	err = s.DB.NewSelect().Model(&logs).Column("_sending_id", "_sending_clicks").Where("_sending_id <> 0").Order("_sending_id").Scan(ctx)
 	for _, l := range logs {
