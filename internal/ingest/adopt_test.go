@@ -40,6 +40,9 @@ func adopted(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
 	for range 2 {
 		must.NoError(t, r.Adopt(t.Context()))
 	}
+	if s := r.Stats(); s.Recent != s.Ingested {
+		t.Errorf("%d of %d adopted clicks are recent", s.Recent, s.Ingested)
+	}
 	if diff := cmp.Diff([]string{r.LogID()}, logs(t, dir)); diff != "" {
 		t.Errorf("logs (-want +got):\n%s", diff)
 	}

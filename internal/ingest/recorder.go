@@ -87,7 +87,7 @@ type RecorderStats struct {
 	// written to the database, including those of dead processes, in Batches batches. Waiting is the
 	// number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
-	// Recent is how many of its clicks it has written lately: within recentSpan, or twice that.
+	// Recent is how many clicks it has written lately, including those of dead processes: within recentSpan, or twice that.
 	Recent int64
 	// Poison counts records that were set aside.
 	Poison int64
@@ -222,7 +222,6 @@ func (c *recent) count(now time.Time, more ...int64) int64 {
 
 // moveTo says that the database has the batch.
 func (r *Recorder) moveTo(b *batch) {
-	r.recent.count(r.Now(), int64(len(b.Clicks)))
 	r.mu.Lock()
 	r.position.Store(b.To)
 	if r.handled.Add(int64(len(b.Clicks))); b.To == r.journal.End() {
@@ -314,6 +313,7 @@ func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	}
 	if err == nil {
 		r.ingested.Add(int64(len(b.Clicks)))
+		r.recent.count(r.Now(), int64(len(b.Clicks)))
 	}
 	return err
 }
