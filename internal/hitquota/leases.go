@@ -230,7 +230,7 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait 
 	if h.unused > 0 && (now-h.takenAt < int64(h.life) || l.away.Load()) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil, false
 	}
-	if h.refused && now-h.takenAt < refusedLife.Milliseconds() {
+	if age := now - h.takenAt; h.refused && age >= 0 && age < refusedLife.Milliseconds() { // negative after the clock was set back
 		return Hit{}, false, nil, false
 	}
 	if wait = s.requests[*key]; wait == nil {

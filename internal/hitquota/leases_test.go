@@ -76,6 +76,9 @@ func (c *tally) grant(a *Request) {
 	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
 	c.used[key] += a.Granted
 	a.Remaining = max(0, a.Limit-c.used[key])
+	for _, l := range a.Open {
+		c.open[l.Number] = l.Hits
+	}
 	if a.Granted > 0 {
 		c.open[a.Number] = a.Granted
 	}
@@ -460,6 +463,10 @@ func TestQuota_RefusesQuickly(t *testing.T) {
 			t.Errorf("%d hits given when the limit was lowered, want none", got)
 		}
 		source.want(t, "then", linkID, 50, 0)
+		d.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+		if got := take(t, d.Leases, linkID, 1, 60); got != 1 {
+			t.Errorf("%d hits given after the clock was set back, want 1", got)
+		}
 	})
 }
 
@@ -839,6 +846,27 @@ func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
 		}
 		d.requesting.Wait()
 	})
+}
+
+// TestLeases_ReturnAfterTheyAreRegistered: a lease ends while a request registers it again after a loss of data.
+func TestLeases_ReturnAfterTheyAreRegistered(t *testing.T) {
+	t.Parallel()
+	source, linkID := newTally(), id.New(id.Link)
+	d := newDesk(source)
+	hold(t, d.Leases, linkID, 3, 10)
+	source.losses.Add(1)
+	clear(source.used)
+	clear(source.open)
+	d.reapShard(d.shard(new(must.Value(keyOf(linkID, thisMonth()))(t))), 0, 0, 0, true)
+	source.taking = func(context.Context, []*Request) error {
+		source.taking = nil
+		d.reap(t.Context(), true)
+		return nil
+	}
+	take(t, d.Leases, linkID, 1, 10)
+	source.taking = nil
+	d.reap(t.Context(), true)
+	source.want(t, "at the end", linkID, 1, 0)
 }
 
 // TestLeases_ReadNoFloorsInOutage: visitors of links without a known counter are refused without a statement.

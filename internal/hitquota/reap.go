@@ -100,7 +100,7 @@ func (l *Leases) returnEnded(ctx context.Context) {
 		s := &l.shards[i]
 		s.mu.Lock()
 		for number, e := range s.ended {
-			if e.pending == 0 {
+			if e.pending == 0 && !s.isRegistering(&e) {
 				e.isReturning = true
 				s.ended[number] = e
 				batch = append(batch, e)

@@ -233,28 +233,35 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 		return fmt.Errorf("%w: counting the clicks in the log: %w", errNoFloor, err)
 	}
 	for _, q := range batch {
-		var unused int64
-		unused, q.Open = l.openOf(&q.key)
+		unused := l.openOf(q)
 		q.Floor = clicks[q.LinkID] + waiting[q.LinkID] + unused
 	}
 	return nil
 }
 
-// openOf returns the open leases of a link, and their unused hits. A lease whose return is on its way stays out: nothing
-// would end it again.
-func (l *Leases) openOf(key *linkKey) (unused int64, open []Lease) {
-	s := l.shard(key)
+// openOf has a request register the open leases of its link, and returns their unused hits. A lease whose return is on its
+// way stays out: nothing would end it again.
+func (l *Leases) openOf(q *queued) (unused int64) {
+	s := l.shard(&q.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.links[*key]; h.open {
-		unused, open = int64(h.unused), append(open, Lease{Number: h.number, Hits: int64(h.size)})
+	q.Open = nil
+	if h := s.links[q.key]; h.open {
+		unused, q.Open = int64(h.unused), append(q.Open, Lease{Number: h.number, Hits: int64(h.size)})
 	}
 	for _, e := range s.ended {
-		if e.key == *key && !e.isUnsure && !e.isReturning {
-			unused, open = unused+int64(e.hits-e.used), append(open, Lease{Number: e.number, Hits: int64(e.hits)})
+		if e.key == q.key && !e.isUnsure && !e.isReturning {
+			unused, q.Open = unused+int64(e.hits-e.used), append(q.Open, Lease{Number: e.number, Hits: int64(e.hits)})
 		}
 	}
-	return unused, open
+	return unused
+}
+
+// isRegistering reports whether the request of a link registers a lease again. A return meanwhile would come before it.
+// The shard is locked.
+func (s *shard) isRegistering(e *ended) bool {
+	q := s.requests[e.key]
+	return q != nil && slices.ContainsFunc(q.Open, func(open Lease) bool { return open.Number == e.number })
 }
 
 // Carry raises the counters of this month by clicks in logs of dead processes, before these are ingested: count
