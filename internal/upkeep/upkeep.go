@@ -4,6 +4,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,11 +33,9 @@ func (s *Store) idempotency() *idempotency.Store { return &idempotency.Store{DB:
 
 // CleanUp records transitions, purges links that ended longer ago than Tombstones, and deletes expired
 // idempotency keys and old rows of the change list, in batches with a transaction each. No state depends on it: a link
-// expires at its instant, recorded or not.
+// expires at its instant, recorded or not. A step that fails delays no other.
 func (s *Store) CleanUp(ctx context.Context) error {
-	if err := s.RecordTransitions(ctx); err != nil {
-		return err
-	}
+	failed := s.RecordTransitions(ctx)
 	ctx = db.AsSystem(ctx)
 	for _, step := range []struct {
 		name string
@@ -49,16 +48,16 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	} {
 		total, err := db.InBatches(batchSize, func() (int64, error) { return step.do(ctx) })
 		if err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", step.name, err))
 		}
 		if total > 0 {
 			s.Log.InfoContext(ctx, step.name, "count", total)
 		}
 	}
 	if err := s.Feed.DeleteExpired(ctx); err != nil {
-		return fmt.Errorf("deleting expired changes: %w", err)
+		failed = errors.Join(failed, fmt.Errorf("deleting expired changes: %w", err))
 	}
-	return nil
+	return failed
 }
 
 // purge purges a batch of links that ended longer ago than Tombstones, and returns how many. Disabled links are

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -163,6 +164,26 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
 			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
+// TestUpkeep_FailingStepDelaysNoOther of a clean-up.
+func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon := noon.Add(time.Hour)
+		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		b.Now = soon.Add(linktest.Tombstones)
+		must.NoError(t, b.RecordTransitions(t.Context()))
+		clicktest.Rename(t, d, "grants", "elsewhere") // which transitions read
+		if err := b.CleanUp(t.Context()); err == nil {
+			t.Error("transitions were recorded without their table")
+		}
+		clicktest.Rename(t, d, "elsewhere", "grants")
+		if b.there(t, map[string]*link.Link{"it": l})["it"] {
+			t.Error("the link is not purged")
 		}
 	})
 }

@@ -71,14 +71,18 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 }
 
 // Purge removes all rows of the workspaces that were deleted longer ago than Undo, except the
-// slugs, which stay reserved. The others delete the rows of their packages first.
-func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) error {
-	for {
+// slugs, which stay reserved. The others delete the rows of their packages first. A
+// workspace that fails delays no other.
+func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) (failed error) {
+	for failing := []string{""}; ; {
 		var w Workspace
 		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-purgeAfter)).Where("deleted_at IS NOT NULL").
-			Where("purged_at IS NULL").Order("deleted_at").Limit(1).Scan(ctx)
+			Where("purged_at IS NULL").Where("id NOT IN (?)", bun.In(failing)).Order("deleted_at").Limit(1).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil
+			return failed
+		}
+		if err != nil {
+			return errors.Join(failed, fmt.Errorf("selecting a workspace to purge: %w", err))
 		}
 		for _, other := range others {
 			if err == nil {
@@ -89,7 +93,8 @@ func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, w
 			err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.purge(ctx, tx, w.ID) })
 		}
 		if err != nil {
-			return fmt.Errorf("purging a workspace: %w", err)
+			failing, failed = append(failing, w.ID), errors.Join(failed, fmt.Errorf("purging a workspace: %w", err))
+			continue
 		}
 		s.Log.InfoContext(ctx, "workspace purged", "workspace", w.ID)
 	}

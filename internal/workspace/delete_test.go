@@ -141,6 +141,39 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 	})
 }
 
+// TestPurge_FailingWorkspaceDelaysNoOther that was deleted later.
+func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		first, second := b.create(t, b.ada, "first"), b.create(t, b.ada, "second")
+		now := noon
+		b.Now = func() time.Time { return now }
+		for _, m := range []Membership{first, second} {
+			must.Value(b.Delete(t.Context(), m))(t)
+			now = now.Add(time.Minute)
+		}
+		now = now.Add(purgeAfter)
+		broken := errors.New("no luck")
+		for range 2 {
+			err := b.Purge(db.AsSystem(t.Context()), func(_ context.Context, workspaceID string) error {
+				if workspaceID == first.ID() {
+					return broken
+				}
+				return nil
+			})
+			if !errors.Is(err, broken) {
+				t.Errorf("purged: %v", err)
+			}
+		}
+		var purged []string
+		must.NoError(t, d.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").Scan(db.AsSystem(t.Context()), &purged))
+		if diff := cmp.Diff([]string{second.ID()}, purged); diff != "" {
+			t.Errorf("purged (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestSlug_IsReservedForever(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -2,6 +2,7 @@ package clicksql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -191,22 +192,22 @@ func scanDetails(scan func(...any) error, columns []click.Dimension) (*storedDet
 const detailedAtOnce = 100
 
 // storeDetails writes the details of sealed busy days, of workspaces and their links, by column. It
-// repeats that for days with later clicks.
-func (s *Store) storeDetails(ctx context.Context) error {
+// repeats that for days with later clicks. A workspace that fails delays no other.
+func (s *Store) storeDetails(ctx context.Context) (failed error) {
 	for last := ""; ; {
 		var spaces []clickledger.Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
 			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
 			Scan(ctx)
 		if err != nil {
-			return fmt.Errorf("selecting days to store by column: %w", err)
+			return errors.Join(failed, fmt.Errorf("selecting days to store by column: %w", err))
 		}
 		if len(spaces) == 0 {
-			return nil
+			return failed
 		}
 		for i := range spaces {
 			if err := s.detailWorkspace(ctx, &spaces[i]); err != nil {
-				return fmt.Errorf("storing days of %s by column: %w", spaces[i].SubjectID, err)
+				failed = errors.Join(failed, fmt.Errorf("storing days of %s by column: %w", spaces[i].SubjectID, err))
 			}
 		}
 		last = spaces[len(spaces)-1].SubjectID
