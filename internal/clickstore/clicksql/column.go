@@ -7,11 +7,12 @@ import (
 )
 
 // column has the values of one dimension of a day's clicks: the distinct values and, for each
-// click, the index of its value.
+// click, the index of its value, in width bytes.
 type column struct {
-	values []string
-	known  map[string]int
-	codes  []int
+	values        []string
+	known         map[string]int
+	clicks, width int
+	codes         []byte
 }
 
 func (c *column) add(value string) {
@@ -20,8 +21,28 @@ func (c *column) add(value string) {
 		code = len(c.values)
 		c.known[value] = code
 		c.values = append(c.values, value)
+		c.widen(codeWidth(len(c.values)))
 	}
-	c.codes = append(c.codes, code)
+	c.codes, c.clicks = appendCode(c.codes, code, c.width), c.clicks+1
+}
+
+// widen stores each index in so many bytes.
+func (c *column) widen(width int) {
+	if width == c.width {
+		return
+	}
+	narrow := codes{width: c.width, bytes: c.codes}
+	c.codes, c.width = make([]byte, 0, (c.clicks+1)*width), width
+	for click := range c.clicks {
+		c.codes = appendCode(c.codes, narrow.clickCode(click), width)
+	}
+}
+
+func appendCode(b []byte, code, width int) []byte {
+	for i := range width {
+		b = append(b, byte(code>>(8*i)))
+	}
+	return b
 }
 
 // encode writes a column: how many values there are, their lengths and texts, and a number for each
@@ -31,13 +52,7 @@ func (c *column) encode() []byte {
 	for _, value := range c.values {
 		b = rollup.AppendText(b, value)
 	}
-	width := codeWidth(len(c.values))
-	for _, code := range c.codes {
-		for i := range width {
-			b = append(b, byte(code>>(8*i)))
-		}
-	}
-	return b
+	return append(b, c.codes...)
 }
 
 func codeWidth(values int) (width int) {

@@ -13,6 +13,9 @@ func TestColumns_MatchDimensions(t *testing.T) {
 		for i := range n + 3 {
 			c.add(fmt.Sprint(i % n))
 		}
+		if want := (n + 3) * codeWidth(n); len(c.codes) != want {
+			t.Errorf("%d values take %d bytes, want %d", n, len(c.codes), want)
+		}
 		read, err := readCodes(c.encode(), n+3)
 		if err != nil {
 			t.Fatalf("%d values: %v", n, err)

@@ -25,6 +25,10 @@ const details = "click_details"
 // Tests reduce it.
 var minDetailedClicks = 8
 
+// maxDetailedClicks is the number of clicks of a workspace up to which a day is stored by column. It bounds memory: each
+// click takes about 60 bytes while its day is written. The clicks of larger days are read one by one. Tests reduce it.
+var maxDetailedClicks = 5_000_000
+
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
 type detail struct {
 	subjectID string
@@ -218,7 +222,7 @@ func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error
 	var busy []time.Time
 	until := t.SealedAt.Truncate(click.Day) // a day that is not over has more clicks later
 	err := s.DB.NewSelect().Table(days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
-		Where("clicks >= ?", minDetailedClicks).
+		Where("clicks >= ?", minDetailedClicks).Where("clicks <= ?", maxDetailedClicks).
 		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", until).
 		Order("starts_at").Scan(ctx, &busy)
 	if err != nil {
@@ -271,23 +275,27 @@ func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *clickledger.
 // readDetails reads the clicks of a workspace on a day: for itself, and for each link with many of
 // them.
 func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.Time) ([]*detail, error) {
-	q := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
-		Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day)).Order("clicked_at", "id")
-	whole, links := newDetail(workspaceID), map[string]*detail{}
-	err := s.eachClick(ctx, q, func(c *click.Click) {
-		if links[c.LinkID] == nil {
-			links[c.LinkID] = newDetail(c.LinkID)
-		}
-		whole.add(c)
-		links[c.LinkID].add(c)
-	})
-	made := []*detail{whole}
-	for _, d := range links {
-		if d.clicks() >= minDetailedClicks {
-			made = append(made, d)
-		}
+	ofDay := func() *bun.SelectQuery {
+		return s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+			Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day))
 	}
-	return made, err
+	var busy []string
+	err := ofDay().Column("link_id").Group("link_id").Having("COUNT(*) >= ?", minDetailedClicks).Scan(ctx, &busy)
+	if err != nil {
+		return nil, fmt.Errorf("selecting busy links: %w", err)
+	}
+	whole := newDetail(workspaceID)
+	made, links := []*detail{whole}, make(map[string]*detail, len(busy)) // other links take no memory
+	for _, linkID := range busy {
+		links[linkID] = newDetail(linkID)
+		made = append(made, links[linkID])
+	}
+	return made, s.eachClick(ctx, ofDay().Order("clicked_at", "id"), func(c *click.Click) {
+		whole.add(c)
+		if d := links[c.LinkID]; d != nil {
+			d.add(c)
+		}
+	})
 }
 
 // insertDetails writes the details of a day of a workspace.

@@ -1,6 +1,7 @@
 package clicksql_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -69,6 +70,29 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 		w.SealDays(t)
 		want("a busy link, with a late click", busy.LinkID, 2, 2*clicksql.BusyDay+1)
 		want("the workspace, with a late click", busy.WorkspaceID, 2, 3*clicksql.BusyDay)
+	})
+}
+
+// TestDetails_LeaveLargeDays: their clicks are read one by one.
+func TestDetails_LeaveLargeDays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		c := w.Links[0]
+		c.Country, c.ClickedAt = "NP", clicktest.Noon.Add(-2*click.Day)
+		for i, want := range []int64{1, 0} {
+			w.Write(t, slices.Repeat([]click.Click{c}, []int{clicksql.LargeDay, 1}[i])...)
+			must.Value(d.NewDelete().Table(clicksql.Details).Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
+			w.SealDays(t)
+			if n, _ := detailed(t, d, c.WorkspaceID); n != want {
+				t.Errorf("%d days are stored by column, want %d", n, want)
+			}
+			q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
+			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: c.Browser}
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+				t.Errorf("%+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
+			}
+		}
 	})
 }
 
