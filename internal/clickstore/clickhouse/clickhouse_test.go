@@ -523,6 +523,40 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 	})
 }
 
+// TestCopy_CountsDaysWithoutQuarters: by whole days, and not in parts.
+func TestCopy_CountsDaysWithoutQuarters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random, u := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 15)), database(t)
+		long := clicktest.Noon.Add(-500 * click.Day)
+		old := w.Draw(random, long, long.Add(time.Hour))
+		old.LinkID, old.WorkspaceID, old.Bot = w.Links[0].LinkID, w.Links[0].WorkspaceID, false
+		w.WriteAll(t, random, []click.Click{old})
+		w.Tidy(t)
+		store := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
+		must.NoError(t, store.Copy(t.Context(), func(clickhouse.Copied) {}))
+		q := clickstore.Query{Member: w.Members[0], Range: clickstore.Range{From: long.Add(-click.Day).Truncate(click.Day), To: clicktest.Noon}}
+		count := func(cuts ...time.Time) (n int64, err error) {
+			points, err := store.Points(t.Context(), q, cuts)
+			for _, p := range points {
+				n += p.Clicks
+			}
+			return n, err
+		}
+		for _, quarters := range []bool{true, false} {
+			if !quarters {
+				statement(t, u.Scheme+"://"+u.Host, "ALTER TABLE "+u.Path[1:]+".days DELETE WHERE dimension = 15 SETTINGS mutations_sync = 2")
+			}
+			if n, err := count(); n != 1 || err != nil {
+				t.Errorf("%d clicks of whole days, want 1: %v", n, err)
+			}
+			if n, err := count(long); quarters != (n == 1 && err == nil) || !quarters && !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%d clicks of parts of days, with quarters %t: %v", n, quarters, err)
+			}
+		}
+	})
+}
+
 // TestCopy_AddsMonthsOnce, and not to those that ClickHouse counts itself.
 func TestCopy_AddsMonthsOnce(t *testing.T) {
 	t.Parallel()

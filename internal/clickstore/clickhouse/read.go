@@ -185,13 +185,23 @@ func pieceOf(seconds string, from time.Time, cuts []time.Time) string {
 	return render("roundDown(?, ?)", sql(seconds), starts)
 }
 
-// pointsOfDays counts clicks of days: by quarters of an hour or, of one value, by whole days.
+// pointsOfDays counts clicks of days: by whole days or, of all values, by quarters of an hour.
 func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([]countRow, error) {
-	dimension, value, seconds := byte(click.QuarterDimension), "", "toInt64(toUInt16(day)) * 86400 + toInt64(value) * 900"
+	dimension, value, seconds := byte(0), "", "toInt64(toUInt16(day)) * 86400"
 	for d, only := range p.Values {
-		dimension, value, seconds = d.Definition().Number, only, "toInt64(toUInt16(day)) * 86400"
+		dimension, value = d.Definition().Number, only
 	}
-	if len(p.Values) > 1 || len(p.Values) == 1 && p.dividesDay(cuts) {
+	if p.dividesDay(cuts) {
+		hasQuarters, err := s.hasQuarters(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Values) > 0 || !hasQuarters {
+			return nil, s.checkNone(ctx, p)
+		}
+		dimension, seconds = click.QuarterDimension, seconds+" + toInt64OrZero(value) * 900"
+	}
+	if len(p.Values) > 1 {
 		return nil, s.checkNone(ctx, p)
 	}
 	from, to := p.days.From, p.days.To
@@ -209,6 +219,13 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 	}
 	return askDays[countRow](ctx, s.client, "SELECT ? AS Start, ? FROM days WHERE ? GROUP BY Start ORDER BY Start",
 		sql(pieceOf(seconds, from, cuts)), sql(summed), sql(condition))
+}
+
+// hasQuarters reports whether the quarters of an hour of the range have all clicks of its days: some copied days have none.
+func (s *Store) hasQuarters(ctx context.Context, p *parts) (bool, error) {
+	missing, err := askDays[countRow](ctx, s.client, "SELECT sumIf(clicks, dimension = 0) - sumIf(clicks, dimension = ?) AS Clicks FROM days "+
+		"WHERE ? AND day >= toDate(?) AND day <= toDate(?)", int64(click.QuarterDimension), sql(p.subject()), p.days.From, p.days.To.Add(-1))
+	return len(missing) == 0 || missing[0].Clicks == 0, err
 }
 
 // askDays asks for days of a range.
