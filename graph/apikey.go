@@ -19,7 +19,7 @@ func (r *mutationResolver) CreateAPIKey(
 	if err != nil {
 		return nil, err
 	}
-	k, secret, err := r.Keys.Create(ctx, m, apikey.NewKey{
+	k, secret, err := r.APIKeys.Create(ctx, m, apikey.NewKey{
 		Name: in.Name, Scopes: in.Scopes, FolderIDs: in.FolderIds, ExpiresAt: in.ExpiresAt,
 		Limits: apikey.Limits{
 			DestinationHosts: in.DestinationHosts, Origins: in.Origins, Networks: in.Networks,
@@ -32,7 +32,7 @@ func (r *mutationResolver) CreateAPIKey(
 func (r *mutationResolver) RevokeAPIKey(
 	ctx context.Context, in gen.RevokeAPIKeyInput,
 ) (*gen.RevokeAPIKeyPayload, error) {
-	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.Rows().WorkspaceOf, r.Keys.Revoke)
+	k, err := forItem(ctx, &r.Config, in.ID, r.APIKeys.Rows().WorkspaceOf, r.APIKeys.Revoke)
 	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
 }
 
@@ -41,21 +41,21 @@ func (r *mutationResolver) RotateAPIKey(
 ) (*gen.RotateAPIKeyPayload, error) {
 	p := &gen.RotateAPIKeyPayload{}
 	rotate := func(ctx context.Context, m workspace.Membership, keyID string) (*apikey.Key, error) {
-		k, secret, err := r.Keys.Rotate(ctx, m, keyID, in.OldSecretEndsAt)
+		k, secret, err := r.APIKeys.Rotate(ctx, m, keyID, in.OldSecretEndsAt)
 		if err == nil {
 			p.Secret = &secret
 		}
 		return k, err
 	}
 	var err error
-	p.APIKey, err = forItem(ctx, &r.Config, in.ID, r.Keys.Rows().WorkspaceOf, rotate)
+	p.APIKey, err = forItem(ctx, &r.Config, in.ID, r.APIKeys.Rows().WorkspaceOf, rotate)
 	return p, err
 }
 
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Config.APIKeys.Rows().List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge {
 			loader.Of(ctx).In(*m).Folders.Expect(k.Folders)
 			return &gen.APIKeyEdge{Cursor: cursor, Node: k}

@@ -107,7 +107,7 @@ func (c *Config) budget(name string, perMinute int64) transport.Budget {
 		if name == requests && caller.RequestsPerMinute > 0 {
 			own.Attempts = min(own.Attempts, caller.RequestsPerMinute)
 		}
-		a, err := c.Limits.Spend(ctx, own, caller.Subject, points)
+		a, err := c.Meter.Spend(ctx, own, caller.Subject, points)
 		allowance := transport.Allowance{
 			Known: a.Known, Limit: own.Attempts, Left: a.Left, Window: own.Window, Reset: a.Reset,
 		}
@@ -116,7 +116,7 @@ func (c *Config) budget(name string, perMinute int64) transport.Budget {
 				break
 			}
 			wider := ratelimit.Rate{Name: name, Attempts: g.Callers * perMinute, Window: time.Minute}
-			if _, err = c.Limits.Spend(ctx, wider, g.Subject, points); err != nil {
+			if _, err = c.Meter.Spend(ctx, wider, g.Subject, points); err != nil {
 				allowance.OfGroup = true
 				err = errs.New(errs.RateLimited, "Your account, workspace or network has exceeded its rate. Try again in %s.",
 					errs.From(err).RetryAfter).After(errs.From(err).RetryAfter)

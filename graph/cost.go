@@ -206,7 +206,7 @@ func routingCost(in *gen.LinkRoutingInput) int {
 func (r *queryResolver) RateLimit(ctx context.Context) (*gen.RateLimit, error) {
 	b := limit.BillOf(graphql.GetOperationContext(ctx))
 	limits := &gen.RateLimit{Cost: b.Cost}
-	if !r.Limits.Off {
+	if !r.Meter.Off {
 		limits.Limit = &r.CostRate
 	}
 	if b.Known {

@@ -159,7 +159,7 @@ func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 func TestCost_WithoutLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) {
-		c.CostRate, c.Limits = 1,
+		c.CostRate, c.Meter = 1,
 			ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now)
 	})
 	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)

@@ -15,7 +15,7 @@ func TestDeletions_ReturnTheID(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
 	for _, keyID := range w.ids(t, w.ada.token, "ApiKey") { // one is restricted to the folder
-		must.Value(w.Keys.Revoke(t.Context(), w.ada.workspace, keyID))(t)
+		must.Value(w.APIKeys.Revoke(t.Context(), w.ada.workspace, keyID))(t)
 	}
 	for _, c := range []struct{ typeName, mutation string }{
 		{"ScheduledChange", `cancelLinkChange(input: {id: $id})`},

@@ -4,104 +4,40 @@
 package graph
 
 import (
-	"context"
-
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/archive"
-	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
-	"github.com/linkforge/linkforge/internal/creation"
-	"github.com/linkforge/linkforge/internal/domain"
-	"github.com/linkforge/linkforge/internal/edit"
-	"github.com/linkforge/linkforge/internal/eventstream"
-	"github.com/linkforge/linkforge/internal/folder"
-	"github.com/linkforge/linkforge/internal/history"
-	"github.com/linkforge/linkforge/internal/importer"
-	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/linklist"
-	"github.com/linkforge/linkforge/internal/linkquota"
-	"github.com/linkforge/linkforge/internal/moderation"
-	"github.com/linkforge/linkforge/internal/month"
-	"github.com/linkforge/linkforge/internal/parity"
-	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/qr"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/routing/check"
-	"github.com/linkforge/linkforge/internal/schedule"
-	"github.com/linkforge/linkforge/internal/simulation"
-	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/task"
-	"github.com/linkforge/linkforge/internal/unmatched"
-	"github.com/linkforge/linkforge/internal/utmtemplate"
-	"github.com/linkforge/linkforge/internal/webhook"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/webhook/dispatch"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Config are the stores that resolvers call, and the configuration of their transport.
 type Config struct {
 	// Config is completed by New: it sets the schema, the extensions, the callers and the budgets.
 	transport.Config
+	*stores.Stores
 
-	Accounts   *account.Store
-	Workspaces *workspace.Store
-	Domains    *domain.Store
-	Keys       *apikey.Store
-	Links      *link.Store
-	Creation   *creation.Store
-	Edit       *edit.Store
-	// LinkQuotas are the monthly quotas of new links.
-	LinkQuotas *linkquota.Store
-	Schedule   *schedule.Store
-	History    *history.Store
-	Simulation *simulation.Store
 	// Codes checks the styles of QR codes.
-	Codes    *qr.Renderer
-	LinkList *linklist.Store
-	// Moderation stores reports of links.
-	Moderation *moderation.Store
-	Stats      *stats.Store
-	Ledger     *clickledger.Ledger
-	Unmatched  *unmatched.Recorder
+	Codes *qr.Renderer
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.
 	Writers *consistency.Writers
-	// Live streams clicks to subscriptions, Events events.
-	Live   *clickstream.Live
-	Events *eventstream.Live
-	// Exports signs the URLs of downloads.
-	Exports stats.Exports
-	Audit   *audit.Store
-	// Checker checks the destinations of links.
-	Checker *probe.Checker
-	// HitQuota is the monthly quota of a link unless its workspace has its own.
-	UTMTemplates *utmtemplate.Store
-	Folders      *folder.Store
-	Tasks        *task.Store
-	Imports      *importer.Store
-	Parity       *parity.Store
-	Archives     *archive.Store
-	// Webhooks are the webhooks of workspaces. Dispatcher sends tests and repeats deliveries; NewRenderer does
-	// without it.
-	Webhooks   *webhook.Store
+	// Dispatcher sends tests and repeats deliveries; NewRenderer does without it.
 	Dispatcher *dispatch.Dispatcher
 	// Surroundings are what warnings about routings depend on.
 	Surroundings check.WarningContext
-	HitQuota     int64
-	// HitsUsed returns the hits of links in a month that are used, without those of open leases. Nil: their clicks.
-	HitsUsed func(ctx context.Context, m month.Month, linkIDs ...string) (map[string]int64, error)
-	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
+	// HitQuota is the monthly quota of a link unless its workspace has its own.
+	HitQuota int64
+	// Meter counts requests and cost. RequestRate and CostRate are requests and points of a caller
 	// in a minute.
-	Limits                *ratelimit.Meter
+	Meter                 *ratelimit.Meter
 	RequestRate, CostRate int64
 }
 

@@ -18,7 +18,7 @@ import (
 func TestBudget_BoundsGroups(t *testing.T) {
 	t.Parallel()
 	limiter := ratelimit.New(dbtest.Redis(t, ""), slog.New(slog.DiscardHandler), time.Now)
-	c := &Config{Limits: ratelimit.NewMeter(limiter, time.Now)}
+	c := &Config{Meter: ratelimit.NewMeter(limiter, time.Now)}
 	spend := c.budget("requests", 10)
 	group := transport.Group{Subject: "keys:ws_1", Callers: 5}
 	admitted := 0

@@ -50,6 +50,7 @@ import (
 	"github.com/linkforge/linkforge/internal/signed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/utmtemplate"
@@ -87,8 +88,8 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	folders := &folder.Store{DB: counted, Now: time.Now}
 	quota := &linkquota.Store{DB: counted, Default: 1000, Now: time.Now}
-	c := Config{
-		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, UTMTemplates: templates, Folders: folders, Codes: qr.NewRenderer(),
+	all := &stores.Stores{
+		UTMTemplates: templates, Folders: folders,
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords.NewUsers(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
@@ -96,7 +97,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 			DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Limits: limits, Now: time.Now,
 		},
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
-		Keys:       keys,
+		APIKeys:    keys,
 		Links:      links,
 		LinkQuotas: quota,
 		Creation: creation.NewStore(creation.Config{
@@ -112,9 +113,11 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Exports:    stats.Exports{Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt"},
 		Ledger:     &clickledger.Ledger{DB: counted},
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
-		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
-		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
+	}
+	c := Config{
+		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, Stores: all, Codes: qr.NewRenderer(),
+		HitQuota: 100, Meter: ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
 	box := sealed.Box{Key: []byte(strings.Repeat("k", 32))}
 	c.Tasks = task.NewStore(counted, box, time.Now)

@@ -362,10 +362,10 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, 
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
 	this := month.Of(c.Now())
 	used, err := c.Ledger.MonthClicks(ctx, m, linkIDs, this)
-	if err != nil || c.HitsUsed == nil {
+	if err != nil || c.Quotas == nil {
 		return used, err
 	}
-	counted, err := c.HitsUsed(ctx, this, linkIDs...)
+	counted, err := c.Quotas.Hits.Used(ctx, this, linkIDs...)
 	if err != nil { // the clicks are known
 		c.Log.WarnContext(ctx, "reading used hits failed", "error", err)
 	}

@@ -32,7 +32,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Event:      c.eventNodes,
 		id.Folder:     nodesOf(c.foldersByID, folderIDs),
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
-		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
+		id.Key:        nodesOf(c.APIKeys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
 		id.Scheduled:  nodesOf(c.Schedule.ByID, changeIDs),
 		id.Task:       nodesOf(c.Tasks.ByID, taskIDs),
@@ -104,7 +104,7 @@ func (c *Config) spacesOf(
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
-		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
+		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.APIKeys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
 		c.Audit.WorkspacesOf, c.Webhooks.Rows().WorkspacesOf, c.Schedule.Changes().WorkspacesOf,
 		c.UTMTemplates.Rows().WorkspacesOf, c.Folders.Rows().WorkspacesOf, c.Webhooks.DeliveryRows().WorkspacesOf,
 		c.Tasks.WorkspacesOf,

@@ -107,7 +107,7 @@ func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret st
 	if slices.Contains(scopes, workspace.CreateLinks) { // a publishable key
 		in.DestinationHosts = []string{"example.com"}
 	}
-	_, secret, err := w.Keys.Create(t.Context(), w.ada.workspace, in)
+	_, secret, err := w.APIKeys.Create(t.Context(), w.ada.workspace, in)
 	must.NoError(t, err)
 	return secret
 }
@@ -130,7 +130,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	must.NoError(t, err)
 	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
-	_, _, err = w.Keys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
+	_, _, err = w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{f.ID},
 	})
 	must.NoError(t, err)

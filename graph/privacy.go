@@ -84,7 +84,7 @@ func (r *mutationResolver) exportWorkspaces(
 	ctx context.Context, actor account.Actor,
 ) (e exportedWorkspaces, err error) {
 	if e.Exported, err = r.Workspaces.Export(ctx, actor); err == nil {
-		e.APIKeys, err = r.Keys.Export(ctx, actor.AccountID)
+		e.APIKeys, err = r.APIKeys.Export(ctx, actor.AccountID)
 	}
 	return e, err
 }

@@ -15,7 +15,7 @@ func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
-		w.Limits.Off = true
+		w.Meter.Off = true
 		key := w.key(t, workspace.CreateLinks)
 		schema := contract(t)
 		for _, root := range []string{"Query", "Mutation"} {

@@ -57,8 +57,8 @@ func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	selection := "{ id link { versions(first: 1) { edges { cursor } } } }"
-	panicking := b.Config
-	panicking.Links = nil
+	broken, panicking := *b.Stores, b.Config
+	broken.Links, panicking.Stores = nil, &broken
 	must.Value(b.db.NewRaw("ALTER TABLE link_versions RENAME TO link_versions_away").
 		Exec(db.AsOwner(t.Context())))(t)
 	for name, c := range map[string]Config{"database": b.Config, "panic": panicking} {

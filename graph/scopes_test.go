@@ -240,7 +240,7 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 			Links: []*creation.Input{{URL: "https://example.com/", FolderID: &f.ID}, {URL: "https://example.com/outside"}},
 		}))(t)
 		for _, folders := range [][]string{nil, {f.ID}} {
-			_, key, err := b.Config.Keys.Create(t.Context(), m, apikey.NewKey{
+			_, key, err := b.Config.APIKeys.Create(t.Context(), m, apikey.NewKey{
 				Name: "stats", Scopes: []workspace.Permission{workspace.ReadStats}, FolderIDs: folders,
 			})
 			must.NoError(t, err)

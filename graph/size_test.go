@@ -67,8 +67,8 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	setup(t, d).manyLinks(t, ada, 500)
 	b := setup(t, d, func(c *Config) {
 		c.CostRate = 60
-		limits := c.Limits.Limiter
-		c.Limits = ratelimit.NewMeter(limits, c.Now)
+		limits := c.Meter.Limiter
+		c.Meter = ratelimit.NewMeter(limits, c.Now)
 	})
 	const query = `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { totalCount } } }`
 	var r reply

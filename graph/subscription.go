@@ -43,7 +43,7 @@ func (r *subscriptionResolver) LinkClicked(
 			return nil, err
 		}
 	}
-	w, err := r.Live.Watch(ctx, m, optional.Value(linkID), optional.Value(after))
+	w, err := r.ClickStream.Watch(ctx, m, optional.Value(linkID), optional.Value(after))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (r *subscriptionResolver) EventCommitted(
 		return nil, err
 	}
 	filter := eventstream.Filter{Actions: types, TargetID: optional.Value(linkID)}
-	w, err := r.Events.Watch(ctx, m, filter, optional.Value(after))
+	w, err := r.EventStream.Watch(ctx, m, filter, optional.Value(after))
 	if err != nil {
 		return nil, err
 	}
