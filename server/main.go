@@ -45,9 +45,7 @@ func report(err error, w io.Writer) (status int) {
 	if status, ok := errors.AsType[cli.ExitStatus](err); ok {
 		return int(status)
 	}
-	if !errors.Is(err, cli.ErrSilent) {
-		fmt.Fprintln(w, "linkforge:", err)
-	}
+	fmt.Fprintln(w, "linkforge:", err)
 	return 1
 }
 

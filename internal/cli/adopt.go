@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
@@ -29,8 +28,8 @@ type clicksCopy struct{}
 
 // Run copies, and prints each day that is done.
 func (clicksCopy) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(clicks clickstore.Store) error {
-		to, ok := clicks.(*clickhouse.Store)
+	return withStores(f, func(s *stores.Stores) error {
+		to, ok := s.Clicks.(*clickhouse.Store)
 		if !ok {
 			return errors.New("set LINKFORGE_CLICKS_URL: the clicks are copied to it")
 		}

@@ -58,7 +58,7 @@ func (c codeCommand) Run(io IO) error {
 		}
 	}
 	if failed {
-		return ErrSilent
+		return ExitStatus(1)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@
 package cli
 
 import (
-	"errors"
 	"io"
 )
 
@@ -39,6 +38,3 @@ type IO struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
-
-// ErrSilent ends the program with exit status 1; everything has been said.
-var ErrSilent = errors.New("exit status 1")

@@ -111,7 +111,7 @@ func jobOf(all []jobs.Job, name string) (jobs.Job, error) {
 // withJobs opens the jobs for a command, and writes their warnings to standard error.
 func withJobs(f *config.Flags, io IO, work func(*jobs.Runner) error) error {
 	log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return withStores(f, log, func(_ config.Config, s *stores.Stores) error {
+	return withLog(f, log, func(_ config.Config, s *stores.Stores) error {
 		return work(&jobs.Runner{DB: s.DB, Log: log, Now: time.Now, Node: stores.NodeName(), Jobs: s.Jobs()})
 	})
 }

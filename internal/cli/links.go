@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -71,8 +72,8 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(l.Limit); err != nil {
 		return err
 	}
-	return withModeration(f, func(m *moderation.Store) error {
-		found, err := m.FindLinks(ctx, l.What, l.Limit)
+	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Moderation.FindLinks(ctx, l.What, l.Limit)
 		if err != nil {
 			return err
 		}
@@ -103,8 +104,8 @@ type holderRow struct {
 
 // Run lists the codes that a URL can get, and their holders.
 func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withModeration(f, func(m *moderation.Store) error {
-		candidates, err := m.CodeHolders(ctx, l.Workspace, l.URL)
+	return withStores(f, func(s *stores.Stores) error {
+		candidates, err := s.Moderation.CodeHolders(ctx, l.Workspace, l.URL)
 		if err != nil {
 			return err
 		}
@@ -152,8 +153,8 @@ func (l linksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 }
 
 func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkID string, disabled bool) error {
-	return withModeration(f, func(m *moderation.Store) error {
-		l, changed, err := m.SetDisabled(ctx, linkID, disabled)
+	return withStores(f, func(s *stores.Stores) error {
+		l, changed, err := s.Moderation.SetDisabled(ctx, linkID, disabled)
 		if err != nil {
 			return err
 		}
@@ -173,9 +174,9 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 
 // Run compares links with their versions and events.
 func (linksVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
+	return withStores(f, func(s *stores.Stores) error {
 		differences := 0
-		n, err := (&history.Store{Store: links}).Verify(ctx, func(d history.Difference) {
+		n, err := (&history.Store{Store: s.Links}).Verify(ctx, func(d history.Difference) {
 			differences++
 			fmt.Fprintf(io.Out, "%s: %s\n", d.LinkID, d.Text)
 		})
@@ -184,7 +185,7 @@ func (linksVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		fmt.Fprintf(io.Out, "%d links, %d differences\n", n, differences)
 		if differences > 0 {
-			return ErrSilent
+			return ExitStatus(1)
 		}
 		return nil
 	})

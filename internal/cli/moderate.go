@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -42,7 +41,7 @@ type (
 
 // Run blocks a host.
 func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		blocked, err := s.Blocklist.Block(ctx, b.Host, b.Reason)
 		if err != nil {
 			return err
@@ -59,8 +58,8 @@ func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run unblocks a host.
 func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
-		was, err := blocklist.Unblock(ctx, b.Host)
+	return withStores(f, func(s *stores.Stores) error {
+		was, err := s.Blocklist.Unblock(ctx, b.Host)
 		if err != nil {
 			return err
 		}
@@ -74,8 +73,8 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run lists the blocked hosts.
 func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
-		hosts, err := blocklist.List(ctx)
+	return withStores(f, func(s *stores.Stores) error {
+		hosts, err := s.Blocklist.List(ctx)
 		table := newTable(io.Out)
 		for _, h := range hosts {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
@@ -86,13 +85,13 @@ func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run disables links.
 func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withModeration(f, func(m *moderation.Store) error {
-		n, err := m.DisableHost(ctx, b.Host)
+	return withStores(f, func(s *stores.Stores) error {
+		n, err := s.Moderation.DisableHost(ctx, b.Host)
 		fmt.Fprintf(io.Out, "disabled %d links\n", n)
 		if err != nil {
 			return err
 		}
-		n, err = m.ClearHost(ctx, b.Host)
+		n, err = s.Moderation.ClearHost(ctx, b.Host)
 		if n > 0 {
 			fmt.Fprintf(io.Out, "removed %d URLs from settings of workspaces and domains\n", n)
 		}
@@ -102,8 +101,8 @@ func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run enables links.
 func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withModeration(f, func(m *moderation.Store) error {
-		n, err := m.EnableHost(ctx, b.Host)
+	return withStores(f, func(s *stores.Stores) error {
+		n, err := s.Moderation.EnableHost(ctx, b.Host)
 		fmt.Fprintf(io.Out, "enabled %d links\n", n)
 		return err
 	})
@@ -116,8 +115,8 @@ type reportsCommand struct {
 
 // Run lists reports.
 func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withModeration(f, func(m *moderation.Store) error {
-		reports, err := m.Reports(ctx, max(1, r.Limit))
+	return withStores(f, func(s *stores.Stores) error {
+		reports, err := s.Moderation.Reports(ctx, max(1, r.Limit))
 		table := newTable(io.Out)
 		for _, one := range reports {
 			state := ""

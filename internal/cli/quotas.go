@@ -17,7 +17,7 @@ type quotasCommand struct {
 
 // Run lists the workspaces that are near one of their quotas this month.
 func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(c config.Config, s *stores.Stores) error {
+	return withLog(f, discard, func(c config.Config, s *stores.Stores) error {
 		usages, err := s.LinkQuotas.List(ctx)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // statsCommand is `linkforge stats verify|rebuild`. It works while servers run.
@@ -21,9 +22,9 @@ type (
 
 // Run compares.
 func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts clickstore.Store) error {
+	return withStores(f, func(s *stores.Stores) error {
 		differences := 0
-		subjects, err := counts.Verify(ctx, func(d clickstore.Difference) {
+		subjects, err := s.Clicks.Verify(ctx, func(d clickstore.Difference) {
 			differences++
 			what := "in all"
 			if !d.Month.IsZero() {
@@ -36,7 +37,7 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		fmt.Fprintf(io.Out, "%d links and workspaces with clicks, %d differences\n", subjects, differences)
 		if differences > 0 {
-			return ErrSilent
+			return ExitStatus(1)
 		}
 		return nil
 	})
@@ -44,8 +45,8 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run rebuilds.
 func (statsRebuild) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withClicks(f, func(counts clickstore.Store) error {
-		subjects, err := counts.Rebuild(ctx)
+	return withStores(f, func(s *stores.Stores) error {
+		subjects, err := s.Clicks.Rebuild(ctx)
 		if err == nil {
 			fmt.Fprintf(io.Out, "the rollups of %d links and workspaces agree with their clicks\n", subjects)
 		}

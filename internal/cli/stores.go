@@ -10,22 +10,22 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
-	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // withStores opens the stores for a command. The database coordinates the command with running
 // servers.
-func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *stores.Stores) error) error {
+func withStores(f *config.Flags, work func(*stores.Stores) error) error {
+	return withLog(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s) })
+}
+
+// withLog is withStores with a log.
+func withLog(f *config.Flags, log *slog.Logger, work func(config.Config, *stores.Stores) error) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		mailer, err := mail.New(mail.Config{URL: c.SMTPURL, From: c.MailFrom, Log: discard})
 		if err != nil {
@@ -37,30 +37,6 @@ func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *sto
 		}
 		return work(c, s)
 	})
-}
-
-func withLinks(f *config.Flags, work func(*link.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Links) })
-}
-
-func withModeration(f *config.Flags, work func(*moderation.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Moderation) })
-}
-
-func withBlocklist(f *config.Flags, work func(*moderation.Blocklist) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Blocklist) })
-}
-
-func withClicks(f *config.Flags, work func(clickstore.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Clicks) })
-}
-
-func withAccounts(f *config.Flags, work func(*account.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Accounts) })
-}
-
-func withWorkspaces(f *config.Flags, work func(*workspace.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Workspaces) })
 }
 
 // discard is the log of commands that report every problem themselves.

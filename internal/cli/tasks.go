@@ -229,7 +229,7 @@ func (t *watchedTask) print(io IO) error {
 	}
 	switch {
 	case t.Status != "SUCCEEDED":
-		return ErrSilent
+		return ExitStatus(1)
 	case !isComplete:
 		return ExitStatus(2)
 	}

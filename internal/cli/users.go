@@ -66,8 +66,8 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(u.Limit); err != nil {
 		return err
 	}
-	return withAccounts(f, func(accounts *account.Store) error {
-		found, err := accounts.AdminList(ctx, u.Email, u.After, u.Limit)
+	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Accounts.AdminList(ctx, u.Email, u.After, u.Limit)
 		if err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run ends sessions.
 func (u usersLogout) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withAccounts(f, func(accounts *account.Store) error {
-		a, n, err := accounts.EndSessions(ctx, u.Email)
+	return withStores(f, func(s *stores.Stores) error {
+		a, n, err := s.Accounts.EndSessions(ctx, u.Email)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (u userArg) showLink(io IO, what string, a *account.Account, link account.P
 
 // Run creates an account.
 func (u usersCreate) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		join := func(ctx context.Context, tx bun.Tx, accountID string) error {
 			if u.OwnerOf == "" {
 				return nil
@@ -133,8 +133,8 @@ func (u usersCreate) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run prints a link that sets a password.
 func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withAccounts(f, func(accounts *account.Store) error {
-		a, link, err := accounts.AdminReset(ctx, u.Email)
+	return withStores(f, func(s *stores.Stores) error {
+		a, link, err := s.Accounts.AdminReset(ctx, u.Email)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) err
 
 // Run removes second factors, and tells the owner by e-mail.
 func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		a, err := s.Accounts.ResetFactors(ctx, u.Email)
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (u usersEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 }
 
 func (u userArg) setDisabled(ctx context.Context, f *config.Flags, io IO, disabled bool) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		a, n, err := s.Accounts.SetDisabled(ctx, u.Email, disabled)
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func (u userArg) setDisabled(ctx context.Context, f *config.Flags, io IO, disabl
 
 // Run deletes an account.
 func (u usersDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		a, err := s.Accounts.AdminDelete(ctx, u.Email, s.Workspaces.LeaveAll)
 		if err != nil {
 			return err

@@ -38,17 +38,13 @@ type (
 	webhooksStart struct{}
 )
 
-func withWebhooks(f *config.Flags, work func(*webhook.Store) error) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Webhooks) })
-}
-
 // Run lists webhooks.
 func (w webhooksList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(w.Limit); err != nil {
 		return err
 	}
-	return withWebhooks(f, func(s *webhook.Store) error {
-		rows, err := s.AdminList(ctx, w.After, w.Limit)
+	return withStores(f, func(s *stores.Stores) error {
+		rows, err := s.Webhooks.AdminList(ctx, w.After, w.Limit)
 		if err != nil {
 			return err
 		}
@@ -73,12 +69,12 @@ func (w webhooksDisable) Run(ctx context.Context, f *config.Flags, io IO) error 
 	if (w.ID == "") == (w.Host == "") {
 		return errors.New("give the id of a webhook, or --host")
 	}
-	return withWebhooks(f, func(s *webhook.Store) error {
+	return withStores(f, func(s *stores.Stores) error {
 		n, err := 1, error(nil)
 		if w.Host != "" {
-			n, err = s.BlockHost(ctx, w.Host)
+			n, err = s.Webhooks.BlockHost(ctx, w.Host)
 		} else {
-			err = s.SetBlocked(ctx, w.ID, true)
+			err = s.Webhooks.SetBlocked(ctx, w.ID, true)
 		}
 		if err == nil {
 			fmt.Fprintf(io.Out, "disabled %d webhooks; members cannot enable them\n", n)
@@ -89,8 +85,8 @@ func (w webhooksDisable) Run(ctx context.Context, f *config.Flags, io IO) error 
 
 // Run enables a webhook.
 func (w webhooksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withWebhooks(f, func(s *webhook.Store) error {
-		err := s.SetBlocked(ctx, w.ID, false)
+	return withStores(f, func(s *stores.Stores) error {
+		err := s.Webhooks.SetBlocked(ctx, w.ID, false)
 		if err == nil {
 			fmt.Fprintln(io.Out, "enabled", w.ID)
 		}
@@ -100,8 +96,8 @@ func (w webhooksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run stops all webhooks.
 func (webhooksStop) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withWebhooks(f, func(s *webhook.Store) error {
-		err := s.Stop(ctx)
+	return withStores(f, func(s *stores.Stores) error {
+		err := s.Webhooks.Stop(ctx)
 		if err == nil {
 			fmt.Fprintln(io.Out, "stopped; to send again: linkforge webhooks start")
 		}
@@ -111,8 +107,8 @@ func (webhooksStop) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run starts all webhooks.
 func (webhooksStart) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withWebhooks(f, func(s *webhook.Store) error {
-		err := s.Start(ctx)
+	return withStores(f, func(s *stores.Stores) error {
+		err := s.Webhooks.Start(ctx)
 		if err == nil {
 			fmt.Fprintln(io.Out, "started; everything that waits is sent")
 		}

@@ -80,8 +80,8 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(w.Limit); err != nil {
 		return err
 	}
-	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		tenants, err := spaces.AdminList(ctx, w.Slug, w.After, w.Limit)
+	return withStores(f, func(s *stores.Stores) error {
+		tenants, err := s.Workspaces.AdminList(ctx, w.Slug, w.After, w.Limit)
 		if err != nil {
 			return err
 		}
@@ -121,8 +121,8 @@ func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io IO) error
 	if hits == nil && links == nil {
 		return errors.New("set --hits, --links or both to a number or default")
 	}
-	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		changed, err := spaces.SetLimits(ctx, w.Slug, hits, links)
+	return withStores(f, func(s *stores.Stores) error {
+		changed, err := s.Workspaces.SetLimits(ctx, w.Slug, hits, links)
 		if err != nil {
 			return err
 		}
@@ -148,8 +148,8 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 
 // Run deletes a workspace.
 func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		changed, err := spaces.AdminDelete(ctx, w.Slug)
+	return withStores(f, func(s *stores.Stores) error {
+		changed, err := s.Workspaces.AdminDelete(ctx, w.Slug)
 		if err != nil {
 			return err
 		}
@@ -161,8 +161,8 @@ func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error
 
 // Run restores a workspace.
 func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		changed, err := spaces.AdminRestore(ctx, w.Slug)
+	return withStores(f, func(s *stores.Stores) error {
+		changed, err := s.Workspaces.AdminRestore(ctx, w.Slug)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) erro
 
 // Run claims root codes.
 func (w workspacesRootCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error {
+	return withStores(f, func(s *stores.Stores) error {
 		n := int64(0)
 		changed, err := s.Workspaces.AdminChange(ctx, w.Slug, func(ctx context.Context, tx bun.Tx, of *workspace.Workspace) (_ audit.Details, err error) {
 			n, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
