@@ -90,12 +90,6 @@ type once struct{ redis.Cmder }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// Sharded says that this is a cluster: no transaction spans keys of two slots.
-func (c *Client) Sharded() bool {
-	_, yes := c.UniversalClient.(*redis.ClusterClient)
-	return yes
-}
-
 // LogTo sends the log of the client library, for all clients of the process, to log.
 func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
 

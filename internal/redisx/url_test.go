@@ -126,8 +126,8 @@ func TestOpen_SetsOptionsForEveryClient(t *testing.T) {
 			got.ClientName != clientName || got.DialTimeout != dialDeadline || got.DialerRetries != dials {
 			t.Errorf("%s: %+v", u, got)
 		}
-		if k.Sharded() != strings.Contains(u, "cluster") {
-			t.Errorf("%s: sharded is %t", u, k.Sharded())
+		if _, sharded := k.UniversalClient.(*redis.ClusterClient); sharded != strings.Contains(u, "cluster") {
+			t.Errorf("%s: sharded is %t", u, sharded)
 		}
 	}
 }

@@ -50,8 +50,6 @@ type Page struct {
 
 	// Referrers and Countries begin with the most clicks. The empty value means unknown.
 	Referrers, Countries []Slice
-
-	Since time.Time // Since is zero, or the first day that is still known.
 }
 
 // Day is what happened on one day.

@@ -311,17 +311,6 @@ func TestPage_ListsDimensions(t *testing.T) {
 	}
 }
 
-func TestPage_MarksUnknownDays(t *testing.T) {
-	t.Parallel()
-	p := example(3)
-	if strings.Contains(body(p), "no longer known") {
-		t.Error("days are missing from a page that has them all")
-	}
-	if p.Since = first; !strings.Contains(body(p), "Days before 18 October 2025 are no longer known.") {
-		t.Error("nothing is said of days that are missing")
-	}
-}
-
 func TestPage_WithoutDays(t *testing.T) {
 	t.Parallel()
 	if doc := parse(t, body(example(0))); len(elements(doc, "table")) > 0 || len(elements(doc, "h1")) != 1 {

@@ -24,7 +24,6 @@ type view struct {
 	Chart                  *chart
 	Table                  table
 	Lists                  []list
-	Since                  string
 }
 
 // table holds the numbers of the chart.
@@ -58,9 +57,6 @@ func newView(p Page) view {
 	}
 	if v.Heading == "" {
 		v.Heading, v.ShortURL = v.ShortURL, ""
-	}
-	if !p.Since.IsZero() {
-		v.Since = p.Since.Format(longDate)
 	}
 	return v
 }

@@ -98,9 +98,6 @@ func (r *Reader) readHeaders(userAgent, acceptLanguage, from string) (v Reading)
 	return v
 }
 
-// HasCountries reports whether countries are known at all.
-func (r *Reader) HasCountries() bool { return r.countries != nil }
-
 // Stored returns what is recorded of a visit by a short URL with the raw query, to a location. Of
 // private visitors, that is only whether they are bots.
 func (v *Reading) Stored(rawQuery, location string) Visit {

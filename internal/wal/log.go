@@ -191,13 +191,6 @@ func (j *Log) End() int64 {
 	return j.end
 }
 
-// Begin is the position from which on records are still there.
-func (j *Log) Begin() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.end - j.bytes()
-}
-
 // Bytes is the room that the log takes.
 func (j *Log) Bytes() int64 {
 	j.mu.Lock()
