@@ -70,7 +70,7 @@ func (s *Store) chargeRight(ctx context.Context, accountID, address string) erro
 
 // chargeAttempt counts an attempt as wrong until it is refunded. It returns RateLimited, and then
 // has counted nothing.
-func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []ratelimit.Charged, err error) {
+func (s *Store) chargeAttempt(ctx context.Context, by attempt) ([]ratelimit.Charged, error) {
 	perAddress := ratelimit.Counter{Rate: wrongPerAddress, Subject: by.address}
 	if by.session != "" {
 		return s.Limits.ChargeAll(ctx, perAddress, ratelimit.Counter{Rate: wrongOfSession, Subject: by.session})
@@ -81,15 +81,8 @@ func (s *Store) chargeAttempt(ctx context.Context, by attempt) (charged []rateli
 		all = append(all, ratelimit.Counter{Rate: wrongPerSite, Subject: site},
 			ratelimit.Counter{Rate: wrongFromSite, Subject: by.email + " " + site})
 	}
-	if charged, err = s.Limits.ChargeAll(ctx, all...); err != nil {
-		return nil, err
-	}
-	wide, err := s.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfAccount, Subject: by.email},
-		ratelimit.Counter{Rate: lastFromAddress, Subject: from})
-	if err != nil {
-		s.Limits.Refund(ctx, charged...)
-	}
-	return append(charged, wide), err
+	return s.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfAccount, Subject: by.email},
+		ratelimit.Counter{Rate: lastFromAddress, Subject: from}, all...)
 }
 
 // forgive deletes the counts of wrong passwords of an account that its owner has proved to be theirs.

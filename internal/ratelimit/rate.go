@@ -109,13 +109,22 @@ func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) (charged []Charg
 	return charged, nil
 }
 
-// ChargeEither charges one attempt to the wide counter or, once that is used up, to the last one, and returns the
-// charged one. So the attempts of many subjects leave each of them one of its own.
-func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter) (Charged, error) {
-	if charged, err := l.charge(ctx, wide); err == nil {
-		return charged, nil
+// ChargeEither is ChargeAll, and charges one attempt more: to the wide counter or, once that is used up, to the last one.
+// So the attempts of many subjects leave each of them one of its own.
+func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter, all ...Counter) ([]Charged, error) {
+	charged, err := l.ChargeAll(ctx, all...)
+	if err != nil {
+		return nil, err
 	}
-	return l.charge(ctx, last)
+	one, err := l.charge(ctx, wide)
+	if err != nil {
+		one, err = l.charge(ctx, last)
+	}
+	if err != nil {
+		l.Refund(ctx, charged...)
+		return nil, err
+	}
+	return append(charged, one), nil
 }
 
 // charge charges one attempt, or none if it is refused. A counter with MaxWait counts refusals, too.

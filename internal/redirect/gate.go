@@ -174,21 +174,14 @@ func (v *visit) guess(hash, password string) (state routing.GateState, retryAfte
 }
 
 // charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has counted nothing.
-func (v *visit) charge(ctx context.Context, link, network, site string) (charged []ratelimit.Charged, err error) {
-	limits, from := v.Gates.Limits, link+" "+network
+func (v *visit) charge(ctx context.Context, link, network, site string) ([]ratelimit.Charged, error) {
+	from := link + " " + network
 	all := []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}
 	if site != "" {
 		all = append(all, ratelimit.Counter{Rate: wrongFromSite, Subject: link + " " + site})
 	}
-	if charged, err = limits.ChargeAll(ctx, all...); err != nil {
-		return nil, err
-	}
-	wide, err := limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfLink, Subject: link},
-		ratelimit.Counter{Rate: lastFromNetwork, Subject: from})
-	if err != nil {
-		limits.Refund(ctx, charged...)
-	}
-	return append(charged, wide), err
+	return v.Gates.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfLink, Subject: link},
+		ratelimit.Counter{Rate: lastFromNetwork, Subject: from}, all...)
 }
 
 // hasPass reports whether a cookie of the request is a valid pass.
