@@ -1,6 +1,7 @@
 package edit_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -65,6 +66,9 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		b.Tick()
 		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, ExpiresAt: to[*time.Time](nil)})
 		refuse("extending", err)
+		later := to(new(b.Now.Add(time.Minute)))
+		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, StartsAt: later, ExpiresAt: to[*time.Time](nil)})
+		refuse("scheduling", err)
 		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
 		refuse("changing the routing", err)
 		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Title: to(new("title"))})
@@ -75,6 +79,73 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 			c := b.claimOne(t, m, token)
 			if want := url == inside; (c.Status == edit.Claimed) != want || !want && !errs.Is(c.Err, errs.InvalidInput) {
 				t.Errorf("claiming %s: %s, %v", url, c.Status, c.Err)
+			}
+		}
+	})
+}
+
+// TestBlockedHosts_CoverLinksThatAreNotActiveYet: no operation makes a blocked URL effective that is so at a later instant, or
+// after the link's end.
+func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ctx, never := t.Context(), to[*time.Time](nil)
+		past, future := b.Now.Add(time.Minute), b.Now.Add(time.Hour)
+		later, expires := to(&future), link.Change{StartsAt: never, ExpiresAt: to(&past)}
+		const good, blocked = "https://example.com/a", "https://blocked.example.com/a"
+		var operation string
+		keep, remove := func(*link.Link) {}, func(l *link.Link) { b.Remove(t, l.ID) }
+		update := func(c link.Change) func(l *link.Link) error {
+			return func(l *link.Link) error {
+				c.ID = l.ID
+				_, err := b.Edit.Update(ctx, b.Mine, c)
+				return err
+			}
+		}
+		restore := func(l *link.Link) error {
+			_, err := b.Edit.Restore(ctx, b.Mine, l.ID)
+			return err
+		}
+		ways := map[string]struct {
+			in     creation.Input
+			before func(l *link.Link)
+			change func(l *link.Link) error
+		}{
+			"update to ACTIVE":    {creation.Input{ExpiresAt: &past}, keep, update(link.Change{ExpiresAt: never})},
+			"update to SCHEDULED": {creation.Input{ExpiresAt: &past}, keep, update(link.Change{StartsAt: later, ExpiresAt: never})},
+			"update, restore": {creation.Input{}, remove, func(l *link.Link) error {
+				return cmp.Or(update(link.Change{StartsAt: later})(l), restore(l))
+			}},
+			"restore to SCHEDULED": {creation.Input{StartsAt: &future}, remove, restore},
+			"restore to EXPIRED": {creation.Input{
+				URL: good, ExpiresAt: &past, Routing: &routing.Change{EndedURL: to(new(blocked))},
+			}, remove, restore},
+			"revert": {creation.Input{StartsAt: &future}, func(l *link.Link) { b.Change(t, l, expires) }, func(l *link.Link) error {
+				_, err := b.Edit.Revert(ctx, b.Mine, l.ID, 1, nil)
+				return err
+			}},
+			"undo": {creation.Input{StartsAt: &future}, func(l *link.Link) {
+				operation = *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
+			}, func(*link.Link) error {
+				return must.Value(b.Edit.RevertOperation(ctx, b.Mine, operation))(t).Results[0].Err
+			}},
+			"upsert": {creation.Input{ExternalID: new("gone")}, remove, func(*link.Link) error {
+				_, err := b.Upsert(ctx, b.Mine, &creation.Upsert{ExternalID: "gone", URL: blocked, Fields: link.Change{StartsAt: later}})
+				return err
+			}},
+		}
+		links := map[string]*link.Link{}
+		for name, way := range ways {
+			way.in.URL, way.in.Strategy = cmp.Or(way.in.URL, blocked), new(link.Random)
+			links[name] = b.Make(t, way.in)
+			way.before(links[name])
+		}
+		b.Now = past
+		b.Destinations.Blocklist = blockedHost("blocked.example.com")
+		for name, way := range ways {
+			if err := way.change(links[name]); !errs.Is(err, errs.UnsafeURL) {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	})

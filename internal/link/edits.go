@@ -126,7 +126,7 @@ type uncheckedState struct {
 }
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
-// change that gives a link a new destination, or makes it active again, fails if the destination is
+// change that gives a link a new destination, or makes one effective again, fails if the destination is
 // refused, one that gives it an external id or a code key fails if another link has that, and one that puts it into a
 // folder fails if that does not exist: all other changes are then applied again without it.
 func (s *Store) mutateAll(
@@ -220,8 +220,7 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 	if !after.UpdatedAt.Equal(before.UpdatedAt) {
 		p.changed[after.ID] = after
 	}
-	active := after.Status(now) == routing.Active && before.Status(now) != routing.Active
-	if active || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
+	if becomesEffective(before, after, now) || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
 		p.unchecked[after] = uncheckedState{edit: i}
 		for _, c := range after.states() {
 			p.unchecked[c.after] = uncheckedState{i, c}
@@ -233,6 +232,19 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 	if before.CodeKey == nil && after.CodeKey != nil {
 		p.codeKeys[*after.CodeKey] = append(p.codeKeys[*after.CodeKey], i)
 	}
+}
+
+// becomesEffective reports whether URLs of a link that were effective neither now nor later become so. A deleted link has none at
+// all; an expired or exhausted one has its ended URL.
+func becomesEffective(before, after *Link, now time.Time) bool {
+	was, is := before.Status(now), after.Status(now)
+	switch {
+	case before.DeletedAt != nil && after.DeletedAt == nil:
+		return true
+	case is == routing.Active:
+		return was != routing.Active
+	}
+	return is == routing.Scheduled && was != routing.Active && was != routing.Scheduled
 }
 
 // errRefused is the error of the edit that leads to a state with a refused URL.
