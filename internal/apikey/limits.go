@@ -86,15 +86,12 @@ var forms = map[string]string{
 
 // canonicalHost returns a host as canonical URLs have it, with the leading dot if there is one.
 func canonicalHost(given string) (string, bool) {
-	host, isBelow := strings.CutPrefix(given, ".")
-	u, err := urlnorm.Canonical("https://" + host)
-	if err != nil || strings.ContainsAny(host, "/:?#@\\") || u.String() != "https://"+u.Host()+"/" {
-		return "", false
-	}
+	name, isBelow := strings.CutPrefix(given, ".")
+	host, err := urlnorm.Host(name)
 	if isBelow {
-		return "." + u.Host(), true
+		host = "." + host
 	}
-	return u.Host(), true
+	return host, err == nil
 }
 
 // checkOrigin returns an origin if it has the form in which browsers send origins of pages.

@@ -158,6 +158,7 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"host":                {Host: new("example.com")},
 			"host below":          {Host: new("WWW.example.com")},
 			"host of no link":     {Host: new("example")},
+			"IPv6 address":        {Host: new("2001:DB8::1")},
 			"without tags":        {WithoutTags: []string{"half", "rare"}},
 			"updated from":        {UpdatedFrom: new(noon)},
 			"updated to":          {UpdatedTo: new(noon)},
@@ -294,6 +295,8 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
 			"a URL as host":        {Filter{Host: new("example.com/a")}, "host"},
 			"a port":               {Filter{Host: new("example.com:8080")}, "host"},
+			"a port of an address": {Filter{Host: new("[2001:db8::1]:8080")}, "host"},
+			"an IPv6 address":      {Filter{Host: new("[2001:db8::1]")}, ""},
 			"SQL in a tag":         {Filter{Tags: []string{`' OR 1=1 --`, `\'`, "?"}}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -349,7 +349,7 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 
 // hosts are above, below and beside each other.
 var hosts = []string{
-	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com",
+	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com", "[2001:db8::1]",
 }
 
 // check is a random check of a URL.
@@ -368,7 +368,7 @@ func (f *Filter) letsValues(s sample) bool {
 	within := func(at *time.Time, from, to *time.Time) bool {
 		return from == nil && to == nil || at != nil && (from == nil || !at.Before(*from)) && (to == nil || at.Before(*to))
 	}
-	host, above := s.Host(), strings.ToLower(optional.Value(f.Host))
+	host, above := s.Host(), strings.Trim(strings.ToLower(optional.Value(f.Host)), "[]")
 	state := link.WorstState(s.Checks(map[string]link.Check{"endedUrl": s.ended}))
 	switch {
 	case len(f.ExternalIDs) > 0 && (s.ExternalID == nil || !slices.Contains(f.ExternalIDs, *s.ExternalID)),

@@ -65,11 +65,11 @@ func (q *query) check() (err error) {
 	if q.Host == nil {
 		return nil
 	}
-	u, err := urlnorm.Canonical("https://" + *q.Host + "/")
-	if err != nil || u.Port() != 443 || u.String() != "https://"+u.Host()+"/" {
+	host, err := urlnorm.Host(*q.Host)
+	if err != nil {
 		return errs.New(errs.InvalidInput, "host must be the name or address of a host.").At("filter", "host")
 	}
-	q.hostKey = link.HostKey(u.Host())
+	q.hostKey = link.HostKey(host)
 	return nil
 }
 

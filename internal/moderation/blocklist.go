@@ -101,8 +101,12 @@ func (b *Blocklist) List(ctx context.Context) ([]BlockedHost, error) {
 	return hosts, nil
 }
 
-// hostAndParents returns the host and the domains above it.
+// hostAndParents returns the host and the domains above it. An address has none above it, and an IPv4 address is the same if it is
+// written as an IPv6 address.
 func hostAndParents(host string) (hosts []string) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []string{addr.Unmap().String()}
+	}
 	for host != "" {
 		hosts = append(hosts, host)
 		_, host, _ = strings.Cut(host, ".")
@@ -110,18 +114,12 @@ func hostAndParents(host string) (hosts []string) {
 	return hosts
 }
 
-// canonicalHost returns a host in the spelling of canonical URLs. An IPv6 address may have
-// brackets. It returns InvalidInput.
-func canonicalHost(host string) (string, error) {
-	written := host
-	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() {
-		written = "[" + host + "]"
-	}
-	u, err := urlnorm.Canonical("https://" + written)
-	whole := u.String()
-	if err != nil || whole != "https://"+u.Host()+"/" && whole != "https://["+u.Host()+"]/" {
+// canonicalHost returns a host as hostAndParents has it. It returns InvalidInput.
+func canonicalHost(given string) (string, error) {
+	host, err := urlnorm.Host(given)
+	if err != nil {
 		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
-			cmp.Or(validate.Quote(host), "An empty text"))
+			cmp.Or(validate.Quote(given), "An empty text"))
 	}
-	return u.Host(), nil
+	return hostAndParents(host)[0], nil
 }

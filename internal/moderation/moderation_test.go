@@ -34,7 +34,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		b.block(t, "münchen.example")
 		for _, url := range []string{
 			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/",
-			"https://xn--mnchen-3ya.example/",
+			"https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x", "http://[::ffff:c000:207]:8080/",
 		} {
 			b.refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
@@ -150,6 +150,8 @@ func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 			t.Errorf("unblocking %s: %t, %v", host, was, err)
 		}
 	}
+	b.block(t, "::ffff:192.0.2.7")
+	b.refuse(t, creation.Input{URL: "http://192.0.2.7/"}, errs.UnsafeURL)
 	if n, err := b.moderation.DisableHost(t.Context(), "::1"); err != nil || n != 1 {
 		t.Errorf("disabled %d links like %s: %v", n, l.OriginalURL, err)
 	}

@@ -5,6 +5,7 @@
 package urlnorm
 
 import (
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -40,6 +41,17 @@ func Canonical(raw string) (URL, error) {
 		return URL{}, tooLong()
 	}
 	return URL{text: text, host: strings.Trim(host, "[]"), port: port}, nil
+}
+
+// Host returns the canonical form of a host that is given alone, as URL.Host has it. An IPv6 address may have brackets. It returns
+// an *Error for all else, such as a port.
+func Host(given string) (string, error) {
+	written := Trim(given)
+	if addr, err := netip.ParseAddr(written); err == nil && addr.Is6() {
+		written = "[" + written + "]"
+	}
+	host, err := canonicalHost(written)
+	return strings.Trim(host, "[]"), err
 }
 
 // String returns the canonical text: printable ASCII without a space.
