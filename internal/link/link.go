@@ -92,8 +92,8 @@ type Link struct {
 	// DeletedAt is when a member deleted the link, DisabledAt when the operator disabled it.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
-	// EndedAt is when the link was deleted or expired; RecordTransitions sets it for expired links. PurgedAt
-	// is when the link was scrubbed.
+	// EndedAt is when the tombstone began: when the link was deleted or expired. RecordTransitions sets it for expired links, to
+	// the present if that was long ago. PurgedAt is when the link was scrubbed.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
 	// StartedAt and ExpiredAt are when the transitions that have been recorded took effect.

@@ -13,6 +13,10 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// lateAfter is how late an expiration is recorded at most if the link was recorded in time. An import of a link that had expired,
+// and enabling one, record it later: its tombstone begins then, since clean-up would purge it at once.
+const lateAfter = 24 * time.Hour
+
 // transition is a change of a link's state that no caller makes. Its mark is null until it is recorded, and
 // set in the transaction of the event, so each is recorded exactly once. An edit that moves it into the
 // future clears the mark, see package link.
@@ -50,7 +54,8 @@ func (s *Store) transitions(now time.Time) []transition {
 		{
 			action: audit.LinkExpired, at: func(l *link.Link) time.Time { return *l.ExpiresAt },
 			due: come("expires_at", "expired_at"), mark: set(assignment{"expired_at", bun.Ident("expires_at")},
-				assignment{"ended_at", bun.Safe("coalesce(ended_at, expires_at)")}),
+				assignment{"ended_at", bun.SafeQuery(
+					"coalesce(ended_at, CASE WHEN expires_at > ? THEN expires_at ELSE ? END)", now.Add(-lateAfter), now)}),
 		},
 		{
 			action: audit.LinkExhausted, at: func(*link.Link) time.Time { return now },

@@ -149,6 +149,8 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		b.createMany(t, in[:link.MaxBatch]...)
 		b.createMany(t, in[link.MaxBatch:]...)
 		stays := b.create(t, creation.Input{URL: "https://example.com/stays"})
+		b.Now = soon
+		b.recordTransitions(t)
 		b.Now = soon.Add(linktest.Tombstones)
 		done := make(chan error)
 		for range 2 {
@@ -188,26 +190,33 @@ func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestUpkeep_RestoredLinkGetsANewTombstone, although it expired long ago.
-func TestUpkeep_RestoredLinkGetsANewTombstone(t *testing.T) {
+// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored, or enabled again.
+func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
-		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		deleted := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		disabled := b.create(t, creation.Input{URL: "https://example.com/b", ExpiresAt: &soon})
+		links := map[string]*link.Link{"deleted": deleted, "disabled": disabled}
+		b.Set(t, disabled, "disabled_at = ?", noon)
 		b.Now = noon.Add(linktest.Tombstones - 24*time.Hour)
-		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		restored := noon.Add(linktest.Tombstones + 24*time.Hour)
-		b.Now = restored
-		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		returned := noon.Add(linktest.Tombstones + 24*time.Hour)
+		b.Now = returned
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
+		b.Set(t, disabled, "disabled_at = NULL")
 		must.NoError(t, b.CleanUp(t.Context()))
-		if !b.there(t, map[string]*link.Link{"it": l})["it"] {
-			t.Error("restored, and gone with the next clean-up")
+		if diff := cmp.Diff(map[string]bool{"deleted": true, "disabled": true}, b.there(t, links)); diff != "" {
+			t.Errorf("returned, and gone with the next clean-up (-want +got):\n%s", diff)
 		}
-		b.Now = restored.Add(linktest.Tombstones)
+		if diff := cmp.Diff([]string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		b.Now = returned.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if b.there(t, map[string]*link.Link{"it": l})["it"] {
-			t.Error("it stands for ever")
+		if diff := cmp.Diff(map[string]bool{"deleted": false, "disabled": false}, b.there(t, links)); diff != "" {
+			t.Errorf("stands for ever (-want +got):\n%s", diff)
 		}
 	})
 }
