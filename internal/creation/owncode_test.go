@@ -193,6 +193,7 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 				t.Errorf("%s%s goes to %q, want %q", c.host, c.path, got.Location, c.want)
 			}
 		}
+		b.findByShortURLs(t, one)
 		if _, err := b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("by the key: %v", err)
 		}
@@ -333,4 +334,40 @@ func TestOwnCodes_AreImmutable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// findByShortURLs expects that short URLs name the links to which they redirect, and no others.
+func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
+	t.Helper()
+	forward := &routing.Change{ForwardPath: to(new(true))}
+	in := own(one, "manual/de")
+	in.URL, in.Routing = "https://example.com/manual", forward
+	b.create(t, in)
+	in = custom("https://example.com/forwards", "forwards")
+	in.Routing = forward
+	b.create(t, in)
+	const forwards, manual, promo = "https://example.com/forwards", "https://example.com/manual", "https://example.com/shared"
+	for shortURL, want := range map[string]string{
+		"https://sho.rt/mine/promo": promo, "http://sho.rt:8080/mine/promo_": promo, "http://sho.rt/mine/promo/a": "",
+		"http://sho.rt/mine/forwards-": forwards, "http://sho.rt/mine/forwards/a/b": forwards,
+		"http://all.example.com/promo-": promo, "https://all.example.com/forwards/a/b": forwards, "https://all.example.com/promo/a": "",
+		"https://one.example.com/manual/de/a/b": manual, "https://one.example.com/manual/de/-_": manual, "https://one.example.com/manual": "",
+		"https://one.example.com/Promo_": "https://example.com/one", "https://one.example.com/Promo/a": "",
+	} {
+		at := must.Value(b.Links.Resolver.ParseShortURL(shortURL))(t)
+		found, err := b.At(t.Context(), at)
+		if err != nil {
+			found = &link.Link{}
+		}
+		if found.OriginalURL != want || (want == "") != errs.Is(err, errs.NotFound) {
+			t.Errorf("%s names %q, want %q: %v", shortURL, found.OriginalURL, want, err)
+		}
+		if at.Host != "" { // whose owner is not recorded
+			continue
+		}
+		then, err := b.History.ByPastAddress(t.Context(), at, b.Now)
+		if (want == "") != errs.Is(err, errs.NotFound) || want != "" && then.OriginalURL != want {
+			t.Errorf("%s named %v, want %q: %v", shortURL, then, want, err)
+		}
+	}
 }

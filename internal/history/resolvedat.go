@@ -2,6 +2,9 @@ package history
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -22,8 +25,8 @@ func (s *Store) CheckNotFuture(at time.Time) error {
 }
 
 // ByPastAddress returns the link that answered at an address at an instant, as it is now. Codes stay with their
-// links, so that only the slug or host may have belonged to no workspace then, or to another. It checks no
-// permission. It returns NotFound.
+// links, so that only the slug or host may have belonged to no workspace then, or to another. Whether a path is forwarded is as it
+// is now. It checks no permission. It returns NotFound.
 func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*link.Link, error) {
 	if a.Slug == "" && a.Host == "" {
 		return s.At(ctx, a)
@@ -40,19 +43,24 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &owner); err != nil {
 		return nil, db.NoRowsAs(link.ErrNotFound(), err, "looking up the owner of an address")
 	}
-	l := &link.Link{}
-	q := s.DB.NewSelect().Model(l)
-	if owner.DomainID == nil {
-		q = q.Where("id = (?)", s.Resolver.WithCode(owner.WorkspaceID, a.Code))
-	} else {
-		key, _ := shortcode.OwnKey(a.Whole().Code, owner.CaseSensitive)
-		q = q.Where("workspace_id = ?", owner.WorkspaceID).Where("code = ?", *owner.DomainID+"/"+key)
+	for candidate := range a.Candidates() {
+		l := &link.Link{}
+		q := s.DB.NewSelect().Model(l)
+		if owner.DomainID == nil {
+			q = q.Where("id = (?)", s.Resolver.WithCode(owner.WorkspaceID, candidate.Code))
+		} else {
+			key, _ := shortcode.OwnKey(candidate.Whole().Code, owner.CaseSensitive)
+			q = q.Where("workspace_id = ?", owner.WorkspaceID).Where("code = ?", *owner.DomainID+"/"+key)
+		}
+		err := q.Scan(ctx)
+		if err == nil && l.AnswersAt(candidate) {
+			return l, link.Complete(ctx, s.DB, s.now(), l)
+		}
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("selecting a link by its code: %w", err)
+		}
 	}
-	err := q.Scan(ctx)
-	if err != nil {
-		return nil, db.NoRowsAs(link.ErrNotFound(), err, "selecting a link by its code")
-	}
-	return l, link.Complete(ctx, s.DB, s.now(), l)
+	return nil, link.ErrNotFound()
 }
 
 // pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.

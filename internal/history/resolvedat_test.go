@@ -56,12 +56,14 @@ func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 		again := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com", domain.Codes{}))(t)
 		must.Value(domains.Verify(everyValue(t, again), b.Mine, again.ID))(t)
 		b.Tick()
-		at := must.Value(b.Links.Resolver.ParseShortURL("https://go.example.com/PROMO"))(t)
-		if got, err := b.History.ByPastAddress(t.Context(), at, before); err != nil || got.ID != printed.ID {
-			t.Errorf("with codes of its own: %+v, %v", got, err)
-		}
-		if got, err := b.History.ByPastAddress(t.Context(), at, b.Now); err != nil || got.ID != shared.ID {
-			t.Errorf("with those of the workspace: %+v, %v", got, err)
+		for _, shortURL := range []string{"https://go.example.com/PROMO", "http://go.example.com/PROMO-_"} {
+			at := must.Value(b.Links.Resolver.ParseShortURL(shortURL))(t)
+			if got, err := b.History.ByPastAddress(t.Context(), at, before); err != nil || got.ID != printed.ID {
+				t.Errorf("%s with codes of its own: %+v, %v", shortURL, got, err)
+			}
+			if got, err := b.History.ByPastAddress(t.Context(), at, b.Now); err != nil || got.ID != shared.ID {
+				t.Errorf("%s with those of the workspace: %+v, %v", shortURL, got, err)
+			}
 		}
 	})
 }

@@ -40,6 +40,8 @@ type Config struct {
 	Feed *feed.Feed
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
+	// IsOwnHost is that of resolve.Config.
+	IsOwnHost func(host string) bool
 	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
 	Destinations destination.Checker
 	// Templates may be nil: then no routing can name one.
@@ -79,7 +81,8 @@ type Store struct {
 // NewStore returns a Store. It returns an error when the public URL is not one.
 func NewStore(c Config) (*Store, error) {
 	resolver, err := resolve.New(resolve.Config{
-		DB: c.DB, Feed: c.Feed, PublicURL: c.PublicURL, NotFoundURL: c.NotFoundURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
+		DB: c.DB, Feed: c.Feed, PublicURL: c.PublicURL, IsOwnHost: c.IsOwnHost, NotFoundURL: c.NotFoundURL,
+		CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -134,8 +137,27 @@ func (s *Store) QRText(l *Link, source string) (string, error) {
 	return routing.WithSource(s.ShortURL(l), source), nil
 }
 
-// At returns the link at an address, in any state, from the database. It returns NotFound.
+// At returns the link that redirects at an address, or would in another state, from the database. It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
+	for at := range a.Candidates() {
+		l, err := s.exactlyAt(ctx, at)
+		if err == nil && l.AnswersAt(at) || err != nil && !errs.Is(err, errs.NotFound) {
+			return l, err
+		}
+	}
+	return nil, ErrNotFound()
+}
+
+// AnswersAt reports whether a link whose code is at an address answers there: also that of a path only if it forwards paths.
+func (l *Link) AnswersAt(a resolve.Address) bool {
+	if l.OwnAddress != nil {
+		a = a.Whole()
+	}
+	return a.Path == "" || a.Path == "/" || l.Routing != nil && l.Routing.ForwardPath
+}
+
+// exactlyAt returns the link with the code of an address, whatever its path. It returns NotFound.
+func (s *Store) exactlyAt(ctx context.Context, a resolve.Address) (*Link, error) {
 	l := &Link{}
 	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
 	if err != nil {

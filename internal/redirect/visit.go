@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -68,11 +67,10 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
-// findMarked resolves an unknown code again without hyphens and underscores at its end, which are marks of emphasis in
-// messages. It leaves what it does not find.
+// findMarked resolves an unknown code again without marks of emphasis. It leaves what it does not find.
 func (v *visit) findMarked(admit resolve.Admit) error {
-	at := v.at
-	if at.Code = strings.TrimRight(at.Code, "-_"); at.Code == v.at.Code {
+	at := v.at.WithoutEmphasis()
+	if at.Code == v.at.Code {
 		return nil
 	}
 	target, err := v.Resolver.Resolve(v.http.Context(), at, v.request.Now, admit)

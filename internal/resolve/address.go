@@ -234,9 +234,35 @@ func (a Address) withoutMarks() Address {
 	if i := strings.IndexAny(code, parameterMarks); i >= 0 {
 		code, query = code[:i], (&url.URL{Path: code[i+1:]}).EscapedPath()
 	}
-	at := OwnAddress(a.Host, strings.TrimRightFunc(code, func(c rune) bool { return c == '-' || c == '_' || isTrailer(c) }))
+	at := OwnAddress(a.Host, strings.TrimRightFunc(code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
 	at.Query = query
 	return at
+}
+
+// WithoutEmphasis returns an address without hyphens and underscores at the end of the code, which are marks of emphasis in messages.
+func (a Address) WithoutEmphasis() Address {
+	a.Code = strings.TrimRight(a.Code, emphasis)
+	return a
+}
+
+const emphasis = "-_"
+
+// Candidates yields the address, and after it those of the codes that a redirect tries if no link has this one.
+func (a Address) Candidates() iter.Seq[Address] {
+	return func(yield func(Address) bool) {
+		if !yield(a) {
+			return
+		}
+		if bare := a.WithoutEmphasis(); bare.Code != a.Code && !yield(bare) || a.Host == "" {
+			return
+		}
+		whole := a.Whole()
+		for at := range a.splits() {
+			if at != whole && !yield(at) {
+				return
+			}
+		}
+	}
 }
 
 // TrimSuffix removes a suffix of the code.
@@ -275,17 +301,15 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	if err != nil {
 		return Address{}, errNotFound()
 	}
-	path, isOwn := strings.CutPrefix(u.String(), s.publicURL.String())
-	if !isOwn {
-		_, path, _ = strings.Cut(u.String(), "://")
-		_, path, _ = strings.Cut(path, "/")
-	}
+	isOwn := s.IsOwnHost(u.Host())
+	_, path, _ := strings.Cut(u.String(), "://")
+	_, path, _ = strings.Cut(path, "/")
 	path, _, _ = strings.Cut(path, "?")
 	at, ok := PathAddress(&url.URL{RawPath: "/" + path}, isOwn)
-	if !ok || at.Path != "" && at.Path != "/" {
+	if !ok {
 		at = Address{Code: path, whole: at.whole} // of no link with a code of the workspace
 	}
-	if at.Path, at.Query = "", ""; !isOwn {
+	if at.Query = ""; !isOwn {
 		at.Host = u.Host()
 	}
 	return at, nil

@@ -70,13 +70,15 @@ func parseSubject(text string) []subject {
 	return []subject{{workspaces, text}}
 }
 
-// Config configures a Resolver. All fields but CacheBytes are required.
+// Config configures a Resolver. All fields but IsOwnHost, NotFoundURL and CacheBytes are required.
 type Config struct {
 	DB *db.DB
 	// Feed has the changes that other nodes make.
 	Feed *feed.Feed
 	// PublicURL is the origin of short URLs.
 	PublicURL string
+	// IsOwnHost reports whether a host is the instance's own. Nil means that the host of PublicURL alone is.
+	IsOwnHost func(host string) bool
 	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
 	NotFoundURL string
 	// CacheBytes bounds the cache; zero means 64 MiB.
@@ -103,6 +105,9 @@ func New(c Config) (*Resolver, error) {
 	public, err := urlnorm.Canonical(c.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("the public URL: %w", err)
+	}
+	if c.IsOwnHost == nil {
+		c.IsOwnHost = func(host string) bool { return host == public.Host() }
 	}
 	counter := stats.NewCounter()
 	s := &Resolver{

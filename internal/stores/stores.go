@@ -314,6 +314,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		DB:           o.DB,
 		Feed:         s.Feed,
 		PublicURL:    o.Config.PublicURL,
+		IsOwnHost:    o.Config.IsOwnHost,
 		Destinations: s.Destinations,
 		Passwords:    s.LinkPasswords,
 		DrawKey:      s.DrawKey,
