@@ -66,13 +66,12 @@ type item struct {
 	link.Result
 
 	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
-	// decided, the result so far, how many codes were taken by other links, and whether a deleted link was revived.
+	// decided, the result so far, and how many codes were taken by other links.
 	duplicateOf *item
 	facts       facts
 	decision    decision
 	attempt     link.Result
 	tried       int
-	revived     bool
 }
 
 // identity is what two requests for the same link have in common: the workspace, the URL, and the code if the
@@ -99,7 +98,7 @@ func (s *Store) newBatch(calls ...*call) *batch {
 }
 
 func (c *call) add(in *Input) {
-	c.items = append(c.items, &item{call: c, proposal: proposal{in: in}})
+	c.items = append(c.items, &item{call: c, proposal: proposal{in: in, isImported: c.imported != nil}})
 }
 
 // run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
@@ -184,7 +183,7 @@ func (b *batch) validate(it *item) {
 			return
 		}
 	}
-	if it.draft, it.Err = it.in.draft(it.call.member, b.now, it.call.imported != nil); it.Err == nil {
+	if it.draft, it.Err = it.in.draft(it.call.member, b.now, it.isImported); it.Err == nil {
 		it.Err = b.draftUpsert(it)
 	}
 	if it.Err == nil {
@@ -230,7 +229,7 @@ func (b *batch) finish(ctx context.Context) {
 // no code.
 func (b *batch) announce(ctx context.Context, items []*item) {
 	for _, it := range items {
-		if it.Link != nil && (it.Created || it.revived) {
+		if it.Link != nil && (it.Created || it.Revived) {
 			b.Forget(it.Link)
 		}
 		if errs.Is(it.Err, errs.CodeExhausted) {
@@ -243,13 +242,13 @@ func (b *batch) announce(ctx context.Context, items []*item) {
 
 // restart resets everything but the request.
 func (it *item) restart() {
-	*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert}}
+	*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert, isImported: it.isImported}}
 }
 
 // resetAttempt resets the state of the transaction.
 func (it *item) resetAttempt() {
 	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
-	it.tried, it.revived = 0, false
+	it.tried = 0
 }
 
 // isOpen reports whether the item has no final result yet.

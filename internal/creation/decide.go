@@ -3,6 +3,7 @@ package creation
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -21,6 +22,8 @@ type proposal struct {
 	draft *link.Link
 	// upsert is the input of an upsert, or nil: then an existing link stays as it is.
 	upsert *Upsert
+	// isImported means that a link which was deleted here stays deleted.
+	isImported bool
 	// compared is the id of the password of an existing link with which that of the draft was compared. If they were
 	// equal, the draft has the id too.
 	compared string
@@ -87,6 +90,8 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(errExistsWithout("externalId"))
 	case f.ofID != nil && (l == nil || f.ofID.ID != l.ID):
 		return refuse(link.ErrExternalIDTaken())
+	case l != nil && l.DeletedAt != nil && l.PurgedAt == nil && p.isImported:
+		return refuse(errs.New(errs.Conflict, "The link was deleted here. Restore it first.").Because(ErrDeleted))
 	case l != nil && l.DeletedAt != nil:
 		return decision{act: revives, link: l}
 	case l != nil && p.isUnsure(l):
@@ -184,6 +189,9 @@ func errOutside(p *proposal, f *facts, isInside func(folderID *string) bool) *er
 	}
 	return nil
 }
+
+// ErrDeleted is why an import gets no link: the one that it describes was deleted.
+var ErrDeleted = errors.New("the link was deleted")
 
 // errExistsWithout is the error of a creation that finds its link without the value of a field.
 func errExistsWithout(field ...string) *errs.Error {

@@ -68,8 +68,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			it.Result = link.Result{Err: err}
 			return errRetry // with a duplicate of it, which may have other fields
 		}
-		it.revived = true
-		it.attempt.OperationID = it.call.operationID
+		it.attempt.Revived, it.attempt.OperationID = true, it.call.operationID
 		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l, Operation: it.call.operationID})
 	}
 	return b.Apply(ctx, tx, revived, rewrites)

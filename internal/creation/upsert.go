@@ -152,7 +152,7 @@ func (it *item) outcome(r link.Result) UpsertOutcome {
 		return ""
 	case r.Created:
 		return UpsertCreated
-	case it.revived || r.Link.Version != it.versionBefore:
+	case r.Revived || r.Link.Version != it.versionBefore:
 		return UpsertUpdated
 	}
 	return UpsertUnchanged

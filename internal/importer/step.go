@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -174,8 +175,11 @@ func (it *item) creation() *creation.Input {
 		StartsAt: from.StartsAt, ExpiresAt: from.ExpiresAt, MaxClicks: from.MaxClicks, ExternalID: from.ExternalID,
 		Metadata: from.Metadata, Routing: from.Routing, Archived: &from.Archived, StatsPublic: &from.StatsPublic,
 	}
-	if it.code != "" {
+	switch {
+	case it.code != "":
 		in.Strategy, in.CustomCode = new(link.Custom), &it.code
+	case from.Deleted: // one that other links to the URL do not share
+		in.Strategy = new(link.Random)
 	}
 	if it.domain != nil {
 		in.DomainID = &it.domain.ID
@@ -230,20 +234,27 @@ var (
 // finishCreations gives the items that create links their results.
 func (b *step) finishCreations(results []link.Result) error {
 	for i, it := range b.itemsWith(creates) {
-		switch r := results[i]; {
+		r := results[i]
+		isNew := r.Created || r.Revived
+		if it.from.Deleted && !isNew && r.Err == nil { // a member has created the link meanwhile
+			r.Err = errCodeTaken()
+		}
+		switch {
 		case errs.Is(r.Err, errs.CodeTaken) && it.code != "" && !b.isLast: // by a member, meanwhile
 			return errOvertaken
 		case errs.Is(r.Err, errs.CodeTaken) && b.in.OnConflict == Skip:
 			it.written.setErr(Skipped, r.Err)
+		case errors.Is(r.Err, creation.ErrDeleted):
+			it.written.setErr(Skipped, r.Err)
 		case r.Err != nil:
 			it.written.setErr(Failed, r.Err)
 		default:
-			if it.link = r.Link; !r.Created {
+			if it.link = r.Link; !isNew {
 				it.written.Outcome = Unchanged
 			} else if it.from.Deleted {
 				b.toDelete = append(b.toDelete, r.Link.ID)
 			}
-			b.describe(it, r.Created)
+			b.describe(it, isNew && !r.Revived)
 		}
 	}
 	return nil

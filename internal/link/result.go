@@ -12,6 +12,8 @@ type Result struct {
 	Link *Link
 	// Created reports that this call created the link.
 	Created bool
+	// Revived reports that this call restored the deleted link, with the given fields.
+	Revived bool
 	// Ignored are the given fields that an existing link has otherwise, as in routing.card.
 	Ignored []string
 	// OperationID is the bulk call that wrote a version of the link; empty if it wrote none.

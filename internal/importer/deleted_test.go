@@ -1,0 +1,99 @@
+package importer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linktest"
+	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/task"
+)
+
+// dryAndReal imports a file as a dry run, then for good, compares the outcomes, and returns the rows.
+func (b *bundle) dryAndReal(t *testing.T, in importer.Settings, file string) []*importer.Row {
+	t.Helper()
+	in.DryRun = true
+	dry := b.importFile(t, in, []byte(file))
+	applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
+	for _, it := range []*task.Task{dry, applied} {
+		if it.Status != task.Succeeded {
+			t.Fatalf("the task is %s: %v", it.Status, it.Failure())
+		}
+	}
+	rows := b.rows(t, applied)
+	if diff := cmp.Diff(withoutGenerated(rows), withoutGenerated(b.rows(t, dry))); diff != "" {
+		t.Errorf("the dry run differs (-import +dry run):\n%s", diff)
+	}
+	return rows
+}
+
+// outcomes describes rows without generated codes.
+func outcomes(rows []*importer.Row) (all []string) {
+	for _, row := range rows {
+		all = append(all, strings.TrimSpace(fmt.Sprint(row.Outcome, " ", optional.Value(row.ErrorCode))))
+	}
+	return all
+}
+
+// TestImport_RestoresNoLinks: a row without a code shares no link with others to its URL if it is protected, and does not restore one
+// that a member has deleted.
+func TestImport_RestoresNoLinks(t *testing.T) {
+	t.Parallel()
+	const header = "id,url,password\n"
+	filler := strings.Builder{}
+	for i := range 600 { // more than a step
+		fmt.Fprintf(&filler, "filler%d,https://example.com/filler/%[1]d,\n", i)
+	}
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"the same file with another label": {"1,https://example.com/secret,x\n", []string{"CREATED"}},
+		"a row of a later step": {"2,https://example.com/new,x\n" + filler.String() + "3,https://example.com/new,y\n",
+			[]string{"CREATED", "CREATED"}},
+		"a link that a member deleted": {"4,https://example.com/member,x\n", []string{"CREATED"}},
+		"an open row to such a link": {"5,https://example.com/member,\n6,https://example.com/member,\n",
+			[]string{"SKIPPED CONFLICT", "SKIPPED CONFLICT"}},
+		"an open row to a purged link": {"7,https://example.com/purged,\n8,https://example.com/purged,\n", []string{"CREATED", "UNCHANGED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := newBundle(t, d)
+				b.Quota.Default = 10_000
+				purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
+				must.Value(b.Edit.Delete(t.Context(), b.Mine, purged.ID))(t)
+				b.Now = b.Now.Add(linktest.Tombstones)
+				b.PurgeEnded(t)
+				deleted := b.Make(t, creation.Input{URL: "https://example.com/member"})
+				must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+				in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip}
+				b.importFile(t, in, []byte(header+"1,https://example.com/secret,x\n"))
+				in.Label = "other"
+				rows := b.dryAndReal(t, in, header+c.file)
+				rows = append(rows[:1:1], rows[max(1, len(rows)-len(c.want)+1):]...)
+				if diff := cmp.Diff(c.want, outcomes(rows)); diff != "" {
+					t.Errorf("outcomes (-want +got):\n%s", diff)
+				}
+				var live []*link.Link
+				must.NoError(t, d.NewSelect().Model(&live).Where("deleted_at IS NULL").Where("original_url NOT LIKE '%/filler/%'").
+					Scan(db.AsSystem(t.Context())))
+				for _, l := range live {
+					if l.ID != purged.ID {
+						t.Errorf("%s is live", l.OriginalURL)
+					}
+				}
+			})
+		})
+	}
+}
