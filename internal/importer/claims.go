@@ -29,6 +29,15 @@ func claimOfCode(identity string) string         { return "code:" + identity }
 func claimOfExternalID(externalID string) string { return "externalId:" + externalID }
 func claimOfURL(canonicalHash []byte) string     { return "url:" + hex.EncodeToString(canonicalHash) }
 
+// claimOfRestrictions is that of the restrictions of a link with the code of the item, or with its destination if it has no code.
+func (it *item) claimOfRestrictions() string {
+	claimed := claimOfURL(it.row.CanonicalHash)
+	if it.identity != "" {
+		claimed = claimOfCode(it.identity)
+	}
+	return "restrictions:" + it.from.restrictions + ":" + claimed
+}
+
 const folderClaims = "folder:"
 
 func claimOfFolder(name string) string { return folderClaims + validate.Fold(name) }
@@ -43,6 +52,9 @@ func (b *step) claims(it *item) (all []string) {
 	}
 	if it.code == "" && it.link.Strategy == link.Deterministic {
 		all = append(all, claimOfURL(it.row.CanonicalHash))
+	}
+	if len(all) > 0 && it.from.restrictions != "" {
+		all = append(all, it.claimOfRestrictions())
 	}
 	if it.link.ExternalID != nil {
 		all = append(all, claimOfExternalID(*it.link.ExternalID))
@@ -79,6 +91,9 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 		} else if len(it.row.CanonicalHash) > 0 {
 			texts = append(texts, claimOfURL(it.row.CanonicalHash))
 		}
+		if it.from.restrictions != "" {
+			texts = append(texts, it.claimOfRestrictions())
+		}
 		if it.from.ExternalID != nil {
 			texts = append(texts, claimOfExternalID(*it.from.ExternalID))
 		}
@@ -99,6 +114,11 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 		k.claimed[row.Claim] = &row.Row
 		if identity, ok := strings.CutPrefix(row.Claim, claimOfCode("")); ok {
 			k.holders[identity] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash, isFixed: true}
+		}
+	}
+	for _, it := range items {
+		if h := k.holders[it.identity]; h != nil && it.from.restrictions != "" && k.claimed[it.claimOfRestrictions()] != nil {
+			h.restrictions = it.from.restrictions
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 )
 
@@ -25,6 +24,8 @@ type facts struct {
 	taken *holder
 	// externalIDOf and sameURL are earlier rows of a dry run that would have the external id, or the destination without a code.
 	externalIDOf, sameURL *Row
+	// isRestricted means that sameURL would have the restrictions of the row, if that has any.
+	isRestricted bool
 }
 
 // holder is a link, or a row of a dry run, that occupies a code.
@@ -32,6 +33,8 @@ type holder struct {
 	// linkID is empty for a row of this step or of a dry run.
 	linkID, code  string
 	canonicalHash []byte
+	// restrictions are those of the link, see restrictionsOf.
+	restrictions string
 	// isPending means that the same step creates the link.
 	isPending bool
 	// isDisabled and isDeleted are states of the link. isFixed means that the import must not replace it: it has created or changed
@@ -39,9 +42,11 @@ type holder struct {
 	isDisabled, isDeleted, isFixed, isOutside bool
 }
 
-// has reports whether the link redirects to a destination, as far as the caller can see.
-func (h *holder) has(canonicalHash []byte) bool {
-	return bytes.Equal(h.canonicalHash, canonicalHash) && !h.isDeleted && !h.isDisabled && !h.isOutside
+// isLink reports whether the link is the one that a row describes, as far as the caller can see: it redirects to the destination,
+// and has the restrictions of the row, if that has any. A password is not compared.
+func (h *holder) isLink(from *source, canonicalHash []byte) bool {
+	return bytes.Equal(h.canonicalHash, canonicalHash) && !from.Deleted && !h.isDeleted && !h.isDisabled && !h.isOutside &&
+		(from.restrictions == "" || from.restrictions == h.restrictions && from.Routing.NewPassword() == nil)
 }
 
 // act is what to do for a row.
@@ -65,11 +70,11 @@ type decision struct {
 	err *errs.Error
 }
 
-// decide returns what to do for a row. hash is that of the link that it describes, and canonicalHash that of its destination.
+// decide returns what to do for a row. canonicalHash is the hash of its destination.
 // This is the contract of imports: a row is recognized by its source id, changes made here survive unless the row changes at its
 // source, and an existing code keeps its destination unless onConflict is REPLACE.
-func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
-	isSame := f.taken != nil && f.taken.has(canonicalHash) && !row.Deleted
+func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
+	isSame := f.taken != nil && f.taken.isLink(row, canonicalHash)
 	switch {
 	case row.Skipped:
 		return decision{act: leaves, outcome: Skipped, err: row.Err}
@@ -82,7 +87,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 	case f.own != nil:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link itself is in this workspace, and has changed since. Its versions have its earlier states.")}
-	case f.earlier != nil && !bytes.Equal(f.earlier.Hash, hash):
+	case f.earlier != nil && !bytes.Equal(f.earlier.Hash, row.hash):
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
 			"Line %d has the same source id and other values.", f.earlier.Line)}
 	case f.earlier != nil:
@@ -93,7 +98,7 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link of an earlier import was deleted here. Restore it first.")}
-	case f.imported != nil && (bytes.Equal(f.origin.Hash, hash) || len(f.origin.Hash) == 0): // an origin from an archive has no hash
+	case f.imported != nil && (bytes.Equal(f.origin.Hash, row.hash) || len(f.origin.Hash) == 0): // an origin from an archive has no hash
 		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
 	case f.imported != nil && f.changedBy != nil:
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
@@ -102,6 +107,9 @@ func decide(row *importsource.Row, hash, canonicalHash []byte, f *facts, onConfl
 		return decision{act: leaves, outcome: Failed, err: link.ErrExternalIDTaken()}
 	case f.imported != nil:
 		return decision{act: changes, linkID: f.imported.ID, outcome: Updated}
+	case f.sameURL != nil && !row.Deleted && !f.isRestricted: // package creation refuses the row
+		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
+			"Line %d has the same destination, without these restrictions.", f.sameURL.Line)}
 	case f.sameURL != nil && !row.Deleted: // package creation returns that link
 		return decision{act: leaves, outcome: Unchanged}
 	case f.taken == nil:

@@ -125,9 +125,10 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	for _, l := range links {
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
-			isDeleted: l.DeletedAt != nil || l.PurgedAt != nil,
-			isFixed:   k.changedBy[l.ID] != nil || l.PurgedAt != nil,
-			isOutside: !b.Member.IsInside(l.FolderID),
+			restrictions: restrictionsOf(l.StartsAt, l.ExpiresAt, l.MaxClicks, l.Routing, ""),
+			isDeleted:    l.DeletedAt != nil || l.PurgedAt != nil,
+			isFixed:      k.changedBy[l.ID] != nil || l.PurgedAt != nil,
+			isOutside:    !b.Member.IsInside(l.FolderID),
 		}
 		for _, identity := range []string{l.CodeIdentity(), l.Code} {
 			k.holders[identity] = h
@@ -160,6 +161,7 @@ func (k *known) factsOf(it *item) *facts {
 	}
 	if it.identity == "" {
 		f.sameURL = k.claimed[claimOfURL(it.row.CanonicalHash)]
+		f.isRestricted = it.from.restrictions == "" || k.claimed[it.claimOfRestrictions()] != nil
 		return f
 	}
 	for _, identity := range []string{it.lookupCode(), it.identity} { // a link with the exact code wins
@@ -174,15 +176,15 @@ func (k *known) factsOf(it *item) *facts {
 func (k *known) add(it *item) {
 	switch it.decision.act {
 	case creates:
-		if it.identity != "" {
+		if it.identity != "" && k.holders[it.identity] == nil {
 			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true,
-				isPending: true, isDeleted: it.from.Deleted}
+				restrictions: it.from.restrictions, isPending: true, isDeleted: it.from.Deleted}
 		}
 	case changes: // the link keeps its code
 		k.changedBy[it.decision.linkID] = it.row
 		for _, h := range k.holders {
 			if h.linkID == it.decision.linkID {
-				h.isFixed, h.canonicalHash = true, it.row.CanonicalHash
+				h.isFixed, h.canonicalHash, h.restrictions = true, it.row.CanonicalHash, it.from.restrictions
 			}
 		}
 	case records:

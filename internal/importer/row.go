@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/routing/check"
 	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -73,6 +76,8 @@ type source struct {
 	// hash is that of the link that the row describes, without what its source counts, and size the length of its description.
 	hash []byte
 	size int
+	// restrictions are those of the row as a link.
+	restrictions string
 }
 
 func (s *Store) newSource(row *importsource.Row) *source {
@@ -80,8 +85,29 @@ func (s *Store) newSource(row *importsource.Row) *source {
 	described.Line, described.Losses, described.Ignored, described.Origin, described.Past = 0, nil, nil, importsource.Origin{}, nil
 	described.Record = nil
 	text := encode(&described)
-	hash := sha256.Sum256([]byte(text + s.Links.Fingerprint(row.Routing)))
-	return &source{*row, hash[:], len(text)}
+	password := s.Links.Fingerprint(row.Routing)
+	hash := sha256.Sum256([]byte(text + password))
+	routed, err := check.Apply(row.Routing, nil)
+	if err != nil { // the creation says why
+		routed = nil
+	}
+	return &source{*row, hash[:], len(text), restrictionsOf(row.StartsAt, row.ExpiresAt, row.MaxClicks, routed, password)}
+}
+
+// restrictionsOf identifies what restricts which visitors of a link get its destination, and when; empty for nothing.
+func restrictionsOf(startsAt, expiresAt *time.Time, maxClicks *int64, r *routing.Routing, password string) string {
+	r = check.Restrictions(r)
+	if startsAt == nil && expiresAt == nil && maxClicks == nil && r == nil && password == "" {
+		return ""
+	}
+	instant := func(t *time.Time) *time.Time {
+		if t == nil {
+			return nil
+		}
+		return new(db.Instant(*t))
+	}
+	sum := sha256.Sum256([]byte(encode([]any{instant(startsAt), instant(expiresAt), maxClicks, r, password})))
+	return hex.EncodeToString(sum[:])
 }
 
 func encode(value any) string {

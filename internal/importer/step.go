@@ -116,7 +116,7 @@ func (b *step) decide(ctx context.Context) error {
 	}
 	for _, it := range b.items {
 		f := known.factsOf(it)
-		it.decision = decide(&it.from.Row, it.row.Hash, it.row.CanonicalHash, f, b.in.OnConflict)
+		it.decision = decide(it.from, it.row.CanonicalHash, f, b.in.OnConflict)
 		if it.decision.act == renames {
 			if err := b.rename(ctx, it, known); err != nil {
 				return err

@@ -61,3 +61,11 @@ func rulesWithoutIDs(rules []*routing.Rule) (bare []*routing.Rule) {
 	}
 	return bare
 }
+
+// Restrictions returns the parts of a routing that restrict which visitors get a destination, or which one; nil if there are none.
+func Restrictions(r *routing.Routing) *routing.Routing {
+	if r == nil || r.Gate == nil && len(r.Rules) == 0 && r.Bots == "" {
+		return nil
+	}
+	return &routing.Routing{Gate: r.Gate, Rules: rulesWithoutIDs(r.Rules), Bots: r.Bots}
+}

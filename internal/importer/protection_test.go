@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/importer"
@@ -96,4 +97,49 @@ func TestImport_RestoresNoLinks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestImport_KeepsRestrictions: a link with the code and the destination of a row is not the one that the row describes if it lacks
+// the row's restrictions, whether it was there before or another row has created it.
+func TestImport_KeepsRestrictions(t *testing.T) {
+	t.Parallel()
+	filler := strings.Builder{}
+	for i := range 600 { // more than a step
+		fmt.Fprintf(&filler, `{"code": "filler%d", "url": "https://example.com/filler/%[1]d"}`+"\n", i)
+	}
+	rowsOf := func(code, url string) string {
+		text := strings.Builder{}
+		for _, more := range []string{``, `, "maxClicks": 5`, `, "maxClicks": 6`, `, "expiresAt": "2030-01-01"`, `, "maxClicks": 5, "startsAt": "2020-01-01"`} {
+			fmt.Fprintf(&text, `{"id": "%s %s", "code": "%[1]s", "url": "%[3]s"%s}`+"\n", code, strings.ReplaceAll(more, `"`, ""), url, more)
+		}
+		return text.String()
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.Quota.Default = 10_000
+		b.Make(t, creationtest.Custom("https://example.com/open", "open"))
+		b.Make(t, creation.Input{URL: "https://example.com/five", CustomCode: new("five"), MaxClicks: new(int64(5))})
+		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
+		first := `{"id": "1", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5}` + "\n" +
+			`{"id": "2", "url": "https://example.com/shared"}` + "\n"
+		later := `{"id": "3", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5, "note": "later"}` + "\n" +
+			`{"id": "4", "code": "fresh", "url": "https://example.com/new", "maxClicks": 6, "note": "later"}` + "\n" +
+			`{"id": "5", "url": "https://example.com/shared", "note": "later"}` + "\n" +
+			`{"id": "6", "url": "https://example.com/shared", "maxClicks": 5}` + "\n"
+		rows := b.dryAndReal(t, in, first+rowsOf("open", "https://example.com/open")+rowsOf("five", "https://example.com/five")+
+			rowsOf("fresh", "https://example.com/new")+filler.String()+later)
+		same, other := "UNCHANGED", "SKIPPED CODE_TAKEN"
+		want := []string{"CREATED", "CREATED", same, other, other, other, other, same, same, other, other, other, same, same, other, other, other}
+		if diff := cmp.Diff(want, outcomes(rows[:len(want)])); diff != "" {
+			t.Errorf("outcomes (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{same, other, same, "FAILED CONFLICT"}, outcomes(rows[len(rows)-4:])); diff != "" {
+			t.Errorf("outcomes of a later step (-want +got):\n%s", diff)
+		}
+		in.Source = importsource.Dub
+		rows = b.dryAndReal(t, in, `[{"id": "1", "key": "open", "url": "https://example.com/open", "password": "long enough"}]`)
+		if diff := cmp.Diff([]string{other}, outcomes(rows)); diff != "" {
+			t.Errorf("with a password (-want +got):\n%s", diff)
+		}
+	})
 }
