@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -44,8 +45,9 @@ const (
 
 // Handler does the tasks of a kind.
 type Handler interface {
-	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step last. It
-	// returns the error of Step, a user error for a task that cannot succeed, and any other error for one that may succeed later.
+	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step last, and Rest
+	// follows each step. It returns the errors of these, a user error for a task that cannot succeed, and any other error for one that
+	// may succeed later.
 	Run(ctx context.Context, h *Holding) error
 }
 
@@ -70,9 +72,11 @@ type Holding struct {
 
 	store  *Store
 	holder string
+	// isOver means that other tasks wait since the turn has ended.
+	isOver atomic.Bool
 }
 
-// errTurn ends a holding for a while, because other tasks wait.
+// errTurn ends a holding for a while, between two steps, because other tasks wait.
 var errTurn = errors.New("other tasks wait")
 
 // errLost ends a holding whose task another node may have, or that is to be canceled.
@@ -167,16 +171,14 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	var renewing sync.WaitGroup
 	began := time.Now() // not the injected clock: this is about the load of the machine
 	renewing.Go(func() {
-		for poll.Wait(ctx, renewEvery) == nil {
+		for poll.Wait(ctx, r.renewEvery) == nil {
 			if err := r.renew(ctx, h); err != nil {
 				stop(err)
 			}
 			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
 				stop(err)
 			}
-			if time.Since(began) >= turn && r.othersWait(ctx) {
-				stop(errTurn)
-			}
+			h.isOver.Store(time.Since(began) >= r.turn && r.othersWait(ctx))
 		}
 	})
 	defer renewing.Wait()
@@ -187,7 +189,7 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		}
 	}()
 	err = r.Handlers[h.Kind].Run(ctx, h)
-	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errors.Is(cause, errTurn) || errs.Is(cause, errs.Forbidden)) {
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errs.Is(cause, errs.Forbidden)) {
 		err = cause
 	}
 	return err
@@ -207,9 +209,12 @@ func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, e
 	return m, err
 }
 
-// Rest waits as long as a step took: half of the time is for requests. It is time of the machine, not of the injected clock. It returns
-// the error of the context.
+// Rest waits as long as a step took: half of the time is for requests; zero for a step that waits for others. It is time of the
+// machine, not of the injected clock. It returns the error of the context, and one that ends the holding for a while if other tasks wait.
 func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
+	if h.isOver.Load() {
+		return errTurn
+	}
 	return poll.Wait(ctx, min(took, maxRest))
 }
 
@@ -266,7 +271,8 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		case t.Attempts >= maxAttempts:
 			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
 		default:
-			t.DueAt = r.now().Add(min(time.Duration(max(t.Attempts, 1))*retryPause, maxRetryPause))
+			pause := min(time.Duration(max(t.Attempts, 1))*retryPause, maxRetryPause)
+			t.DueAt = r.now().Add(max(pause, failure.RetryAfter))
 		}
 		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
 		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts", "due_at").Exec(ctx)

@@ -130,11 +130,13 @@ type Store struct {
 
 	sealed sealed.Box
 	wake   chan struct{}
+	// turn and renewEvery are the constants, except in tests.
+	turn, renewEvery time.Duration
 }
 
 // NewStore returns a Store, which seals secrets with the box.
 func NewStore(d *db.DB, box sealed.Box, now func() time.Time) *Store {
-	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1)}
+	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1), turn: turn, renewEvery: renewEvery}
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

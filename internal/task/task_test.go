@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/sealed"
 	"github.com/linkforge/linkforge/internal/task"
@@ -207,6 +208,50 @@ func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
 	})
 }
 
+// TestRunner_TakesTurnsBetweenSteps: a task completes a step that lasts longer than its turn, then others are served.
+func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.SetTurn(time.Millisecond, 5*time.Millisecond)
+		long, order := b.create(t), make(chan string, 100)
+		b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
+			if h.ID != long.ID {
+				order <- "other"
+				return nil
+			}
+			for done := h.Done + 1; done <= 3; done++ {
+				if done == 1 { // others wait from now on
+					other := workspacetest.New(t, d, "other")
+					must.Value(b.Create(t.Context(), other, task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
+				}
+				b.passed.Add(int64(time.Second))
+				if err := poll.Wait(ctx, 300*time.Millisecond); err != nil {
+					order <- "cut off"
+					return err
+				}
+				if err := b.step(ctx, h, "x", done); err != nil {
+					return err
+				}
+				order <- "step"
+				if err := h.Rest(ctx, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		ended := b.await(t, long, task.Succeeded)
+		close(order)
+		var got []string
+		for one := range order {
+			got = append(got, one)
+		}
+		if diff := cmp.Diff([]string{"step", "other", "step", "step"}, got); diff != "" || ended.Attempts > 1 {
+			t.Errorf("after %d attempts (-want +got):\n%s", ended.Attempts, diff)
+		}
+	})
+}
+
 func TestRunner_EndsTasksThatFail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -228,6 +273,13 @@ func TestRunner_EndsTasksThatFail(t *testing.T) {
 		if f := hopeless.Failure(); hopeless.Attempts != 20 || f.Kind != errs.Internal || f.Message == "secret of the database" {
 			t.Errorf("after %d attempts: %v", hopeless.Attempts, f)
 		}
+		outcome = errs.New(errs.Unavailable, "The API waits.").After(2 * time.Hour)
+		waiting := b.create(t)
+		polltest.Until(t, "the task is to wait", func() bool {
+			now := b.reload(t, waiting)
+			return now.Status == task.Queued && now.DueAt.Equal(b.Store.Now().Add(2*time.Hour))
+		})
+		must.Value(b.Cancel(t.Context(), b.m, waiting.ID))(t)
 		outcome, b.memberErr = nil, errs.New(errs.Forbidden, "not any more")
 		if f := b.await(t, b.create(t), task.Failed).Failure(); f.Kind != errs.Forbidden {
 			t.Errorf("failure %v of an actor without permission", f)
