@@ -48,6 +48,14 @@ func parse[T any](body []byte) (part T, err error) {
 	return part, nil
 }
 
+// required returns the position of the next page, which must not be empty.
+func required(page string) (string, error) {
+	if page == "" {
+		return "", errAnotherForm()
+	}
+	return page, nil
+}
+
 // apis are the APIs of the sources.
 var apis = map[Source]*api{
 	Bitly: {
@@ -80,10 +88,10 @@ var apis = map[Source]*api{
 				After string `json:"search_after"`
 			}
 			all, err := parse[struct{ Pagination pagination }](body)
-			if all.Pagination.Next == "" {
+			if all.Pagination.Next == "" || err != nil {
 				return "", err
 			}
-			return all.Pagination.After, err
+			return required(all.Pagination.After)
 		},
 		detail: func(s *Settings, item []byte) (resource, name, pick string) {
 			id := field(item, "id")
@@ -110,7 +118,7 @@ var apis = map[Source]*api{
 			}
 			return "/links" + query(parameters...)
 		},
-		next: func(_ *Fetcher, _ *cursor, _ []byte, items [][]byte) (string, error) { return lastID(items), nil },
+		next: nextByID,
 	},
 	Kutt: {
 		header: header("X-API-KEY"),
@@ -123,8 +131,14 @@ var apis = map[Source]*api{
 		next: func(_ *Fetcher, at *cursor, body []byte, items [][]byte) (string, error) {
 			all, err := parse[struct{ Total int }](body)
 			skip, _ := strconv.Atoi(at.Page)
-			if skip += len(items); len(items) == 0 || skip >= all.Total {
+			if skip += len(items); len(items) == 0 || err != nil {
 				return "", err
+			}
+			if all.Total == 0 {
+				return "", errAnotherForm()
+			}
+			if skip >= all.Total {
+				return "", nil
 			}
 			return strconv.Itoa(skip), err
 		},
@@ -145,7 +159,7 @@ var apis = map[Source]*api{
 			}
 			return "/links" + query(parameters...)
 		},
-		next: func(_ *Fetcher, _ *cursor, _ []byte, items [][]byte) (string, error) { return lastID(items), nil },
+		next: nextByID,
 	},
 	Shlink: {
 		header: header("X-Api-Key"),
@@ -162,8 +176,14 @@ var apis = map[Source]*api{
 			if at.Page != "" {
 				page, _ = strconv.Atoi(at.Page)
 			}
-			if len(items) == 0 || page >= all.ShortURLs.Pagination.PagesCount {
+			pages := all.ShortURLs.Pagination.PagesCount
+			switch {
+			case len(items) == 0 || err != nil:
 				return "", err
+			case pages == 0:
+				return "", errAnotherForm()
+			case page >= pages:
+				return "", nil
 			}
 			return strconv.Itoa(page + 1), err
 		},
@@ -234,10 +254,10 @@ var apis = map[Source]*api{
 				Cursor     string
 				IsComplete bool `json:"list_complete"`
 			}](body)
-			if all.IsComplete {
+			if all.IsComplete || err != nil {
 				return "", err
 			}
-			return all.Cursor, err
+			return required(all.Cursor)
 		},
 	},
 	YOURLS: {
@@ -265,7 +285,10 @@ func nextYOURLS(f *Fetcher, at *cursor, body []byte, items [][]byte) (string, er
 		return "", err
 	}
 	start, _ := strconv.Atoi(at.Page)
-	total, _ := all.Stats.Total.Int64()
+	total, err := all.Stats.Total.Int64()
+	if err != nil && len(items) > 0 {
+		return "", errAnotherForm().Because(err)
+	}
 	if start += len(items); len(items) > 0 && int64(start) < total {
 		return strconv.Itoa(start), nil
 	}

@@ -69,6 +69,9 @@ func NewFetcher(s *Settings, fetch Fetch) (*Fetcher, error) {
 	return &Fetcher{settings: s, api: a, fetch: fetch, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}, nil
 }
 
+// maxCursor bounds a cursor, in bytes.
+const maxCursor = 64 << 10
+
 // cursor is the position of the next page. It is small: items are not part of it.
 type cursor struct {
 	// Accounts are those whose items are still to be read, the first of them from Page on.
@@ -101,7 +104,7 @@ func (f *Fetcher) Next(ctx context.Context, from string) (Page, error) {
 	}
 	items, err := f.items(body)
 	if err != nil {
-		return Page{}, errs.New(errs.InvalidInput, "The source returned a page of another form.").Because(err)
+		return Page{}, errAnotherForm().Because(err)
 	}
 	page := Page{}
 	for _, item := range items {
@@ -148,7 +151,15 @@ func (c *cursor) text() (string, error) {
 		return "", nil
 	}
 	text, err := json.Marshal(c)
+	if err == nil && len(text) > maxCursor {
+		err = errs.New(errs.InvalidInput, "The source returned a cursor of more than %d bytes.", maxCursor)
+	}
 	return string(text), err
+}
+
+// errAnotherForm is the error of a page without what its source always has, such as the position of the next one.
+func errAnotherForm() *errs.Error {
+	return errs.New(errs.InvalidInput, "The source returned a page of another form.")
 }
 
 // get requests a resource of the API and returns its JSON. One that is invalid is repaired, then requested twice again.
@@ -199,6 +210,9 @@ func public(resource string) string {
 	return path
 }
 
+// failingItem stands for an item that cannot be read: its row fails.
+const failingItem = `{}`
+
 // items returns the items of a page, one line each.
 func (f *Fetcher) items(body []byte) (items [][]byte, err error) {
 	r := &reader{settings: f.settings, file: newScanner(bytes.NewReader(body))}
@@ -206,7 +220,7 @@ func (f *Fetcher) items(body []byte) (items [][]byte, err error) {
 		line := bytes.Buffer{}
 		if isLong || json.Compact(&line, text) != nil {
 			line.Reset()
-			line.WriteString(`{}`) // counts as an item that fails
+			line.WriteString(failingItem)
 		}
 		items = append(items, line.Bytes())
 		return nil
@@ -247,7 +261,10 @@ func (f *Fetcher) withDetail(ctx context.Context, item []byte) ([]byte, error) {
 		}
 		body = properties[pick]
 	}
-	return with(item, name, body)
+	if item, err = with(item, name, body); len(item) > MaxItem {
+		item = []byte(failingItem)
+	}
+	return item, err
 }
 
 // with returns an item with a property; nil removes it. An item that is no object stays.
@@ -263,12 +280,13 @@ func with(item []byte, name string, text json.RawMessage) ([]byte, error) {
 	return json.Marshal(properties)
 }
 
-// isNew reports whether no item with its identity was seen before.
+// isNew reports whether no item with its identity was seen before. One without an identity is new.
 func (f *Fetcher) isNew(item []byte) bool {
-	if !f.api.shifts {
+	identity := field(item, f.api.id)
+	if !f.api.shifts || identity == "" {
 		return true
 	}
-	sum := maphash.String(f.seed, field(item, f.api.id))
+	sum := maphash.String(f.seed, identity)
 	if _, isKnown := f.seen[sum]; isKnown {
 		return false
 	}
@@ -293,12 +311,17 @@ func field(item []byte, name string) string {
 	return ""
 }
 
-// lastID returns the id of the last item of a page; empty if there is none.
-func lastID(items [][]byte) string {
-	if len(items) == 0 {
-		return ""
+// nextByID returns the next page of a source that continues after the id of the last item.
+func nextByID(_ *Fetcher, _ *cursor, body []byte, _ [][]byte) (string, error) {
+	items, err := parse[[]json.RawMessage](body) // the items of the page lack those that are too large
+	if err != nil || len(items) == 0 {
+		return "", err
 	}
-	return field(items[len(items)-1], "id")
+	lastID := field(items[len(items)-1], "id")
+	if lastID == "" {
+		return "", errAnotherForm()
+	}
+	return lastID, nil
 }
 
 // query returns the parameters of a URL in the given order.

@@ -118,6 +118,42 @@ func TestFetcher_Pages(t *testing.T) {
 		"Kutt ends before its total": {source: importsource.Kutt, responses: map[string][]string{
 			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[]}`},
 		}, requests: []string{"api/v2/links?limit=50&skip=0"}},
+		"Kutt without a total": {source: importsource.Kutt, responses: map[string][]string{
+			"api/v2/links?limit=50&skip=0": {`{"data":[{"id":"a"}]}`},
+		}, requests: []string{"api/v2/links?limit=50&skip=0"}, err: true},
+		"Shlink without a number of pages": {source: importsource.Shlink, responses: map[string][]string{
+			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {`{"shortUrls":{"data":[{"shortCode":"a"}]}}`},
+		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC"}, err: true, ids: []string{"x"}},
+		"Sink without its cursor": {source: importsource.Sink, responses: map[string][]string{
+			"api/link/export": {`{"version":"1.0","links":[{"id":"a"}],"list_complete":false}`},
+		}, requests: []string{"api/link/export"}, err: true},
+		"Bitly without its cursor": {source: importsource.Bitly, account: "g", responses: map[string][]string{
+			"v4/groups/g/bitlinks?size=100&archived=both": {`{"links":[{"id":"bit.ly/a"}],"pagination":{"next":"https://x"}}`},
+		}, requests: []string{"v4/groups/g/bitlinks?size=100&archived=both", "v4/bitlinks/bit.ly/a/clicks/summary?unit=day&units=-1"}, err: true},
+		"Dub without the last id": {source: importsource.Dub, responses: map[string][]string{
+			"folders":                              {`[]`},
+			"links?pageSize=100&showArchived=true": {`[{"id":"a"},{"key":"b"}]`},
+		}, requests: []string{"folders", "links?pageSize=100&showArchived=true"}, err: true},
+		"Dub with a last item that is too large": {source: importsource.Dub, responses: map[string][]string{
+			"folders":                              {`[]`},
+			"links?pageSize=100&showArchived=true": {`[{"id":"a","x":"` + strings.Repeat("x", importsource.MaxItem) + `"}]`},
+			"links?pageSize=100&showArchived=true&startingAfter=a": {`[]`},
+		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
+			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"line:1"}},
+		"Short.io with a detail that is too large": {source: importsource.ShortIO, account: "1", responses: map[string][]string{
+			"api/domains": {`[{"id":1}]`},
+			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[{"idString":"a"}]}`},
+			"link_country/a": {`["` + strings.Repeat("x", importsource.MaxItem) + `"]`},
+		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc", "link_country/a"}, ids: []string{"line:1"}},
+		"a cursor that is too large": {source: importsource.ShortIO, account: "1", responses: map[string][]string{
+			"api/domains": {`[{"id":1}]`},
+			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[],"nextPageToken":"` + strings.Repeat("x", 64<<10) + `"}`},
+		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc"}, err: true},
+		"YOURLS without identities": {source: importsource.YOURLS, responses: map[string][]string{
+			"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0": {
+				`{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},"stats":{"total_links":"0"}}`},
+		}, requests: []string{"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"},
+			ids: []string{"url:befde498a45b6c82084a07709548fe6f", "url:5d1dd98498cb9c1e0fa2a79db2aa6f6c"}},
 		"the same page twice": {source: importsource.Dub, responses: map[string][]string{
 			"folders":                              {`[]`},
 			"links?pageSize=100&showArchived=true": {`[{"id":"a"}]`},
