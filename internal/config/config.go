@@ -108,7 +108,7 @@ type Config struct {
 	MaxAPIKeys int `env:"LINKFORGE_MAX_API_KEYS" default:"100" min:"1" max:"1000000"`
 	// Tasks, such as imports, that the server runs at once, 0 to 16. 0: none, other nodes run them.
 	TaskSlots int `env:"LINKFORGE_TASK_SLOTS" default:"2" min:"0" max:"16"`
-	// Size of a file to import, in bytes.
+	// Size of a file to import, or of the links that an API returns, in bytes.
 	ImportBytes int64 `env:"LINKFORGE_IMPORT_BYTES" default:"67108864" min:"1024" max:"1073741824"`
 	// Size of an archive of a workspace, in bytes.
 	ExportBytes int64 `env:"LINKFORGE_EXPORT_BYTES" default:"1073741824" min:"1024" max:"1099511627776"`

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -27,8 +29,10 @@ const (
 	// maxToken bounds the token of an API, and maxResponse a response of it, in bytes.
 	maxToken    = 1000
 	maxResponse = 16 << 20
-	// maxRetryAfter bounds how long an API may have an import wait. The task tries again after longer waits, too.
-	maxRetryAfter = 15 * time.Minute
+	// maxRetryAfter bounds how long an API may have an import wait: up to maxWait within a step, or else as a task that other tasks
+	// do not wait for.
+	maxRetryAfter = time.Hour
+	maxWait       = time.Minute
 	// maxTries bounds the tries of a request that is refused by a rate.
 	maxTries = 5
 )
@@ -81,7 +85,7 @@ func (p *process) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.progress.Pages > 0 {
+	if p.progress.Chunks > 0 {
 		f.Resume(p.items(ctx))
 	}
 	for !p.progress.IsFetched {
@@ -89,32 +93,50 @@ func (p *process) fetch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lines := []byte{}
-		for _, item := range page.Items {
-			lines = append(append(lines, item...), '\n')
-		}
-		next := *p.progress
-		next.Fetch, next.IsFetched = page.Next, page.Next == ""
-		err = p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			if len(lines) > 0 {
-				if err := p.Append(ctx, tx, next.Pages, lines); err != nil {
-					return err
-				}
-				next.Pages++
-			}
-			if next.IsFetched { // an empty chunk ends the file
-				if err := p.Append(ctx, tx, next.Pages, []byte{}); err != nil {
-					return err
-				}
-			}
-			return p.Step(ctx, tx, encode(&next), 0, nil)
-		})
-		if err != nil {
+		if err := p.append(ctx, page); err != nil {
 			return err
 		}
-		p.progress = &next
+		if err := p.Rest(ctx, 0); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// append appends a page to the file of the task, in one step. It returns InvalidInput for a file that no upload may have.
+func (p *process) append(ctx context.Context, page importsource.Page) error {
+	lines := []byte{}
+	for _, item := range page.Items {
+		lines = append(append(lines, item...), '\n')
+	}
+	next := *p.progress
+	next.Fetch, next.IsFetched = page.Next, page.Next == ""
+	next.Bytes += int64(len(lines))
+	next.Items += max(1, len(page.Items)) // also for a server that returns empty pages without end
+	switch {
+	case p.MaxBytes > 0 && next.Bytes > p.MaxBytes:
+		return errs.New(errs.InvalidInput, "The links of the API have more than %d bytes. Import parts of them, or raise LINKFORGE_IMPORT_BYTES.",
+			p.MaxBytes)
+	case next.Items > maxRows:
+		return errs.New(errs.InvalidInput, "The API has more than %d links. Import parts of them.", maxRows)
+	}
+	chunks := slices.Collect(slices.Chunk(lines, task.ChunkSize))
+	if next.IsFetched {
+		chunks = append(chunks, []byte{}) // ends the file
+	}
+	err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for i, chunk := range chunks {
+			if err := p.Append(ctx, tx, p.progress.Chunks+i, chunk); err != nil {
+				return err
+			}
+		}
+		next.Chunks = p.progress.Chunks + len(chunks)
+		return p.Step(ctx, tx, encode(&next), 0, nil)
+	})
+	if err == nil {
+		p.progress = &next
+	}
+	return err
 }
 
 // items returns the items that were fetched before.
@@ -138,8 +160,11 @@ func (p *process) items(ctx context.Context) iter.Seq[[]byte] {
 func (p *process) request(ctx context.Context, r importsource.Request) (importsource.Response, error) {
 	for tries := 1; ; tries++ {
 		response, wait, err := p.requestOnce(ctx, r)
-		if err != nil || wait == 0 || tries == maxTries {
+		switch {
+		case err != nil || wait == 0:
 			return response, err
+		case tries == maxTries || wait > maxWait:
+			return response, errs.New(errs.Unavailable, "The API refuses requests for now, with status %d.", response.Status).After(wait)
 		}
 		if err := poll.Wait(ctx, wait); err != nil {
 			return response, err

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/importer"
+	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/task"
 )
@@ -134,4 +137,68 @@ func (b *bundle) dump(t *testing.T) string {
 		}
 	}
 	return strings.Join(all, "\n")
+}
+
+// roundTrip is an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// importSink creates a dry run by the API of a Sink server, which returns a status and a body for each request, from 1.
+func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header http.Header, body string)) *task.Task {
+	t.Helper()
+	n := 0
+	b.Import.Client = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		n++
+		status, header, body := answer(n)
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
+	})}
+	return must.Value(b.Import.Create(t.Context(), b.Mine, importer.Settings{
+		Source: importsource.Sink, OnConflict: importer.Skip, DryRun: true,
+		API: &importer.API{BaseURL: "https://s.example.com", Token: "token"},
+	}))(t)
+}
+
+// TestImport_BoundsWhatAnAPIReturns as uploads are bounded, and stores it in chunks.
+func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		b.Import.MaxBytes = 3 << 20
+		endless := b.run(t, b.importSink(t, func(n int) (int, http.Header, string) {
+			return http.StatusOK, nil, fmt.Sprintf(`{"version":"1.0","links":[{"slug":"c%d","url":"https://example.com/","comment":%q}],"cursor":"%[1]d"}`,
+				n, strings.Repeat("x", 100<<10))
+		}))
+		if endless.Status != task.Failed || endless.Failure().Kind != errs.InvalidInput {
+			t.Errorf("an endless API: %s, %v", endless.Status, endless.Failure())
+		}
+		var links []string
+		for i := range 4 {
+			links = append(links, fmt.Sprintf(`{"slug":"c%d","url":"https://example.com/%[1]d","comment":%q}`, i, strings.Repeat("x", 700<<10)))
+		}
+		large := b.run(t, b.importSink(t, func(int) (int, http.Header, string) {
+			return http.StatusOK, nil, `{"version":"1.0","links":[` + strings.Join(links, ",") + `],"list_complete":true}`
+		}))
+		var most int64
+		must.NoError(t, d.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
+			Scan(db.AsSystem(t.Context()), &most))
+		if large.Status != task.Succeeded || large.Done != 4 || most > task.ChunkSize {
+			t.Errorf("%s, %d rows, a chunk of %d bytes: %v", large.Status, large.Done, most, large.Failure())
+		}
+	})
+}
+
+// TestImport_WaitsAsLongAsAnAPIWants: others use the slot meanwhile.
+func TestImport_WaitsAsLongAsAnAPIWants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		started := b.importSink(t, func(int) (int, http.Header, string) {
+			return http.StatusTooManyRequests, http.Header{"Retry-After": []string{"1800"}}, ""
+		})
+		isReleased := func(now *task.Task) bool { return now.Status == task.Queued && now.StartedAt != nil }
+		if now := b.runUntil(t, started, isReleased); !now.DueAt.Equal(db.Instant(b.Now.Add(30 * time.Minute))) {
+			t.Errorf("at %s the task is due at %s", b.Now, now.DueAt)
+		}
+	})
 }

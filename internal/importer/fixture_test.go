@@ -59,6 +59,11 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 // run runs all tasks, on a node of its own, until the task has ended.
 func (b *bundle) run(t *testing.T, started *task.Task) *task.Task {
 	t.Helper()
+	return b.runUntil(t, started, func(now *task.Task) bool { return now.FinishedAt != nil })
+}
+
+func (b *bundle) runUntil(t *testing.T, started *task.Task, isDone func(*task.Task) bool) *task.Task {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r := &task.Runner{
@@ -68,9 +73,9 @@ func (b *bundle) run(t *testing.T, started *task.Task) *task.Task {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	var now *task.Task
-	polltest.Until(t, "the task ends", func() bool {
+	polltest.Until(t, "the task is done", func() bool {
 		now = must.Value(b.Tasks.ByID(t.Context(), b.Mine, started.ID))(t)[0]
-		return now.FinishedAt != nil
+		return isDone(now)
 	})
 	stop()
 	must.NoError(t, <-ended)

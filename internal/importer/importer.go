@@ -47,7 +47,9 @@ type Store struct {
 	// Client requests APIs, and Limits counts the requests to their hosts.
 	Client *http.Client
 	Limits ratelimit.Limiter
-	Now    func() time.Time
+	// MaxBytes bounds what is read from an API, as uploads are bounded; zero means no limit.
+	MaxBytes int64
+	Now      func() time.Time
 }
 
 // ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name in the GraphQL schema.

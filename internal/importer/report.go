@@ -19,9 +19,11 @@ const maxCounted = 100
 
 // progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {
-	// Fetch is the cursor of the next page of an API, and Pages how many with items were fetched.
+	// Fetch is the cursor of the next page of an API, and Chunks how many chunks the file has so far, with so many Items and Bytes.
 	Fetch     string `json:"fetch,omitempty"`
-	Pages     int    `json:"pages,omitempty"`
+	Chunks    int    `json:"chunks,omitempty"`
+	Items     int    `json:"items,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`
 	IsFetched bool   `json:"isFetched,omitempty"`
 
 	Rows   int64             `json:"rows"`
@@ -50,7 +52,7 @@ func progressOf(t *task.Task) (*progress, error) {
 // with returns the progress after more rows.
 func (p *progress) with(rows []*Row, from []*source, folding []string, targets map[string]string) *progress {
 	next := &progress{
-		Pages: p.Pages, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
+		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
 		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{},
 	}
 	maps.Copy(next.Targets, p.Targets)
