@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -36,8 +37,10 @@ const (
 	maxTries = 3
 	// maxRetryAfter bounds the wait that a host may ask for.
 	maxRetryAfter = time.Minute
-	maxLocation   = 8 << 10
-	maxInstanceID = 100
+	// requestTimeout bounds a request.
+	requestTimeout = 30 * time.Second
+	maxLocation    = 8 << 10
+	maxInstanceID  = 100
 )
 
 // hostRate is how often a host is requested.
@@ -83,6 +86,9 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 				}
 			}
 			if err := c.step(ctx, some[:n]); err != nil {
+				return err
+			}
+			if err := h.Rest(ctx, 0); err != nil {
 				return err
 			}
 			some = some[n:]
@@ -250,7 +256,7 @@ func (c *check) request(ctx context.Context, sourceURL string) (a Answer, isMove
 		}
 	}
 	if len(a.Location) > maxLocation {
-		a.Location = a.Location[:maxLocation]
+		a.Location = strings.ToValidUTF8(a.Location[:maxLocation], "")
 	}
 	return a, false, nil
 }
@@ -268,11 +274,13 @@ func (c *check) get(ctx context.Context, u *url.URL, size int64) (r response, er
 	if err := c.Limits.Wait(ctx, hostRate, u.Host); err != nil {
 		return r, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(bounded, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return r, nil
 	}
-	answer, err := c.Client.Do(request)
+	answer, err := c.Transport.RoundTrip(request) // a http.Client would refuse a Location that is no URL
 	if err != nil {
 		return r, ctx.Err()
 	}

@@ -32,9 +32,9 @@ type Store struct {
 	Tasks      *task.Store
 	Links      *link.Store
 	Simulation *simulation.Store
-	// Client requests short URLs of sources. It follows no redirects.
-	Client *http.Client
-	Limits ratelimit.Limiter
+	// Transport requests short URLs of sources.
+	Transport http.RoundTripper
+	Limits    ratelimit.Limiter
 	// InstanceID is what /.well-known/linkforge of this instance returns.
 	InstanceID string
 	// UserAgent is that of the requests, and of the visits here that they are compared with.

@@ -48,8 +48,7 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	clock := func() time.Time { return b.World.Now }
 	b.Store = &parity.Store{
 		DB: d, Tasks: task.NewStore(d, sealed.Box{}, clock), Links: b.World.Links, Simulation: &simulation.Store{Store: b.World.Links},
-		Client: &http.Client{Transport: b, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		Limits: ratelimit.Limiter{Off: true}, InstanceID: "this", UserAgent: "Bot", Now: clock,
+		Transport: b, Limits: ratelimit.Limiter{Off: true}, InstanceID: "this", UserAgent: "Bot", Now: clock,
 	}
 	return b
 }
@@ -125,7 +124,7 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 		b := newBundle(t, d)
 		for code, answer := range map[string]string{
 			"a-same": "302 https://example.com/a-same", "b-status": "301 https://example.com/b-status", "c-other": "302 https://example.com/x",
-			"d-gone": "404", "e-page": "200", "f-silent": "", "h-rate": "429",
+			"d-gone": "404", "e-page": "200", "f-silent": "", "h-rate": "429", "i-latin": "302 https://example.com/?q=M\xfcnchen", "j-malformed": "302 https://example.com/50%-off",
 		} {
 			b.imported(t, code, "https://old.example/"+code)
 			if answer != "" {
@@ -140,15 +139,16 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 			"https://old.example/a-same SAME", "https://old.example/b-status DIFFERENT_STATUS", "https://old.example/c-other DIFFERENT_DESTINATION",
 			"https://old.example/d-gone MISSING_THERE", "https://old.example/e-page GATED", "https://old.example/f-silent UNREACHABLE",
 			"https://moved.example/g ALREADY_MOVED", "https://old.example/h-rate UNREACHABLE",
+			"https://old.example/i-latin DIFFERENT_DESTINATION", "https://old.example/j-malformed DIFFERENT_DESTINATION",
 		}
-		if diff := cmp.Diff(want, b.said(t, checked)); diff != "" || checked.Status != task.Succeeded || checked.Done != 8 || *checked.Total != 8 {
+		if diff := cmp.Diff(want, b.said(t, checked)); diff != "" || checked.Status != task.Succeeded || checked.Done != 10 || *checked.Total != 10 {
 			t.Errorf("%s, %d of %v (-want +got):\n%s", checked.Status, checked.Done, checked.Total, diff)
 		}
 		sum := int64(0)
 		for _, c := range must.Value(parity.ReportOf(checked))(t).Counts() {
 			sum += c.Links
 		}
-		if sum != checked.Done || len(b.requests) != 2+6+3 {
+		if sum != checked.Done || len(b.requests) != 2+8+3 {
 			t.Errorf("%d are counted of %d; requests %q", sum, checked.Done, b.requests)
 		}
 	})

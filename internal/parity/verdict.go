@@ -1,9 +1,11 @@
 package parity
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -73,14 +75,31 @@ func isSameURL(a, b string) bool {
 	return errA == nil && errB == nil && fragmentA == fragmentB && canonicalA.String() == canonicalB.String()
 }
 
-// absolute returns a Location as an absolute URL (RFC 9110, section 10.2.2); a malformed one stays as it is.
+// absolute returns a Location as an absolute URL (RFC 9110, section 10.2.2); a malformed one stays as it is. Bytes that are no text are
+// percent-encoded, as browsers do it.
 func absolute(of *url.URL, location string) string {
 	if location == "" {
 		return ""
 	}
+	location = textOf(location)
 	u, err := of.Parse(location)
 	if err != nil {
 		return location
 	}
 	return u.String()
+}
+
+// textOf percent-encodes the bytes of a header that are not UTF-8, or control characters.
+func textOf(header string) string {
+	text := strings.Builder{}
+	for len(header) > 0 {
+		c, size := utf8.DecodeRuneInString(header)
+		if c == utf8.RuneError && size == 1 || c < ' ' || c == 0x7f {
+			fmt.Fprintf(&text, "%%%02X", header[0])
+		} else {
+			text.WriteString(header[:size])
+		}
+		header = header[size:]
+	}
+	return text.String()
 }

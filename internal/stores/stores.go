@@ -352,7 +352,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
 	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Parity = &parity.Store{
-		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Client: s.Imports.Client, Limits: s.Limits,
+		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Transport: s.Imports.Client.Transport, Limits: s.Limits,
 		InstanceID: s.InstanceID, UserAgent: probe.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{
