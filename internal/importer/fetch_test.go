@@ -154,7 +154,7 @@ func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header
 		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
 	})}
 	return must.Value(b.Import.Create(t.Context(), b.Mine, importer.Settings{
-		Source: importsource.Sink, OnConflict: importer.Skip, DryRun: true,
+		Source: importsource.Sink, OnConflict: importer.Skip, DryRun: true, Label: "mine",
 		API: &importer.API{BaseURL: "https://s.example.com", Token: "token"},
 	}))(t)
 }

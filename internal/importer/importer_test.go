@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -434,4 +435,44 @@ func withoutGenerated(rows []*importer.Row) (all []string) {
 		all = append(all, fmt.Sprint(row.Line, " ", row.Outcome, " ", optional.Value(row.ErrorCode)))
 	}
 	return all
+}
+
+// TestImport_HashesWhatTheSourceDescribes: neither visits at the source nor the way to it change a row, so edits made here survive.
+func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		in := importer.Settings{Source: importsource.Shlink, OnConflict: importer.Skip, Label: "mine"}
+		shlink := func(visits, limit int) []*importer.Row {
+			return b.rows(t, b.importFile(t, in, fmt.Appendf(nil, `[{"shortCode": "a", "shortUrl": "https://s.example.com/a", `+
+				`"longUrl": "https://example.com/a", "meta": {"maxVisits": %d}, "visitsSummary": {"total": %d}}]`, limit, visits)))
+		}
+		wantSaid(t, "Shlink", shlink(3, 10), "CREATED a")
+		wantSaid(t, "after another visit", shlink(4, 10), "UNCHANGED a")
+		wantSaid(t, "with another limit", shlink(4, 11), "UPDATED a")
+
+		in.Source = importsource.Sink
+		const links = `{"version": "1.0", "list_complete": true, "links": [{"id": "1", "slug": "b", "url": "https://example.com/b"}]}`
+		wantSaid(t, "Sink", b.rows(t, b.importFile(t, in, []byte(links))), "CREATED b")
+		byAPI := b.importSink(t, func(int) (int, http.Header, string) { return http.StatusOK, nil, links })
+		wantSaid(t, "Sink by API", b.rows(t, b.run(t, byAPI)), "UNCHANGED b")
+	})
+}
+
+// TestImport_RenamesLongCodes of a domain, which are longer than those of a workspace.
+func TestImport_RenamesLongCodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com", CodeSpace: domain.Own, CreatedAt: b.Now, VerifiedAt: &b.Now}
+		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
+		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Rename}
+		long, longest := strings.Repeat("a", 100), strings.Repeat("é", 127)
+		var lines []string
+		for i, code := range []string{long, long, longest, longest} {
+			lines = append(lines, fmt.Sprintf(`{"id": "%d", "domain": "go.example.com", "code": "%s", "url": "https://example.com/%[1]d"}`, i, code))
+		}
+		rows := b.rows(t, b.importFile(t, in, []byte(strings.Join(lines, "\n"))))
+		wantSaid(t, "long codes", rows, "CREATED "+long, "RENAMED "+long+"-2", "CREATED "+longest, "RENAMED "+strings.Repeat("é", 126)+"-2")
+	})
 }

@@ -128,8 +128,12 @@ func (b *step) rename(ctx context.Context, it *item, known *known) error {
 		var candidates []*item
 		for _, n := range some {
 			one, end := &item{from: it.from, row: it.row, domain: it.domain}, fmt.Sprintf("-%d", n)
-			plain := []rune(it.code)
-			if one.setCode(b, string(plain[:min(len(plain), shortcode.MaxLength-len(end))])+end) == nil {
+			most := shortcode.MaxLength
+			if it.domain != nil {
+				most = shortcode.MaxOwnBytes
+			}
+			plain := strings.ToValidUTF8(it.code[:min(len(it.code), most-len(end))], "")
+			if one.setCode(b, plain+end) == nil {
 				candidates = append(candidates, one)
 			}
 		}

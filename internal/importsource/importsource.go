@@ -76,6 +76,8 @@ type Row struct {
 	StartsAt, ExpiresAt *time.Time
 	// MaxClicks is the number of remaining clicks; nil means no limit.
 	MaxClicks *int64
+	// Limit is the number of clicks that the source allows in all; nil means no limit.
+	Limit *int64
 	// RedirectStatus is nil for the default of the workspace.
 	RedirectStatus        *int
 	Archived, StatsPublic bool

@@ -232,6 +232,7 @@ func (m *mapper) finishLimit() {
 		return
 	}
 	remaining := *m.limit
+	m.row.Limit = m.limit
 	if !m.format.isOwn {
 		if m.row.Origin.Clicks == nil {
 			m.lose(m.limitField, Approximated)
