@@ -77,7 +77,7 @@ func (r *reader) read() error {
 	if r.settings.Fetched || r.settings.Source == JSONLines {
 		return r.lines(of.json)
 	}
-	first, err := r.file.peek()
+	first, err := r.file.first()
 	switch {
 	case errors.Is(err, io.EOF):
 		return errs.New(errs.InvalidInput, "The file is empty.")
@@ -85,6 +85,9 @@ func (r *reader) read() error {
 		return err
 	case of.json != nil && (first == '{' || first == '[' || of.csv == nil):
 		return r.document(of.json)
+	}
+	if _, err := r.file.peekAfter(" \r\n"); err != nil { // a tab ends the first cell of the header line
+		return err
 	}
 	return r.csv(of.csv)
 }

@@ -44,14 +44,29 @@ func (s *scanner) malformed() error {
 	return errs.New(errs.InvalidInput, "The file is no valid JSON near byte %d.", s.offset)
 }
 
+// first returns the first byte of the file that is not white space, and consumes nothing.
+func (s *scanner) first() (byte, error) {
+	start, err := s.in.Peek(headerBytes)
+	if text := bytes.TrimLeft(start, white); len(text) > 0 {
+		return text[0], nil
+	}
+	return 0, cmp.Or(err, io.EOF)
+}
+
+// white are the characters that JSON has as white space.
+const white = " \t\n\r"
+
 // peek returns the next byte that is not white space, and does not consume it.
-func (s *scanner) peek() (byte, error) {
+func (s *scanner) peek() (byte, error) { return s.peekAfter(white) }
+
+// peekAfter consumes some characters, and returns the next one.
+func (s *scanner) peekAfter(skipped string) (byte, error) {
 	for {
 		c, err := s.in.ReadByte()
 		if err != nil {
 			return 0, err
 		}
-		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+		if strings.IndexByte(skipped, c) < 0 {
 			return c, s.in.UnreadByte()
 		}
 		s.offset++

@@ -221,7 +221,8 @@ var shortIO = format{
 		to(setEnd, "expiresAt"),
 		to(func(m *mapper, v value) {
 			if text, ok := v.is.(string); ok && m.row.ExpiresAt == nil {
-				if at, ok := instant(text); ok {
+				at, ok := instant(text)
+				if _, isNumber := integer(text); ok && !isNumber { // a number is a duration
 					m.row.ExpiresAt = &at
 					return
 				}
