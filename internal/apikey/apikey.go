@@ -115,7 +115,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	if err != nil {
 		return nil, "", err
 	}
-	folders, err := checkFence(in)
+	folders, err := checkFence(in, workspace.IsPublishable(&account.Key{Scopes: strings.Fields(scopes)}))
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,14 +190,19 @@ func checkScopes(scopes []workspace.Permission) (string, error) {
 	return strings.Join(slices.Compact(all), " "), nil
 }
 
-// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, and for a scope that keys with
-// folders cannot have.
-func checkFence(in NewKey) ([]string, error) {
+// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for several of a publishable key, and for
+// a scope that keys with folders cannot have.
+func checkFence(in NewKey, isPublishable bool) ([]string, error) {
 	if len(in.FolderIDs) == 0 {
 		return nil, nil
 	}
 	if len(in.FolderIDs) > maxFolders {
 		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders, len(in.FolderIDs)).
+			At("folderIds")
+	}
+	folders := slices.Compact(slices.Sorted(slices.Values(in.FolderIDs)))
+	if len(folders) > 1 && isPublishable {
+		return nil, errs.New(errs.InvalidInput, "A publishable key has one folder at most, because it cannot choose the folder of a link.").
 			At("folderIds")
 	}
 	for _, scope := range in.Scopes {
@@ -206,7 +211,7 @@ func checkFence(in NewKey) ([]string, error) {
 				scope).At("scopes")
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(in.FolderIDs))), nil
+	return folders, nil
 }
 
 // lockFolders locks the folders of a new key, so that none is deleted meanwhile. It returns NotFound.

@@ -433,6 +433,7 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 			"unknown":             {reads, []string{id.New(id.Folder)}, errs.NotFound, "folderIds"},
 			"no id":               {reads, []string{"\x00"}, errs.NotFound, "folderIds"},
 			"too many":            {reads, make([]string, maxFolders+1), errs.InvalidInput, "folderIds"},
+			"a publishable key":   {[]workspace.Permission{workspace.CreateLinks}, []string{mine, id.New(id.Folder)}, errs.InvalidInput, "folderIds"},
 			"a scope about more":  {[]workspace.Permission{workspace.ReadAudit}, []string{mine}, errs.InvalidInput, "scopes"},
 		} {
 			_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: c.scopes, FolderIDs: c.ids})

@@ -57,9 +57,7 @@ func (b *batch) generateCodes(ctx context.Context) error {
 			if it.domain != nil && !it.domain.CaseSensitive {
 				generate = shortcode.RandomFolded
 			}
-			for range randomAttempts {
-				it.codes = append(it.codes, generate())
-			}
+			it.codes = drawCodes(generate, it.domain != nil)
 		}
 	}
 	codes, err := b.counters.Take(ctx, len(counters))
@@ -73,6 +71,16 @@ func (b *batch) generateCodes(ctx context.Context) error {
 		counters[i].codes = []string{code}
 	}
 	return err
+}
+
+// drawCodes generates random codes. Those of the workspace are none of the words that the server keeps for itself.
+func drawCodes(generate func() string, isOwn bool) (codes []string) {
+	for len(codes) < randomAttempts {
+		if code := generate(); isOwn || !shortcode.Reserved(code) {
+			codes = append(codes, code)
+		}
+	}
+	return codes
 }
 
 // assignCode gives the draft the next code to try, and reports false when there is none.

@@ -2,6 +2,7 @@ package creation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -225,4 +226,15 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 			t.Errorf("%d of the quota are used, want 5", used)
 		}
 	})
+}
+
+func TestDrawCodes_LeavesReservedWordsOut(t *testing.T) {
+	t.Parallel()
+	for _, isOwn := range []bool{false, true} {
+		n := 0
+		codes := drawCodes(func() string { n++; return []string{"graphql", "Abcdefg"}[n%2] }, isOwn)
+		if len(codes) != randomAttempts || slices.Contains(codes, "graphql") != isOwn {
+			t.Errorf("%v, of a domain: %t", codes, isOwn)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package creation
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -181,6 +182,33 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 			if err != nil || !results[0].Created {
 				t.Errorf("%+v, %v", results, err)
 			}
+		}
+	})
+}
+
+// busy are Passwords that have no turn for a comparison.
+type busy struct{ reversible }
+
+func (busy) Matches(context.Context, string, string, ...string) (bool, error) {
+	return false, errs.New(errs.RateLimited, "Too many passwords are compared.")
+}
+
+// TestIdempotencyKey_SavesNoTransientFailure: a call that has failed only for now can be repeated with its key.
+func TestIdempotencyKey_SavesNoTransientFailure(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Passwords = reversible{}
+		in := Input{URL: "https://example.com/a", Routing: withPassword("password 1")}
+		l, _ := b.create(t, in)
+		b.Passwords = busy{}
+		if _, err := b.keyed(t, "key", &in, counted("https://example.com/b")); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("without a turn: %v", err)
+		}
+		b.Passwords = reversible{}
+		again := must.Value(b.keyed(t, "key", &in, counted("https://example.com/b")))(t)
+		if diff := cmp.Diff([]string{"there", "created"}, outcomes(again)); diff != "" || again[0].Link.ID != l.ID {
+			t.Errorf("%+v (-want +got):\n%s", again[0], diff)
 		}
 	})
 }

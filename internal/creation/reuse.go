@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 )
 
@@ -73,10 +74,10 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 		l := it.first().existing()
 		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Routing.NewPassword().Text,
 			it.call.member.Responsible(), it.call.member.ID())
-		if err != nil && ctx.Err() == nil {
+		if err != nil && errs.From(err).Kind.IsUserError() {
 			it.Result = link.Result{Err: err}
 			continue
-		} else if err != nil {
+		} else if err != nil { // a later call may succeed, so that no idempotency key stores it
 			return err
 		}
 		if it.compared = l.Routing.Gate.PasswordID; isSame {

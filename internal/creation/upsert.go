@@ -81,7 +81,7 @@ func (s *Store) upsert(
 	if err := link.CheckBatch(len(in), "links"); err != nil {
 		return nil, err
 	}
-	in = withNormalIDs(in)
+	in = normalized(in, m)
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
@@ -114,12 +114,16 @@ func (s *Store) upsert(
 	return upserted, link.InternalError(c.results)
 }
 
-// withNormalIDs returns the input with external ids as they are stored.
-func withNormalIDs(in []*Upsert) []*Upsert {
+// normalized returns the input with external ids as they are stored. For a membership that is restricted to one folder, no folder
+// means that of a new link.
+func normalized(in []*Upsert, m workspace.Membership) []*Upsert {
 	normal := make([]*Upsert, 0, len(in))
 	for _, u := range in {
 		copied := *u
 		copied.ExternalID = validate.Normal(u.ExternalID)
+		if len(m.Fence()) == 1 && u.Fields.FolderID.To == nil {
+			copied.Fields.FolderID = optional.Edit[*string]{}
+		}
 		normal = append(normal, &copied)
 	}
 	return normal
@@ -178,7 +182,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
-	if err := link.LoadGranted(ctx, b.DB, links...); err != nil {
+	if err := link.Complete(ctx, b.DB, b.now, links...); err != nil {
 		return err
 	}
 	holders := make(map[string]*link.Link, len(links))

@@ -158,6 +158,18 @@ func TestFence_CreatesInside(t *testing.T) {
 		is(t, "upserting an external id outside", err, errs.ExternalIDTaken, "externalId")
 		_, err = b.Upsert(t.Context(), key, &creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "upserting a URL outside", err, errs.Conflict, "url")
+		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7", Fields: link.Change{FolderID: to[*string](nil)}}
+		for _, want := range []creation.UpsertOutcome{creation.UpsertCreated, creation.UpsertUnchanged} {
+			got, err := b.Upsert(t.Context(), key, in)
+			if err != nil || got.Outcome != want || b.folderOf(t, got.Link) != mine.ID {
+				t.Errorf("upserting without a folder: %+v, want %s: %v", got, want, err)
+			}
+		}
+		moved := must.Value(b.ByExternalID(t.Context(), b.Mine, "z"))(t)
+		b.Plan(t, moved, time.Minute, link.Change{FolderID: to(&other.ID)})
+		b.Tick()
+		_, err = b.Upsert(t.Context(), key, in)
+		is(t, "upserting what has left the folder", err, errs.ExternalIDTaken, "externalId")
 		if p := must.Value(b.Preview(t.Context(), key, "https://example.com/4"))(t); p.Existing != nil {
 			t.Errorf("the preview has %+v", p.Existing)
 		}

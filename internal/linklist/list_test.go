@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -335,7 +336,7 @@ func TestCursor_BelongsToItsOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title, numbers := plain(b.mine, 1), plain(b.mine, 2)
-		title.Title, numbers.Title = new("A title"), new("12")
+		title.Title, numbers.Title = new(strings.Repeat("\ufdfa", 200)), new("12") // which has the longest folded form
 		put(t, d, []sample{title, numbers})
 		for _, from := range orders {
 			for i, cursor := range b.lister().page(t, nil, from, nil, nil, nil, nil).Cursors {
@@ -352,6 +353,22 @@ func TestCursor_BelongsToItsOrder(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestExport_HasCodesAsShown: also those of links at a domain with codes of its own.
+func TestExport_HasCodesAsShown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		s, domainID, me := plain(b.mine, 1), id.New(id.Domain), b.mine.AccountID()
+		s.DomainID, s.CreatedBy = &domainID, &me
+		s.Code, s.OwnAddress = domainID+"/promo", new(domainID+".example/Promo")
+		put(t, d, []sample{s})
+		links, next, err := b.Export(t.Context(), account.Actor{AccountID: me}, "")
+		if err != nil || next != "" || len(links) != 1 || links[0].Code != "Promo" || links[0].ID != s.ID {
+			t.Errorf("%+v, %q, %v", links, next, err)
 		}
 	})
 }

@@ -51,6 +51,8 @@ type sample struct {
 	// pairs are the metadata, and ended the check of its endedUrl if it has routing.
 	pairs map[string]string
 	ended link.Check
+	// image and planned are those of URLs that do not count: of the card, and of a scheduled change.
+	image, planned link.Check
 	// origin is where it was imported from; empty for nowhere.
 	origin importsource.Source
 }
@@ -239,8 +241,11 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 					MaxClicks: *s.MaxClicks, Granted: s.Granted})
 			}
 			if s.Routing != nil {
-				urls = append(urls, linkURL{LinkID: s.ID, Field: "endedUrl", WorkspaceID: s.WorkspaceID, Host: "a", URL: "u",
-					Check: s.ended})
+				for field, c := range map[string]link.Check{
+					"endedUrl": s.ended, "card.imageUrl": s.image, id.New(id.Scheduled) + ".endedUrl": s.planned,
+				} {
+					urls = append(urls, linkURL{LinkID: s.ID, Field: field, WorkspaceID: s.WorkspaceID, Host: "a", URL: "u", Check: c})
+				}
 			}
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
@@ -327,7 +332,8 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		}
 		s.Check = check(r)
 		if r.IntN(4) == 0 {
-			s.Routing, s.ended = &routing.Routing{EndedURL: new("https://ended.example/")}, check(r)
+			s.Routing = &routing.Routing{EndedURL: new("https://ended.example/"), Card: &routing.Card{ImageURL: new("https://image.example/")}}
+			s.ended, s.image, s.planned = check(r), check(r), check(r)
 		}
 		s.Title, s.Note = words(), words()
 		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(),

@@ -199,7 +199,7 @@ func between(sel *bun.SelectQuery, column string, from, to *time.Time) *bun.Sele
 	return sel
 }
 
-// worstState is link.WorstState in SQL. Severities are the positions in its order.
+// worstState is link.WorstState of Link.Checks in SQL. Severities are the positions in its order.
 const (
 	worstState = "CASE (CASE WHEN COALESCE(" + severityOfURLs + ", 0) > " + severityOfLink + " THEN " + severityOfURLs +
 		" ELSE " + severityOfLink + " END) WHEN 0 THEN 'OK' WHEN 1 THEN 'UNCHECKED' WHEN 2 THEN 'BROKEN' " +
@@ -208,5 +208,6 @@ const (
 		WHEN link.destination_status >= 400 AND link.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)`
 	severityOfURLs = `(SELECT max(CASE WHEN u.last_checked_at IS NULL THEN 1 WHEN u.destination_status IS NULL THEN 3
 		WHEN u.destination_status >= 400 AND u.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)
-		FROM link_urls AS u WHERE u.link_id = link.id AND link.routing IS NOT NULL)`
+		FROM link_urls AS u WHERE u.link_id = link.id AND link.routing IS NOT NULL AND u.field <> 'card.imageUrl'
+		AND u.field NOT LIKE '` + string(id.Scheduled) + `%')`
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// maxCursor is how many bytes a cursor has at most: room for the longest title, and nothing to chew
-// on.
-const maxCursor = 8 << 10
+// maxCursor is how many bytes a cursor has at most: room for the longest title, which folding may have made 18 characters of each,
+// and nothing to chew on.
+const maxCursor = 16 << 10
 
 // Cursor is the opaque cursor of the item with that id, in the order of ids, newest first.
 func Cursor(itemID string) string { return Order{}.Cursor(nil, itemID) }

@@ -177,8 +177,9 @@ func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
 		b := setup(t, d)
 		soon := noon.Add(time.Hour)
 		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
-		b.Now = soon.Add(linktest.Tombstones)
+		b.Now = soon
 		must.NoError(t, b.RecordTransitions(t.Context()))
+		b.Now = soon.Add(linktest.Tombstones)
 		clicktest.Rename(t, d, "grants", "elsewhere") // which transitions read
 		if err := b.CleanUp(t.Context()); err == nil {
 			t.Error("transitions were recorded without their table")
