@@ -65,7 +65,9 @@ type decision struct {
 	act act
 	// linkID is the existing link, and code its code; empty for none.
 	linkID, code string
-	outcome      Outcome
+	// isReplaced means that the link is another one, of which nothing stays.
+	isReplaced bool
+	outcome    Outcome
 	// err is why a row is left.
 	err *errs.Error
 }
@@ -123,7 +125,7 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 	case onConflict == Rename:
 		return decision{act: renames}
 	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isFixed && !f.taken.isOutside:
-		return decision{act: changes, linkID: f.taken.linkID, outcome: Updated}
+		return decision{act: changes, linkID: f.taken.linkID, isReplaced: true, outcome: Updated}
 	case onConflict == Replace:
 		return decision{act: leaves, outcome: Failed, err: errCodeTaken()}
 	}

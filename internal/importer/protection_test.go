@@ -14,9 +14,11 @@ import (
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/linktest"
 	"github.com/linkforge/linkforge/internal/must"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/task"
 )
 
@@ -140,6 +142,54 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 		rows = b.dryAndReal(t, in, `[{"id": "1", "key": "open", "url": "https://example.com/open", "password": "long enough"}]`)
 		if diff := cmp.Diff([]string{other}, outcomes(rows)); diff != "" {
 			t.Errorf("with a password (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestImport_KeepsWhatItsSourceLacks: an update changes the fields that the source describes, and REPLACE all.
+func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := newBundle(t, d)
+		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
+		describe := func(l *link.Link) string {
+			return fmt.Sprint(l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID), " ", l.Metadata != "",
+				" ", l.Routing != nil && l.Routing.Gate != nil, " ", l.Routing != nil && len(l.Routing.Rules) == 1)
+		}
+		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip}
+		rows := b.rows(t, b.importFile(t, in, []byte("code,url\na,https://example.com/1")))
+		b.Tick()
+		l := b.Change(t, b.Reload(t, &link.Link{ID: *rows[0].LinkID}), link.Change{
+			Note: optional.Set(new("note")), FolderID: optional.Set(&f.ID), ExternalID: optional.Set(new("id")),
+			Metadata: optional.Set([]*linkfield.Pair{{Key: "k", Value: "v"}}),
+			Routing: optional.Set(&routing.Change{
+				Gate:  optional.Set(&routing.GateChange{Confirm: optional.Set(new(true))}),
+				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: new("https://example.com/rule")}}}}),
+			}),
+		})
+		for _, c := range []struct{ file, want string }{
+			{"code,url\na,https://example.com/2", "https://example.com/2 note true id true true true"},
+			{"code,url,note,folder\na,https://example.com/3,,", "https://example.com/3  false id true true true"},
+		} {
+			wantSaid(t, c.file, b.rows(t, b.importFile(t, in, []byte(c.file))), "UPDATED a")
+			if got := describe(b.Reload(t, l)); got != c.want {
+				t.Errorf("after %q: %s, want %s", c.file, got, c.want)
+			}
+		}
+		in.Label, in.OnConflict = "other", importer.Replace
+		b.importFile(t, in, []byte("code,url\na,https://example.com/4"))
+		if got := describe(b.Reload(t, l)); got != "https://example.com/4  false  false false false" {
+			t.Errorf("replaced: %s", got)
+		}
+
+		in.Source, in.OnConflict = importsource.Dub, importer.Skip
+		rows = b.rows(t, b.importFile(t, in, []byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": "long enough"}]`)))
+		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.Routing == nil || l.Routing.Gate == nil {
+			t.Fatal("the link has no password")
+		}
+		b.importFile(t, in, []byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": null}]`))
+		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.Routing != nil && l.Routing.Gate != nil {
+			t.Error("the source has removed its password, and the link keeps it")
 		}
 	})
 }

@@ -83,7 +83,7 @@ type source struct {
 func (s *Store) newSource(row *importsource.Row) *source {
 	described := *row
 	described.Line, described.Losses, described.Ignored, described.Origin, described.Past = 0, nil, nil, importsource.Origin{}, nil
-	described.Record = nil
+	described.Record, described.Describes = nil, nil
 	// The API and the file of a source differ in these, and the remaining clicks decrease with each visit there.
 	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false, nil
 	text := encode(&described)

@@ -335,7 +335,8 @@ func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 // hasGate reports whether visitors of a link have to pass a gate.
 func hasGate(l *link.Link) bool { return l.Routing != nil && l.Routing.Gate != nil }
 
-// apply changes an existing link to a row. A link that was protected at its source keeps the gate that a member has given it here.
+// apply changes an existing link to a row. What the source does not describe stays, unless the link is replaced. A link that was
+// protected at its source keeps the gate that a member has given it here.
 func (b *step) apply(it *item, l *link.Link) error {
 	from := it.from
 	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {
@@ -346,20 +347,29 @@ func (b *step) apply(it *item, l *link.Link) error {
 			return err
 		}
 	}
+	has := func(f importsource.Field) bool { return it.decision.isReplaced || slices.Contains(from.Describes, f) }
 	change := *from.Routing
-	if from.Deleted && hasGate(l) {
+	if !has(importsource.Gate) || from.Deleted && hasGate(l) {
 		change.Gate = optional.Edit[*routing.GateChange]{}
 	}
+	change.Rules.Set = has(importsource.Rules)
+	if !has(importsource.OtherRouting) {
+		change.Bots, change.PendingURL.Set, change.ForwardPath.Set = optional.Edit[*routing.BotPolicy]{}, false, false
+		change.QRSources.Set, change.Tests.Set = false, false
+	}
 	return b.Links.Mutate(&link.Change{
-		Title: optional.Set(from.Title), Note: optional.Set(from.Note), Tags: optional.Set(it.tags),
-		FolderID: optional.Set(it.folderID), StartsAt: optional.Set(from.StartsAt), ExpiresAt: optional.Set(from.ExpiresAt),
+		Title: optional.Set(from.Title), Note: edit(has(importsource.Note), from.Note), Tags: optional.Set(it.tags),
+		FolderID: edit(has(importsource.Folder) || b.in.FolderID != nil, it.folderID), StartsAt: optional.Set(from.StartsAt), ExpiresAt: optional.Set(from.ExpiresAt),
 		MaxClicks:      optional.Set(from.MaxClicks),
 		RedirectStatus: optional.Set(optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)),
 		Archived:       optional.Set(from.Archived), StatsPublic: optional.Set(from.StatsPublic),
-		ExternalID: optional.Set(from.ExternalID), Metadata: optional.Set(from.Metadata),
+		ExternalID: edit(has(importsource.ExternalID), from.ExternalID), Metadata: edit(has(importsource.Metadata), from.Metadata),
 		Routing: optional.Set(&change), KeepsPast: true,
 	}, l)
 }
+
+// edit returns the change of a field to a value, or none.
+func edit[T any](isSet bool, to T) optional.Edit[T] { return optional.Edit[T]{Set: isSet, To: to} }
 
 // origins returns the origins of the links that the step has imported, or found as they have to be, and past ones: where an archive
 // says that they were imported from before.

@@ -83,6 +83,8 @@ type Row struct {
 	Archived, StatsPublic bool
 	// Routing sets each field, so that no default of the workspace takes effect.
 	Routing *routing.Change
+	// Describes are the fields that the source describes, with or without a value. Updates leave others as they are here.
+	Describes []Field
 	// Deleted means that the link is created and deleted at once: it was protected, blocked or used up at the source,
 	// and must not redirect without that protection.
 	Deleted bool
@@ -102,6 +104,20 @@ type Row struct {
 	// up to Code and its losses.
 	Err *errs.Error
 }
+
+// Field is a field of links that not all sources have.
+type Field string
+
+// The fields. OtherRouting is what only archives have.
+const (
+	Note         Field = "note"
+	Folder       Field = "folder"
+	ExternalID   Field = "externalId"
+	Metadata     Field = "metadata"
+	Gate         Field = "gate"
+	Rules        Field = "rules"
+	OtherRouting Field = "other routing"
+)
 
 // Origin is what the source knows about the past of a link. Nil means unknown.
 type Origin struct {

@@ -40,6 +40,14 @@ type property struct {
 	names []string
 	set   setter
 	isURL bool
+	// describes are the fields of links that are from the property.
+	describes []Field
+}
+
+// as notes which fields of links a property describes.
+func (p property) as(fields ...Field) property {
+	p.describes = fields
+	return p
 }
 
 // setter maps a value, whose name is that at the source.
@@ -80,6 +88,7 @@ func newMapper(r *reader, f *format, item object) *mapper {
 // rows maps all properties of the item.
 func (m *mapper) rows() []*Row {
 	m.apply(m.format.properties, m.format.known, m.item, "")
+	m.describe()
 	if m.format.complete != nil {
 		m.format.complete(m)
 	}
@@ -113,6 +122,16 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		if !known[name] {
 			m.unknown(from[name], prefix)
+		}
+	}
+}
+
+// describe notes the fields that the source describes: in a file of one's own those that are in the item, or else those of the format.
+func (m *mapper) describe() {
+	for _, p := range m.format.properties {
+		isIn := func(name string) bool { _, ok := m.item[name]; return ok }
+		if !m.format.isOwn || slices.ContainsFunc(p.names, isIn) {
+			m.row.Describes = append(m.row.Describes, p.describes...)
 		}
 	}
 }

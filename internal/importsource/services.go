@@ -92,7 +92,7 @@ var dub = format{
 			}
 		}, "key"),
 		urlOf("url"),
-		to(setTitle, "title"), to(setNote, "comments"), to(setTagNames, "tags"),
+		to(setTitle, "title"), to(setNote, "comments").as(Note), to(setTagNames, "tags"),
 		to(func(m *mapper, v value) {
 			id, _ := v.is.(string)
 			if name := m.folders[id]; name != "" {
@@ -100,11 +100,11 @@ var dub = format{
 				return
 			}
 			lose(Unsupported)(m, v)
-		}, "folderId"),
-		to(setExternalID, "externalId"), to(setMetadata, "tenantId"),
+		}, "folderId").as(Folder),
+		to(setExternalID, "externalId").as(ExternalID), to(setMetadata, "tenantId").as(Metadata),
 		to(setEnd, "expiresAt"), to(setEndedURL, "expiredUrl"),
-		to(setPassword, "password"),
-		to(setSystem("iOS"), "ios"), to(setSystem("Android"), "android"), to(setCountries, "geo"),
+		to(setPassword, "password").as(Gate),
+		to(setSystem("iOS"), "ios"), to(setSystem("Android"), "android"), to(setCountries, "geo").as(Rules),
 		to(setVariants, "testVariants"), to(handled, "testCompletedAt"),
 		to(func(m *mapper, v value) {
 			if m.flag(v) {
@@ -179,7 +179,7 @@ var kutt = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "address"), to(setHost, "domain"), to(setShortURL, "link"),
 		urlOf("target"),
-		to(setNote, "description"), to(setEnd, "expire_in"),
+		to(setNote, "description").as(Note), to(setEnd, "expire_in"),
 		to(protect("password", NotExported), "password"), to(protect("banned", Approximated), "banned"),
 		to(setClicks, "visit_count"), to(setCreated, "created_at"),
 	}, each(ignore, "updated_at")),
@@ -196,7 +196,7 @@ var rebrandly = format{
 		}, "domain"),
 		to(setCode, "slashtag"), to(setShortURL, "shortUrl"),
 		urlOf("destination"),
-		to(setTitle, "title"), to(setNote, "description"), to(setTagNames, "tags"),
+		to(setTitle, "title"), to(setNote, "description").as(Note), to(setTagNames, "tags"),
 		to(setQuery(routing.Add), "forwardParameters"),
 		to(func(m *mapper, v value) {
 			if v.is != "active" {
@@ -234,7 +234,7 @@ var shortIO = format{
 		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit"),
 		to(protect("password", NotExported), "hasPassword"), to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "iphoneURL"), to(setSystem("Android"), "androidURL"),
-		to(setCountryList, "countries"),
+		to(setCountryList, "countries").as(Rules),
 		to(setSplit, "splitURL"), to(handled, "splitPercent"), to(handled, "skipQS"),
 		to(setUTM(func(u *routing.UTM) **string { return &u.Source }), "utmSource"),
 		to(setUTM(func(u *routing.UTM) **string { return &u.Medium }), "utmMedium"),
@@ -292,11 +292,11 @@ var sink = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "slug"),
 		urlOf("url"),
-		to(setTitle, "title"), to(setNote, "comment"), to(setTags, "tags"),
+		to(setTitle, "title"), to(setNote, "comment").as(Note), to(setTags, "tags"),
 		to(setEnd, "expiration"), to(setCreated, "createdAt"),
 		to(protect("password", NotExported), "password"),
-		to(setSystem("iOS"), "apple"), to(setSystem("Android"), "google"), to(setCountries, "geo"),
-		to(setConfirm, "unsafe"), to(setQuery(routing.Replace), "redirectWithQuery"),
+		to(setSystem("iOS"), "apple"), to(setSystem("Android"), "google"), to(setCountries, "geo").as(Rules),
+		to(setConfirm, "unsafe").as(Gate), to(setQuery(routing.Replace), "redirectWithQuery"),
 	},
 		each(handled, "description", "image"), each(lose(Unsupported), "cloaking"), each(ignore, "updatedAt")),
 	complete: func(m *mapper) {
@@ -366,10 +366,10 @@ var own = format{
 		to(setCode, "code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address"),
 		to(setHost, "domain", "host"),
 		to(setAddress, "shorturl", "shortlink", "bitlink", "link"),
-		to(setTitle, "title"), to(setNote, "note", "comment", "comments", "description"), to(setTags, "tags"),
+		to(setTitle, "title"), to(setNote, "note", "comment", "comments", "description").as(Note), to(setTags, "tags"),
 		to(setStart, "startsat", "validsince"), to(setEnd, "expiresat", "expires", "expiration", "validuntil"),
 		to(setLimit, "maxclicks", "maxvisits", "clickslimit"), to(setStatus, "redirectstatus", "status"),
-		to(setArchived, "archived"), to(setFolder, "folder"), to(setExternalID, "externalid"),
+		to(setArchived, "archived"), to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
 		to(protectUnlessFalse("password"), "password", "passwd", "pwd"),

@@ -20,7 +20,7 @@ var shlink = format{
 		to(setQuery(routing.Replace), "forwardQuery"),
 		to(nested(to(setClicks, "total"), to(ignore, "nonBots"), to(ignore, "bots")), "visitsSummary"),
 		to(setCreated, "dateCreated"),
-		to(setRedirectRules, "redirectRules"),
+		to(setRedirectRules, "redirectRules").as(Rules),
 	}, each(lose(Unsupported), "crawlable"), each(ignore, "hasRedirectRules")),
 }
 
