@@ -231,7 +231,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"creation.enter"},
 	"AsResolver": {
-		"link.At", "history.ByPastAddress", "hitquota.exhausted", "resolve.query",
+		"link.exactlyAt", "history.ByPastAddress", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
 		"edit.claim", "linklist.isIndexed", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
