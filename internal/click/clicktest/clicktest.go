@@ -22,7 +22,9 @@ type Clicks struct {
 }
 
 // Stats answers questions about the clicks.
-func (c Clicks) Stats() *stats.Store { return &stats.Store{DB: c.Store.DB, Clicks: c.Store, Now: c.Store.Now} }
+func (c Clicks) Stats() *stats.Store {
+	return &stats.Store{DB: c.Store.DB, Clicks: c.Store, Now: c.Store.Now}
+}
 
 // New returns a recorder that does not run, with a log of its own and without leases.
 func New(t testing.TB, d *db.DB, now func() time.Time) Clicks {
