@@ -143,3 +143,27 @@ func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	}
 	return details
 }
+
+// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for several of a publishable key, and for
+// a scope that keys with folders cannot have.
+func checkFence(in NewKey, isPublishable bool) ([]string, error) {
+	if len(in.FolderIDs) == 0 {
+		return nil, nil
+	}
+	if len(in.FolderIDs) > maxFolders {
+		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders, len(in.FolderIDs)).
+			At("folderIds")
+	}
+	folders := slices.Compact(slices.Sorted(slices.Values(in.FolderIDs)))
+	if len(folders) > 1 && isPublishable {
+		return nil, errs.New(errs.InvalidInput, "A publishable key has one folder at most, because it cannot choose the folder of a link.").
+			At("folderIds")
+	}
+	for _, scope := range in.Scopes {
+		if workspace.CheckFence(scope) != nil {
+			return nil, errs.New(errs.InvalidInput, "A key with folders cannot have the scope %s, which is about the whole workspace.",
+				scope).At("scopes")
+		}
+	}
+	return folders, nil
+}
