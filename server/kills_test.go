@@ -294,7 +294,7 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 		first := who.shorten(t, "https://example.com/ended/0").Link
 		s.stop()
 		k := newKiller(t, b, s.env)
-		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
+		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00', ended_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
 		k.job("clean-up", []string{"leases", "links", "audit_events", "link_tags", "changes", "link_tags", "changes",
 			"idempotency_keys"}, func() {
 			t.Helper()
