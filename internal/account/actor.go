@@ -21,6 +21,9 @@ type Actor struct {
 	Key *Key
 }
 
+// LacksSecondFactor reports whether the actor is a session that has proved none. What acts without a session was accepted before.
+func (a Actor) LacksSecondFactor() bool { return a.SessionID != "" && !a.HasSecondFactor }
+
 // Key is an authenticated API key. It belongs to a workspace, not to a user.
 type Key struct {
 	ID, WorkspaceID string

@@ -44,8 +44,11 @@ var (
 	undoneDeletion = link.Reason{Action: audit.LinkRestored, Cause: link.CauseReverted}
 )
 
-// edit is EditIn in a transaction of its own.
+// edit is EditIn in a transaction of its own. The redirects of this node count towards limits that it sets.
 func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) ([]link.Result, error) {
+	if e.NeedClicks {
+		s.AwaitClicks(ctx)
+	}
 	return s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) { return s.EditIn(ctx, tx, m, e) })
 }
 

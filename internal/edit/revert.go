@@ -28,9 +28,6 @@ func (s *Store) Revert(
 		return nil, err
 	}
 	e := link.Edits{IDs: []string{linkID}, Reason: reverted, NeedClicks: version.MaxClicks != nil}
-	if e.NeedClicks { // the redirects of this node count towards the restored limit
-		s.AwaitClicks(ctx)
-	}
 	e.Mutate = func(_ int, l *link.Link) error {
 		if err := l.CheckSeen(seen); err != nil {
 			return err

@@ -43,9 +43,6 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 	for _, v := range o.versions {
 		needClicks = needClicks || v.MaxClicks != nil
 	}
-	if needClicks { // the redirects of this node count towards restored limits
-		s.AwaitClicks(ctx)
-	}
 	ids := make([]string, 0, len(o.parts))
 	for _, p := range o.parts {
 		ids = append(ids, p.LinkID)

@@ -46,8 +46,5 @@ func (s *Store) update(
 		return nil, err
 	}
 	e.Mutate = func(i int, l *link.Link) error { return s.Mutate(&changes[i], l) }
-	if e.NeedClicks { // the redirects of this node count towards the new limit
-		s.AwaitClicks(ctx)
-	}
 	return s.edit(ctx, m, e)
 }

@@ -254,7 +254,7 @@ func (b *step) finishCreations(results []link.Result) error {
 			} else if it.from.Deleted {
 				b.toDelete = append(b.toDelete, r.Link.ID)
 			}
-			b.describe(it, isNew && !r.Revived)
+			b.describe(it, r.Created)
 		}
 	}
 	return nil

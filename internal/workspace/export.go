@@ -38,10 +38,10 @@ type ExportedInvitation struct {
 // Opened restricts a query over workspaces to those that the actor's session opens: not those that require a second factor which it lacks.
 func Opened(a account.Actor) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
-		if a.SessionID == "" || a.HasSecondFactor {
-			return q
+		if a.LacksSecondFactor() {
+			q = q.Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE require_second_factor)")
 		}
-		return q.Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE require_second_factor)")
+		return q
 	}
 }
 

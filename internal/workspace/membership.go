@@ -27,7 +27,7 @@ type Membership struct {
 	key       *account.Key // nil for an account
 	// isUnverified means that the account has to verify its address before it changes anything.
 	isUnverified bool
-	// lacksSecondFactor means that the session has proved none. What acts without a session was accepted before.
+	// lacksSecondFactor is that of the actor.
 	lacksSecondFactor bool
 	// version is that of the workspace's row on PostgreSQL. memory is nil unless the membership is presumed.
 	version string
@@ -217,7 +217,7 @@ type membershipRow struct {
 func (r membershipRow) membership(a account.Actor) Membership {
 	m := Membership{
 		workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, isUnverified: r.IsUnverified,
-		lacksSecondFactor: a.SessionID != "" && !a.HasSecondFactor, version: r.RowVersion,
+		lacksSecondFactor: a.LacksSecondFactor(), version: r.RowVersion,
 	}
 	if m.key != nil {
 		m.role = roleFor(m.key)
