@@ -131,7 +131,7 @@ func chargedOf(t *testing.T, b backend, linkID string) int64 {
 		return clicks
 	}
 	defer k.Close()
-	used := must.Value(hitquota.NewRedis(k, "").Used(t.Context(), month.Of(time.Now()), []string{linkID}))(t)
+	used := must.Value(hitquota.NewRedis(k, "", time.Now).Used(t.Context(), month.Of(time.Now()), []string{linkID}))(t)
 	return used[linkID]
 }
 

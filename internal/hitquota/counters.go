@@ -26,9 +26,9 @@ type Request struct {
 	Claim
 	// Want is the number of requested hits. Number identifies the lease in this process's log.
 	Want, Number int64
-	// Take raises the counter to Floor first. With noFloor it leaves the counter alone, and asks for a floor if
-	// there is none.
-	Floor int64
+	// Take raises the counter to Floor first. With MustExist it asks for another floor if there is no counter.
+	Floor     int64
+	MustExist bool
 	// Open are the leases of this process to register again with the counter.
 	Open []Lease
 
@@ -42,9 +42,6 @@ type Request struct {
 
 	mustLoad bool // the server does not have the script
 }
-
-// noFloor is the Floor of a request that relies on the counter.
-const noFloor = -1
 
 // Errors of requests. All of them are temporary.
 var (
@@ -76,8 +73,9 @@ type Counters interface {
 	Return(ctx context.Context, logID string, leases []Lease) error
 	// Used returns the granted hits of links in a month, without those of open leases.
 	Used(ctx context.Context, m month.Month, linkIDs []string) (map[string]int64, error)
-	// Epoch changes whenever counters may have lost data.
+	// Epoch changes whenever counters may have lost data. Since is not before the instant at which it began.
 	Epoch() int64
+	Since() time.Time
 	// IsDown reports that Take would fail without being sent.
 	IsDown() bool
 }
@@ -103,6 +101,8 @@ func NewMemory(logID string) Counters {
 
 func (c *memory) Epoch() int64 { return 1 }
 
+func (c *memory) Since() time.Time { return time.Time{} }
+
 func (c *memory) IsDown() bool { return false }
 
 func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
@@ -111,11 +111,11 @@ func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
 	for _, q := range requests {
 		links := c.links(q.Month)
 		n, ok := links[q.LinkID]
-		if q.NeedsFloor = !ok && q.Floor == noFloor; q.NeedsFloor {
+		if q.NeedsFloor = !ok && q.MustExist; q.NeedsFloor {
 			continue
 		}
 		floor := q.Floor
-		if floor != noFloor && q.Month == c.carriedMonth {
+		if !q.MustExist && q.Month == c.carriedMonth {
 			floor += c.carried[q.LinkID]
 		}
 		n.used = max(n.used, floor)

@@ -27,14 +27,18 @@ func eachCounters(t *testing.T, test func(t *testing.T, c Counters, other func()
 		test(t, c, func() Counters { return c })
 	})
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		test(t, NewRedis(k, "log_1"), func() Counters { return NewRedis(k, id.New(id.Log)) })
+		test(t, NewRedis(k, "log_1", time.Now), func() Counters { return NewRedis(k, id.New(id.Log), time.Now) })
 	})
 }
+
+// noFloor is the floor of a request whose counter must exist.
+const noFloor = -1
 
 // request returns the request of a lease, above a floor.
 func request(linkID string, number, want, limit, floor int64) *Request {
 	return &Request{
-		Claim: Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, Number: number, Want: want, Floor: floor,
+		Claim: Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, Number: number, Want: want,
+		Floor: max(0, floor), MustExist: floor == noFloor,
 	}
 }
 
@@ -110,7 +114,7 @@ func TestCounters_TakeBack(t *testing.T) {
 func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		c, ctx := NewRedis(k, "log_1"), t.Context()
+		c, ctx := NewRedis(k, "log_1", time.Now), t.Context()
 		links := []string{id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link)}
 		for _, linkID := range links {
 			ask(t, c, request(linkID, 1, 3, 10, 2))
@@ -139,7 +143,7 @@ func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
 func TestRedis_TakesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		c, other := NewRedis(k, "log_1"), func() Counters { return NewRedis(k, id.New(id.Log)) }
+		c, other := NewRedis(k, "log_1", time.Now), func() Counters { return NewRedis(k, id.New(id.Log), time.Now) }
 		linkID, month := id.New(id.Link), thisMonth()
 		ask(t, c, request(linkID, 1, 8, 10, 0))
 		ask(t, c, request(linkID, 2, 8, 10, noFloor)) // is granted 2
@@ -165,7 +169,7 @@ func TestRedis_TakesBackOnce(t *testing.T) {
 func TestRedis_GrantsNothingLate(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		c, linkID := NewRedis(k, "log_1"), id.New(id.Link)
+		c, linkID := NewRedis(k, "log_1", time.Now), id.New(id.Link)
 		for range 2 {
 			must.NoError(t, c.Return(t.Context(), "log_1", []Lease{
 				{LinkID: linkID, Month: thisMonth(), Number: 1, Hits: 8, IsUnsure: true},
@@ -191,7 +195,7 @@ func TestRedis_GrantsOnce(t *testing.T) {
 			t.Parallel()
 			k := dbtest.Redis(t, url(t))
 			loseAnswer := dbtest.LoseAnswers(t, k)
-			c, linkID := NewRedis(k, id.New(id.Log)), id.New(id.Link)
+			c, linkID := NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link)
 			ask(t, c, request(linkID, 1, 2, 10, 0))
 			loseAnswer()
 			if q := ask(t, c, request(linkID, 2, 3, 10, noFloor)); q.Granted != 3 || q.Remaining != 5 {
@@ -214,7 +218,7 @@ func TestRedis_GrantsOnce(t *testing.T) {
 func TestRedis_KeysAreForOperators(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		c, linkID, month := NewRedis(k, "log_1"), id.New(id.Link), thisMonth()
+		c, linkID, month := NewRedis(k, "log_1", time.Now), id.New(id.Link), thisMonth()
 		ask(t, c, request(linkID, 7, 4, 10, 3))
 		counter, leases := "links:{"+linkID+"}:hits:"+month.String(), "links:{"+linkID+"}:leases:"+month.String()
 		if got := must.Value(k.Get(t.Context(), counter).Result())(t); got != "7" {
@@ -238,7 +242,7 @@ func TestRedis_KeysAreForOperators(t *testing.T) {
 func TestRedis_NewServerNeedsFloors(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		a, b, linkID := NewRedis(k, id.New(id.Log)), NewRedis(k, id.New(id.Log)), id.New(id.Link) // others know no script of theirs
+		a, b, linkID := NewRedis(k, id.New(id.Log), time.Now), NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link) // others know no script of theirs
 		ask(t, a, request(linkID, 1, 4, 10, 0))
 		ask(t, b, request(linkID, 1, 2, 10, 0))
 		before := [...]int64{a.Epoch(), b.Epoch()}
@@ -267,6 +271,7 @@ type model struct {
 	nodes   []*modelNode
 	dead    []*modelNode // whose logs are not adopted yet
 	stored  int64        // clicks in the database
+	row     Claim        // with the clicks of an earlier instant
 	pending []modelHit
 
 	counter string // a snapshot
@@ -307,7 +312,7 @@ func (m *model) start() {
 	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
 	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: clicksFunc(func([]string) (map[string]int64, error) {
 		return map[string]int64{m.linkID: m.stored}, nil
-	})}, NewRedis(m.redis, n.logID))
+	})}, NewRedis(m.redis, n.logID, m.now))
 	m.nodes = append(m.nodes, n)
 }
 
@@ -337,10 +342,10 @@ func (m *model) bound() (n int64) {
 }
 
 func (m *model) visit(n *modelNode) {
-	c := Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit}
-	if m.random.IntN(2) == 0 { // the link was read from the database
-		c.Clicks, c.ReadAt = m.stored, m.now()
+	if m.random.IntN(20) == 0 { // the link is read from the database
+		m.row.Clicks, m.row.ReadAt = m.stored, m.now()
 	}
+	c := m.row
 	hit, ok, err := n.Take(m.t.Context(), &c, m.now())
 	must.NoError(m.t, err)
 	if ok {
@@ -431,6 +436,7 @@ func TestModel_BoundsTheLossOfData(t *testing.T) {
 					t: t, random: rand.New(rand.NewPCG(seed, 0)), redis: dbtest.Redis(t, ""), linkID: id.New(id.Link),
 					limit: 200,
 				}
+				m.row = Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit}
 				m.run(losses, seed)
 			})
 		}

@@ -53,7 +53,7 @@ const (
 	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
 	retryPause  = 50 * time.Millisecond
 	outageGrace = 900 * time.Millisecond
-	// floorLife is how long the number of clicks in the database may be used as a floor.
+	// floorLife is how long a counter may begin with a number of clicks in the database.
 	floorLife = time.Second
 	// returnDeadline bounds returning everything at the end.
 	returnDeadline = 10 * time.Second
@@ -137,7 +137,7 @@ type queued struct {
 	Request
 	key      linkKey
 	position int64 // in the log, before the lease's record
-	epoch    int64 // of the counters, at which the link needs no floor
+	epoch    int64 // of the counters, in which the link needs no floor if its counter exists
 	waiters  int64
 	done     chan struct{}
 }

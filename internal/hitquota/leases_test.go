@@ -71,6 +71,11 @@ func (c *tally) Take(ctx context.Context, requests []*Request) int64 {
 
 func (c *tally) grant(a *Request) {
 	key := a.LinkID + a.Month.String()
+	if _, ok := c.used[key]; a.MustExist && !ok {
+		a.NeedsFloor = true
+		return
+	}
+	a.NeedsFloor = false
 	c.wants = append(c.wants, a.Want)
 	c.used[key] = max(c.used[key], a.Floor)
 	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
@@ -107,6 +112,8 @@ func (c *tally) Used(context.Context, month.Month, []string) (map[string]int64, 
 }
 
 func (c *tally) Epoch() int64 { return 1 + c.losses.Load() }
+
+func (c *tally) Since() time.Time { return time.Time{} }
 
 // fail makes every call return the error; nil ends that.
 func (c *tally) fail(err error) {
@@ -824,7 +831,68 @@ func TestLeases_AdmitOnlyInOutage(t *testing.T) {
 	}
 }
 
-// TestLeases_RetryReadsFloorsAfterALoss: the counters lose their data between two attempts of a request.
+// TestLeases_NeedNoDatabaseForACounter: a link that its node has forgotten, or never knew, is followed while the
+// database is away, if other nodes have a counter, and is not if Redis lost it.
+func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		for _, test := range []struct {
+			readAt time.Time
+			want   int // hits of the counter, to which another node adds one first
+		}{
+			{thisMonth().Start().Add(-time.Minute), 2}, // with the clicks of the month before
+			{thisMonth().Start().Add(time.Minute), 8},
+		} {
+			now := thisMonth().Start().Add(-time.Hour)
+			node := func() *desk {
+				d := newDesk(NewRedis(k, id.New(id.Log), func() time.Time { return now }))
+				d.Now = func() time.Time { return now }
+				return d
+			}
+			row := Claim{LinkID: id.New(id.Link), Limit: 10}
+			visit := func(d *desk) (bool, error) {
+				c := row
+				c.Month = month.Of(now)
+				_, ok, err := d.Take(t.Context(), &c, now)
+				return ok, err
+			}
+			d, other := node(), node()
+			for _, d := range []*desk{d, other} { // the server knows them
+				if ok, err := visit(d); !ok || err != nil {
+					t.Fatalf("a link in the month before: %t, %v", ok, err)
+				}
+			}
+			row.Clicks, row.ReadAt, now = 7, test.readAt, now.Add(2*time.Hour)
+			d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
+			if ok, err := visit(d); ok || !errors.Is(err, errGone) {
+				t.Errorf("a link without a counter: %t, %v", ok, err)
+			}
+			if ok, err := visit(other); !ok || err != nil {
+				t.Fatalf("a link without a counter, with the database: %t, %v", ok, err)
+			}
+			if ok, err := visit(d); !ok || err != nil {
+				t.Errorf("a link with a counter: %t, %v", ok, err)
+			}
+			counter := keysOf(row.LinkID, thisMonth())[0]
+			if hits := must.Value(k.Get(t.Context(), counter).Int())(t); hits != test.want {
+				t.Errorf("the counter is %d, want %d", hits, test.want)
+			}
+
+			must.NoError(t, k.ScriptFlush(t.Context()).Err())
+			row.LinkID, row.ReadAt, now = id.New(id.Link), now, now.Add(time.Hour)
+			hold(t, other.Leases, row.LinkID, 1, 10)
+			away := d.Clicks
+			d.Clicks = clicksFunc(noClicks)
+			hold(t, d.Leases, id.New(id.Link), 1, 10) // the server knows the node again
+			d.Clicks = away
+			if ok, err := visit(d); ok || !errors.Is(err, errGone) {
+				t.Errorf("a counter that may lack hits from before a loss: %t, %v", ok, err)
+			}
+		}
+	})
+}
+
+// TestLeases_RetryReadsFloorsAfterALoss: the counters lose hits between two attempts of a request.
 func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -837,7 +905,7 @@ func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
 		source.taking = func(context.Context, []*Request) error {
 			source.taking = nil
 			source.losses.Add(1)
-			clear(source.used)
+			source.used[linkID+thisMonth().String()] = 1 // of a snapshot
 			return errGone
 		}
 		time.Sleep(refusedLife)
@@ -920,7 +988,7 @@ func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
 func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		d := newDesk(NewRedis(k, "log_1"))
+		d := newDesk(NewRedis(k, "log_1", time.Now))
 		broken, returning := id.New(id.Link), id.New(id.Link)
 		breakKey := func() {
 			must.NoError(t, k.Set(t.Context(), keysOf(broken, thisMonth())[1], "text", time.Minute).Err())

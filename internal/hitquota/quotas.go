@@ -66,7 +66,7 @@ type Quotas struct {
 func New(c Config) *Quotas {
 	counters := NewMemory(c.ClickLog.LogID())
 	if c.Redis != nil && !c.Redis.InProcess() {
-		counters = NewRedis(c.Redis, c.ClickLog.LogID())
+		counters = NewRedis(c.Redis, c.ClickLog.LogID(), c.Now)
 	}
 	return &Quotas{Hits: NewLeases(c, counters), Grants: NewGrants(c.DB, c.Log)}
 }

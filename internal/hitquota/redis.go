@@ -17,12 +17,12 @@ import (
 // keyRetention is how long the keys of a month outlive it, for late requests.
 const keyRetention = 24 * time.Hour
 
-// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits, limit,
-// floor (negative: none), lease, expiry of the keys, and leases to register again with their hits. A command that
+// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits, limit, floor, lease,
+// expiry of the keys, 1 if the counter must exist, and leases to register again with their hits. A command that
 // is executed again has the same result. A lease that was returned as unsure grants nothing.
 const takeScript = `
 local counter, floor = redis.call('GET', KEYS[1]), tonumber(ARGV[3])
-if not counter and floor < 0 then return {-1, 0} end
+if not counter and ARGV[6] == '1' then return {-1, 0} end
 local before, limit = tonumber(counter or '-1'), tonumber(ARGV[2])
 local used = math.max(before, floor)
 local hits = redis.call('HGET', KEYS[2], ARGV[4])
@@ -30,9 +30,9 @@ if hits then return {tonumber(hits), math.max(0, limit - used)} end
 local granted = math.max(0, math.min(tonumber(ARGV[1]), limit - used))
 used = used + granted
 if used ~= before then redis.call('SET', KEYS[1], string.format('%.0f', used), 'EXAT', ARGV[5]) end
-for i = 6, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+for i = 7, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if granted > 0 then redis.call('HSET', KEYS[2], ARGV[4], string.format('%.0f', granted)) end
-if granted > 0 or #ARGV > 5 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
+if granted > 0 or #ARGV > 6 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
 return {granted, math.max(0, limit - used)}
 `
 
@@ -61,18 +61,29 @@ return 1
 type inRedis struct {
 	*redisx.Client
 	logID string
+	now   func() time.Time
 	take  *redis.Script
 	epoch atomic.Int64
+	since atomic.Pointer[time.Time]
 }
 
 // NewRedis returns the counters in Redis, for the process with the click log.
-func NewRedis(client *redisx.Client, logID string) Counters {
-	c := &inRedis{Client: client, logID: logID, take: redis.NewScript(takeScript + "-- " + logID)}
-	c.epoch.Store(1)
+func NewRedis(client *redisx.Client, logID string, now func() time.Time) Counters {
+	c := &inRedis{Client: client, logID: logID, now: now, take: redis.NewScript(takeScript + "-- " + logID)}
+	c.beginEpoch()
 	return c
 }
 
 func (c *inRedis) Epoch() int64 { return c.epoch.Load() }
+
+func (c *inRedis) Since() time.Time { return *c.since.Load() }
+
+// beginEpoch sets the instant first: who reads the number and then the instant has none of an earlier epoch.
+func (c *inRedis) beginEpoch() int64 {
+	now := c.now()
+	c.since.Store(&now)
+	return c.epoch.Add(1)
+}
 
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
@@ -114,17 +125,17 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 		}
 	}
 	if isLost {
-		c.epoch.Add(1)
+		c.beginEpoch()
 	}
 	if loads { // the server may have restarted once more meanwhile
-		epoch = c.epoch.Add(1)
+		epoch = c.beginEpoch()
 	}
 	return epoch
 }
 
 func (c *inRedis) argsOf(q *Request) []any {
-	args := make([]any, 0, 5+2*len(q.Open))
-	args = append(args, q.Want, q.Limit, q.Floor, leaseField(c.logID, q.Number), expiryOf(q.Month))
+	args := make([]any, 0, 6+2*len(q.Open))
+	args = append(args, q.Want, q.Limit, q.Floor, leaseField(c.logID, q.Number), expiryOf(q.Month), q.MustExist)
 	for _, l := range q.Open {
 		args = append(args, leaseField(c.logID, l.Number), l.Hits)
 	}

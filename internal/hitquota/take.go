@@ -37,23 +37,29 @@ func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ er
 	return none, nil
 }
 
-// hasFloor sets the floor of a request, and reports whether no statement is needed: the counter was valid in this
-// epoch, or the link is new to this process and its row was read less than floorLife ago.
+// hasFloor sets the floor of a request, and reports whether no statement is needed. A link that is new to this process
+// has the clicks of its row, or none if the month began after that. A counter may begin with them for floorLife. An
+// older number is enough for a counter that exists, if the epoch began before it: hits since then are in the counter.
 func (l *Leases) hasFloor(q *queued) bool {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	h, isKnown := s.links[q.key]
 	s.mu.Unlock()
+	q.Floor, q.MustExist, q.epoch = 0, true, l.counters.Epoch()
 	if isKnown {
-		q.Floor, q.epoch = noFloor, int64(h.epoch)
+		q.epoch = int64(h.epoch)
 		return !l.isStale(q)
 	}
-	q.Floor = q.Clicks
-	return !q.ReadAt.Before(q.Month.Start()) && l.Now().Sub(q.ReadAt) < floorLife
+	countedAt := q.Month.Start()
+	if q.ReadAt.After(countedAt) {
+		q.Floor, countedAt = q.Clicks, q.ReadAt
+	}
+	q.MustExist = l.Now().Sub(countedAt) >= floorLife
+	return !q.MustExist || countedAt.After(l.counters.Since())
 }
 
 // isStale reports whether a request relies on a counter that may have lost data since.
-func (l *Leases) isStale(q *queued) bool { return q.Floor == noFloor && q.epoch != l.counters.Epoch() }
+func (l *Leases) isStale(q *queued) bool { return q.MustExist && q.epoch != l.counters.Epoch() }
 
 // attempt requests hits, and returns the requests that need a floor. Requests without an answer are repeated for a
 // short time, as new leases: a lost answer and a slow command are no outage. During an outage each request has one
@@ -234,7 +240,7 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	}
 	for _, q := range batch {
 		unused := l.openOf(q)
-		q.Floor = clicks[q.LinkID] + waiting[q.LinkID] + unused
+		q.Floor, q.MustExist = clicks[q.LinkID]+waiting[q.LinkID]+unused, false
 	}
 	return nil
 }
