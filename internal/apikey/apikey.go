@@ -257,10 +257,9 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 	if err != nil {
 		return nil, err
 	}
-	k := &Key{In: m}
+	var k *Key
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
-		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil || k.RevokedAt != nil {
+		if k, err = s.Rows().Lock(ctx, tx, m, keyID); err != nil || k.RevokedAt != nil {
 			return err
 		}
 		k.RevokedAt = new(s.now())
@@ -270,7 +269,7 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 		return m.Audit(ctx, tx, s.Now(), audit.KeyRevoked, k.ID, nil)
 	})
 	if err != nil {
-		return nil, db.NoRowsAs(s.Rows().NotFound(), err, "revoking an API key")
+		return nil, fmt.Errorf("revoking an API key: %w", err)
 	}
 	return k, nil
 }
@@ -288,10 +287,9 @@ func (s *Store) Rotate(
 	if oldEndsAt != nil && (!oldEndsAt.After(now) || oldEndsAt.After(now.Add(maxOverlap))) {
 		return nil, "", errs.New(errs.InvalidInput, "oldSecretEndsAt must be in the next seven days.").At("oldSecretEndsAt")
 	}
-	k := &Key{In: m}
+	var k *Key
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
-		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
-		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
+		if k, err = s.Rows().Lock(ctx, tx, m, keyID); err != nil {
 			return err
 		}
 		if k.RevokedAt != nil || k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
@@ -309,7 +307,7 @@ func (s *Store) Rotate(
 		return m.Audit(ctx, tx, now, audit.KeyRotated, k.ID, nil)
 	})
 	if err != nil {
-		return nil, "", db.NoRowsAs(s.Rows().NotFound(), err, "rotating an API key")
+		return nil, "", fmt.Errorf("rotating an API key: %w", err)
 	}
 	return k, secret, nil
 }

@@ -2,15 +2,13 @@ package edit
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/db/replica"
-	"github.com/linkforge/linkforge/internal/folder"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -58,8 +56,8 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 	}
 	d := &FolderDeletion{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		lock := tx.NewSelect().Model((*folder.Folder)(nil)).Column("id").Where("workspace_id = ?", m.ID()).Where("id = ?", f.ID)
-		if err := s.DB.ForUpdate(lock).Scan(ctx, new(string)); errors.Is(err, sql.ErrNoRows) {
+		f, err := s.Folders.Rows().Lock(ctx, tx, m, folderID)
+		if errs.Is(err, errs.NotFound) {
 			return nil // another call has deleted it
 		} else if err != nil {
 			return err

@@ -100,17 +100,56 @@ func ErrUnknown() *errs.Error {
 
 // Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string) (*Folder, error) {
-	f := &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}
-	return f, s.write(ctx, m, audit.FolderCreated, f, name, func(ctx context.Context, tx bun.Tx) error {
+	return s.name(ctx, m, audit.FolderCreated, name, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
 		n, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Folder)(nil))
 		if err == nil && n >= maxPerWorkspace {
-			return errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
-		} else if err != nil {
+			err = errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
+		}
+		return &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}, err
+	})
+}
+
+// Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
+func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
+	return s.name(ctx, m, audit.FolderUpdated, name, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
+		return s.Rows().Lock(ctx, tx, m, folderID)
+	})
+}
+
+// name gives a folder that the transaction finds, or a new one, its name.
+func (s *Store) name(
+	ctx context.Context, m workspace.Membership, action audit.Action, name string,
+	find func(ctx context.Context, tx bun.Tx) (*Folder, error),
+) (f *Folder, err error) {
+	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if f, err = find(ctx, tx); err != nil {
 			return err
 		}
-		_, err = tx.NewInsert().Model(f).Exec(ctx)
-		return err
+		before := f.fields()
+		if err := f.setName(name); err != nil {
+			return err
+		}
+		changes := audit.Compare(before, f.fields())
+		if len(changes) == 0 {
+			return nil
+		}
+		_, err := tx.NewInsert().Model(f).On("CONFLICT (id) DO UPDATE").Set("name = EXCLUDED.name").
+			Set("name_key = EXCLUDED.name_key").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name}).WithChanges(changes))
 	})
+	if db.IsUniqueViolation(err) {
+		return nil, errs.New(errs.Conflict, "Another folder of the workspace has this name.").At("name")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing a folder: %w", err)
+	}
+	return f, nil
 }
 
 // Names returns the ids of the workspace's folders by validate.Fold of their names. It returns Forbidden.
@@ -162,53 +201,6 @@ func (f *Folder) setName(name string) error {
 		return errs.From(err).At("name")
 	}
 	f.Name, f.NameKey = name, validate.Fold(name)
-	return nil
-}
-
-// Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
-func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
-	f, err := s.Rows().Get(ctx, m, folderID)
-	if err != nil {
-		return nil, err
-	}
-	return f, s.write(ctx, m, audit.FolderUpdated, f, name, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewUpdate().Model(f).Column("name", "name_key").WherePK().Exec(ctx))
-		if err == nil && n == 0 { // deleted meanwhile
-			return s.Rows().NotFound()
-		}
-		return err
-	})
-}
-
-// write gives a folder its name, and runs the statement and writes the event in one transaction.
-func (s *Store) write(
-	ctx context.Context, m workspace.Membership, action audit.Action, f *Folder, name string,
-	statement func(ctx context.Context, tx bun.Tx) error,
-) error {
-	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
-	if err != nil {
-		return err
-	}
-	before := f.fields()
-	if err := f.setName(name); err != nil {
-		return err
-	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := statement(ctx, tx); err != nil {
-			return err
-		}
-		changes := audit.Compare(before, f.fields())
-		if len(changes) == 0 {
-			return nil
-		}
-		return audit.Write(ctx, tx, m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name}).WithChanges(changes))
-	})
-	if db.IsUniqueViolation(err) {
-		return errs.New(errs.Conflict, "Another folder of the workspace has this name.").At("name")
-	}
-	if err != nil {
-		return fmt.Errorf("writing a folder: %w", err)
-	}
 	return nil
 }
 

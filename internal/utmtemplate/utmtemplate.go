@@ -92,90 +92,76 @@ func (s *Store) Values(ctx context.Context, m workspace.Membership, ids ...strin
 
 // Create creates a template. It returns InvalidInput, Conflict for a name in use, or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string, utm *routing.UTM) (*Template, error) {
-	now := db.Instant(s.Now())
-	t := &Template{ID: id.New(id.Template), WorkspaceID: m.ID(), CreatedAt: now}
-	change := Change{Name: optional.Set(name), UTM: optional.Set(utm)}
-	return t, s.write(ctx, m, audit.UTMTemplateCreated, t, change, func(ctx context.Context, tx bun.Tx) error {
-		if err := s.checkNumber(ctx, tx, m.ID()); err != nil {
-			return err
+	c := Change{Name: optional.Set(name), UTM: optional.Set(utm)}
+	return s.write(ctx, m, audit.UTMTemplateCreated, c, func(ctx context.Context, tx bun.Tx) (*Template, error) {
+		n, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Template)(nil))
+		if err == nil && n >= maxPerWorkspace {
+			err = errs.New(errs.QuotaExceeded, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
 		}
-		_, err := tx.NewInsert().Model(t).Exec(ctx)
-		return err
+		return &Template{ID: id.New(id.Template), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now())}, err
 	})
-}
-
-// checkNumber returns an error if the workspace has maxPerWorkspace already.
-func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) error {
-	n, err := workspace.LockAndCount(ctx, s.DB, tx, workspaceID, (*Template)(nil))
-	if err == nil && n >= maxPerWorkspace {
-		return errs.New(errs.QuotaExceeded, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
-	}
-	return err
 }
 
 // Update changes a template. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *Store) Update(ctx context.Context, m workspace.Membership, templateID string, c Change) (*Template, error) {
-	t, err := s.Rows().Get(ctx, m, templateID)
-	if err != nil {
-		return nil, err
-	}
-	return t, s.write(ctx, m, audit.UTMTemplateUpdated, t, c, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewUpdate().Model(t).Column("name", "name_key", "utm", "updated_at").WherePK().Exec(ctx))
-		if err == nil && n == 0 { // deleted meanwhile
-			return s.Rows().NotFound()
-		}
-		return err
+	return s.write(ctx, m, audit.UTMTemplateUpdated, c, func(ctx context.Context, tx bun.Tx) (*Template, error) {
+		return s.Rows().Lock(ctx, tx, m, templateID)
 	})
 }
 
-// Delete deletes a template. It returns NotFound or Forbidden.
-func (s *Store) Delete(ctx context.Context, m workspace.Membership, templateID string) (*Template, error) {
-	t, err := s.Rows().Get(ctx, m, templateID)
-	if err != nil {
-		return nil, err
-	}
-	return t, s.write(ctx, m, audit.UTMTemplateDeleted, t, Change{}, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewDelete().Model(t).WherePK().Exec(ctx))
-		if err == nil && n == 0 {
-			return s.Rows().NotFound()
-		}
-		return err
-	})
-}
-
-// write applies a change to a template, and runs the statement and the entry of the audit log in one
-// transaction.
+// write applies a change to a template that the transaction finds, or to a new one.
 func (s *Store) write(
-	ctx context.Context, m workspace.Membership, action audit.Action, t *Template, c Change,
-	statement func(ctx context.Context, tx bun.Tx) error,
-) error {
-	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
-	if err != nil {
-		return err
+	ctx context.Context, m workspace.Membership, action audit.Action, c Change,
+	find func(ctx context.Context, tx bun.Tx) (*Template, error),
+) (t *Template, err error) {
+	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
+		return nil, err
 	}
-	before := t.fields()
-	if err := t.apply(c); err != nil {
-		return err
-	}
-	after := t.fields()
-	if action == audit.UTMTemplateDeleted {
-		after = (&Template{}).fields()
-	}
-	t.UpdatedAt = db.Instant(s.Now())
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := statement(ctx, tx); err != nil {
+		if t, err = find(ctx, tx); err != nil {
+			return err
+		}
+		before := t.fields()
+		if err := t.apply(c); err != nil {
+			return err
+		}
+		t.UpdatedAt = db.Instant(s.Now())
+		_, err := tx.NewInsert().Model(t).On("CONFLICT (id) DO UPDATE").Set("name = EXCLUDED.name").
+			Set("name_key = EXCLUDED.name_key").Set("utm = EXCLUDED.utm").Set("updated_at = EXCLUDED.updated_at").Exec(ctx)
+		if err != nil {
 			return err
 		}
 		event := m.Event(s.Now(), action, t.ID, audit.Details{"name": t.Name})
-		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, after)))
+		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, t.fields())))
 	})
 	if db.IsUniqueViolation(err) {
-		return errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
+		return nil, errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
 	}
 	if err != nil {
-		return fmt.Errorf("writing a UTM template: %w", err)
+		return nil, fmt.Errorf("writing a UTM template: %w", err)
 	}
-	return nil
+	return t, nil
+}
+
+// Delete deletes a template. It returns NotFound or Forbidden.
+func (s *Store) Delete(ctx context.Context, m workspace.Membership, templateID string) (t *Template, err error) {
+	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if t, err = s.Rows().Lock(ctx, tx, m, templateID); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(t).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		event := m.Event(s.Now(), audit.UTMTemplateDeleted, t.ID, audit.Details{"name": t.Name})
+		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(t.fields(), (&Template{}).fields())))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deleting a UTM template: %w", err)
+	}
+	return t, nil
 }
 
 // fields are the values that the audit log compares; null for a template that does not exist.

@@ -91,6 +91,21 @@ func (c Collection[T]) Get(ctx context.Context, m Membership, rowID string) (*T,
 	return rows[0], nil
 }
 
+// Lock returns the row with the ID, as its last change left it, and locks it until the transaction ends. The context has the
+// permission to change it. It returns NotFound.
+func (c Collection[T]) Lock(ctx context.Context, tx bun.Tx, m Membership, rowID string) (*T, error) {
+	if !id.Valid(c.Prefix, rowID) {
+		return nil, c.NotFound()
+	}
+	row := new(T)
+	q := tx.NewSelect().Model(row).Where("workspace_id = ?", m.ID()).Where("? = ?", bun.Ident(c.Column), rowID)
+	if err := c.DB.ForUpdate(q).Scan(ctx); err != nil {
+		return nil, db.NoRowsAs(c.NotFound(), err, "locking a row of a workspace")
+	}
+	c.giveTo(m, []*T{row})
+	return row, nil
+}
+
 // query returns a query for the rows and a context that may read them.
 func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
 	ctx, err := m.Enter(ctx, c.Permission)
