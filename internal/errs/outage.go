@@ -84,9 +84,10 @@ func LogLevel(err error) slog.Level {
 
 // isOutageState reports whether an SQLSTATE is one of: connection exception, invalid authorization,
 // invalid database, insufficient resources, operator intervention, system error, serialization
-// failure, deadlock, lock not available, and a server that became read-only.
+// failure, deadlock, lock not available, a server that became read-only, and the timeouts of a transaction.
 func isOutageState(state string) bool {
-	classes, states := []string{"08", "28", "3D", "53", "57", "58"}, []string{"40001", "40P01", "55P03", "25006"}
+	classes := []string{"08", "28", "3D", "53", "57", "58"}
+	states := []string{"40001", "40P01", "55P03", "25006", "25P03", "25P04"}
 	return slices.Contains(states, state) ||
 		slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
 }

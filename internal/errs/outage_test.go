@@ -40,6 +40,8 @@ func TestIsOutage_FollowsOneRule(t *testing.T) {
 		"query canceled":              {state("57014"), true},
 		"cannot connect now":          {state("57P03"), true},
 		"standby":                     {state("25006"), true},
+		"idle transaction":            {state("25P03"), true},
+		"transaction timeout":         {state("25P04"), true},
 		"unique violation":            {state("23505"), false},
 		"undefined table":             {state("42P01"), false},
 		"SQLITE_BUSY":                 {result(5), true},

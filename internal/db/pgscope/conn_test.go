@@ -24,6 +24,32 @@ import (
 	"github.com/linkforge/linkforge/internal/must"
 )
 
+// TestTx_EndsWhenItHangs: in each scope, and its caller may try again.
+func TestTx_EndsWhenItHangs(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := impatient(t)
+		for _, scoped := range []func(context.Context) context.Context{
+			db.AsSystem, db.AsOwner, func(ctx context.Context) context.Context { return db.InWorkspace(ctx, "ws", "") },
+		} {
+			var limit string
+			err := d.Tx(scoped(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				err := tx.NewRaw("SELECT current_setting('idle_in_transaction_session_timeout')").Scan(ctx, &limit)
+				must.NoError(t, err)
+				_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = '50ms'")
+				must.NoError(t, err)
+				time.Sleep(400 * time.Millisecond) // the server's clock
+				_, err = tx.ExecContext(ctx, "SELECT 1")
+				return err
+			})
+			if limit != "30s" || !errs.Is(err, errs.Unavailable) {
+				t.Errorf("the limit is %q, and the error %v", limit, err)
+			}
+		}
+	})
+}
+
 // impatient is a migrated database whose requests do not wait for long.
 func impatient(t *testing.T) *db.DB {
 	t.Helper()

@@ -18,10 +18,12 @@ import (
 const scopeStatement = "linkforge_scope"
 
 // setScope sets the scope of a transaction. Statements of Bind are planned once, for all values: PostgreSQL would
-// otherwise weigh a plan for the values of each call.
+// otherwise weigh a plan for the values of each call. The transaction of a process that hangs ends: others wait for its
+// locks, and readers of events for the oldest transaction.
 const setScope = "SELECT set_config('role', $1, true), set_config('linkforge.workspace', $2, true), " +
 	"set_config('linkforge.account', $3, true), set_config('statement_timeout', $4, true), " +
-	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
+	"set_config('idle_in_transaction_session_timeout', '30s', true)"
 
 // ErrScope is the error of a statement that did not run because its scope could not be entered. That of PostgreSQL says
 // nothing of the values of the statement.
