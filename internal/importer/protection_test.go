@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,13 +154,19 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		b := newBundle(t, d)
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
-			return fmt.Sprint(l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID), " ", l.Metadata != "",
+			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), d, l))
+			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil, " ",
+				optional.Value(l.MaxClicks), " ", l.RedirectStatus, " ", l.Archived(), " ", l.StatsPublic, " ",
+				l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID), " ", l.Metadata != "",
 				" ", l.Routing != nil && l.Routing.Gate != nil, " ", l.Routing != nil && len(l.Routing.Rules) == 1)
 		}
-		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip}
+		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip, Tags: []string{"given"}}
 		rows := b.rows(t, b.importFile(t, in, []byte("code,url\na,https://example.com/1")))
 		b.Tick()
 		l := b.Change(t, b.Reload(t, &link.Link{ID: *rows[0].LinkID}), link.Change{
+			Title: optional.Set(new("title")), Tags: optional.Set([]string{"tag"}), StartsAt: optional.Set(&b.Now),
+			ExpiresAt: optional.Set(new(b.Now.Add(time.Hour))), MaxClicks: optional.Set(new(int64(9))),
+			RedirectStatus: optional.Set(308), Archived: optional.Set(true), StatsPublic: optional.Set(true),
 			Note: optional.Set(new("note")), FolderID: optional.Set(&f.ID), ExternalID: optional.Set(new("id")),
 			Metadata: optional.Set([]*linkfield.Pair{{Key: "k", Value: "v"}}),
 			Routing: optional.Set(&routing.Change{
@@ -168,8 +175,15 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 			}),
 		})
 		for _, c := range []struct{ file, want string }{
-			{"code,url\na,https://example.com/2", "https://example.com/2 note true id true true true"},
-			{"code,url,note,folder\na,https://example.com/3,,", "https://example.com/3  false id true true true"},
+			{"code,url\na,https://example.com/2", "title [given tag] true true 9 308 true true https://example.com/2 note true id true true true"},
+			{
+				"code,url,note,folder\na,https://example.com/3,,",
+				"title [given tag] true true 9 308 true true https://example.com/3  false id true true true",
+			},
+			{
+				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\na,https://example.com/4,,,,,,,",
+				" [given] false false 0 302 false true https://example.com/4  false id true true true",
+			},
 		} {
 			wantSaid(t, c.file, b.rows(t, b.importFile(t, in, []byte(c.file))), "UPDATED a")
 			if got := describe(b.Reload(t, l)); got != c.want {
@@ -177,8 +191,8 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 			}
 		}
 		in.Label, in.OnConflict = "other", importer.Replace
-		b.importFile(t, in, []byte("code,url\na,https://example.com/4"))
-		if got := describe(b.Reload(t, l)); got != "https://example.com/4  false  false false false" {
+		b.importFile(t, in, []byte("code,url\na,https://example.com/5"))
+		if got := describe(b.Reload(t, l)); got != " [given] false false 0 302 false false https://example.com/5  false  false false false" {
 			t.Errorf("replaced: %s", got)
 		}
 

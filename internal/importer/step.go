@@ -155,16 +155,21 @@ func (b *step) prepare(ctx context.Context) error {
 
 // setTags gives the link the tags of the import and those of the row.
 func (it *item) setTags(given []string) {
-	it.tags = slices.Clone(given)
-	for _, tag := range it.from.Tags {
-		if !slices.Contains(it.tags, tag) {
-			it.tags = append(it.tags, tag)
-		}
-	}
-	if len(it.tags) > linkfield.MaxTags {
+	if it.tags = union(given, it.from.Tags); len(it.tags) > linkfield.MaxTags {
 		it.tags = it.tags[:linkfield.MaxTags]
 		it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "tags", Reason: importsource.Truncated})
 	}
+}
+
+// union returns the tags, and those of more that are not among them.
+func union(tags, more []string) []string {
+	all := slices.Clone(tags)
+	for _, tag := range more {
+		if !slices.Contains(all, tag) {
+			all = append(all, tag)
+		}
+	}
+	return all
 }
 
 // creation returns the input for the link of an item.
@@ -283,7 +288,7 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	if len(items) == 0 {
 		return nil
 	}
-	e := link.Edits{OperationID: b.OperationID, NeedClicks: true, Reason: imported}
+	e := link.Edits{OperationID: b.OperationID, NeedClicks: true, NeedTags: true, Reason: imported}
 	for _, it := range items {
 		e.IDs = append(e.IDs, it.decision.linkID)
 	}
@@ -357,14 +362,25 @@ func (b *step) apply(it *item, l *link.Link) error {
 		change.Bots, change.PendingURL.Set, change.ForwardPath.Set = optional.Edit[*routing.BotPolicy]{}, false, false
 		change.QRSources.Set, change.Tests.Set = false, false
 	}
+	tags := it.tags
+	if !has(importsource.Tags) {
+		tags = union(l.NewTags, b.in.Tags)
+	}
+	status := optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)
 	return b.Links.Mutate(&link.Change{
-		Title: optional.Set(from.Title), Note: edit(has(importsource.Note), from.Note), Tags: optional.Set(it.tags),
-		FolderID: edit(has(importsource.Folder) || b.in.FolderID != nil, it.folderID), StartsAt: optional.Set(from.StartsAt), ExpiresAt: optional.Set(from.ExpiresAt),
-		MaxClicks:      optional.Set(from.MaxClicks),
-		RedirectStatus: optional.Set(optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)),
-		Archived:       optional.Set(from.Archived), StatsPublic: optional.Set(from.StatsPublic),
-		ExternalID: edit(has(importsource.ExternalID), from.ExternalID), Metadata: edit(has(importsource.Metadata), from.Metadata),
-		Routing: optional.Set(&change), KeepsPast: true,
+		Title:          edit(has(importsource.Title), from.Title),
+		Note:           edit(has(importsource.Note), from.Note),
+		Tags:           optional.Set(tags),
+		FolderID:       edit(has(importsource.Folder) || b.in.FolderID != nil, it.folderID),
+		StartsAt:       edit(has(importsource.StartsAt), from.StartsAt),
+		ExpiresAt:      edit(has(importsource.ExpiresAt), from.ExpiresAt),
+		MaxClicks:      edit(has(importsource.MaxClicks), from.MaxClicks),
+		RedirectStatus: edit(has(importsource.RedirectStatus), status),
+		Archived:       edit(has(importsource.Archived), from.Archived),
+		StatsPublic:    edit(has(importsource.StatsPublic), from.StatsPublic),
+		ExternalID:     edit(has(importsource.ExternalID), from.ExternalID),
+		Metadata:       edit(has(importsource.Metadata), from.Metadata),
+		Routing:        optional.Set(&change), KeepsPast: true,
 	}, l)
 }
 

@@ -110,13 +110,21 @@ type Field string
 
 // The fields. OtherRouting is what only archives have.
 const (
-	Note         Field = "note"
-	Folder       Field = "folder"
-	ExternalID   Field = "externalId"
-	Metadata     Field = "metadata"
-	Gate         Field = "gate"
-	Rules        Field = "rules"
-	OtherRouting Field = "other routing"
+	Title          Field = "title"
+	Note           Field = "note"
+	Tags           Field = "tags"
+	Folder         Field = "folder"
+	StartsAt       Field = "startsAt"
+	ExpiresAt      Field = "expiresAt"
+	MaxClicks      Field = "maxClicks"
+	RedirectStatus Field = "redirectStatus"
+	Archived       Field = "archived"
+	StatsPublic    Field = "statsPublic"
+	ExternalID     Field = "externalId"
+	Metadata       Field = "metadata"
+	Gate           Field = "gate"
+	Rules          Field = "rules"
+	OtherRouting   Field = "other routing"
 )
 
 // Origin is what the source knows about the past of a link. Nil means unknown.

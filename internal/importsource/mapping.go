@@ -126,8 +126,12 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 	}
 }
 
-// describe notes the fields that the source describes: in a file of one's own those that are in the item, or else those of the format.
+// describe notes the fields that the source describes: in a file of one's own those that are in the item, or else those of the
+// format, also if all of its links have one redirect status.
 func (m *mapper) describe() {
+	if m.format.status != 0 {
+		m.row.Describes = append(m.row.Describes, RedirectStatus)
+	}
 	for _, p := range m.format.properties {
 		isIn := func(name string) bool { _, ok := m.item[name]; return ok }
 		if !m.format.isOwn || slices.ContainsFunc(p.names, isIn) {

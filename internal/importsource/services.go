@@ -49,8 +49,8 @@ var bitly = format{
 		}, "id"),
 		to(setShortURL, "link"),
 		urlOf("long_url"),
-		to(setTitle, "title"), to(setTags, "tags"), to(setArchived, "archived"),
-		to(setCreated, "created_at"), to(setEnd, "expiration_at"),
+		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags), to(setArchived, "archived").as(Archived),
+		to(setCreated, "created_at"), to(setEnd, "expiration_at").as(ExpiresAt),
 		to(setClicks, "total_clicks"), // of another request
 		to(handled, "custom_bitlinks"),
 	},
@@ -92,7 +92,7 @@ var dub = format{
 			}
 		}, "key"),
 		urlOf("url"),
-		to(setTitle, "title"), to(setNote, "comments").as(Note), to(setTagNames, "tags"),
+		to(setTitle, "title").as(Title), to(setNote, "comments").as(Note), to(setTagNames, "tags").as(Tags),
 		to(func(m *mapper, v value) {
 			id, _ := v.is.(string)
 			if name := m.folders[id]; name != "" {
@@ -102,7 +102,7 @@ var dub = format{
 			lose(Unsupported)(m, v)
 		}, "folderId").as(Folder),
 		to(setExternalID, "externalId").as(ExternalID), to(setMetadata, "tenantId").as(Metadata),
-		to(setEnd, "expiresAt"), to(setEndedURL, "expiredUrl"),
+		to(setEnd, "expiresAt").as(ExpiresAt), to(setEndedURL, "expiredUrl"),
 		to(setPassword, "password").as(Gate),
 		to(setSystem("iOS"), "ios"), to(setSystem("Android"), "android"), to(setCountries, "geo").as(Rules),
 		to(setVariants, "testVariants"), to(handled, "testCompletedAt"),
@@ -111,7 +111,7 @@ var dub = format{
 				m.setCard("title", "description", "image")
 			}
 		}, "proxy"),
-		to(setArchived, "archived"), to(setStatsPublic, "publicStats"),
+		to(setArchived, "archived").as(Archived), to(setStatsPublic, "publicStats").as(StatsPublic),
 		to(protect("disabledAt", Approximated), "disabledAt"),
 		to(setClicks, "clicks"), to(setLastClicked, "lastClicked"), to(setCreated, "createdAt"),
 	},
@@ -137,8 +137,8 @@ var dubTable = format{
 			setAddress(m, v)
 		}, "shortlink"),
 		urlOf("destinationurl"),
-		to(func(m *mapper, v value) { m.addTags(v, strings.Split(v.is.(string), ",")) }, "tags"),
-		to(setArchived, "archived"), to(setClicks, "clicks"), to(setCreated, "createdat"),
+		to(func(m *mapper, v value) { m.addTags(v, strings.Split(v.is.(string), ",")) }, "tags").as(Tags),
+		to(setArchived, "archived").as(Archived), to(setClicks, "clicks"), to(setCreated, "createdat"),
 	},
 		each(lose(Unsupported), "leads", "conversions", "revenue"),
 		each(ignore, "updatedat")),
@@ -179,7 +179,7 @@ var kutt = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "address"), to(setHost, "domain"), to(setShortURL, "link"),
 		urlOf("target"),
-		to(setNote, "description").as(Note), to(setEnd, "expire_in"),
+		to(setNote, "description").as(Note), to(setEnd, "expire_in").as(ExpiresAt),
 		to(protect("password", NotExported), "password"), to(protect("banned", Approximated), "banned"),
 		to(setClicks, "visit_count"), to(setCreated, "created_at"),
 	}, each(ignore, "updated_at")),
@@ -196,7 +196,7 @@ var rebrandly = format{
 		}, "domain"),
 		to(setCode, "slashtag"), to(setShortURL, "shortUrl"),
 		urlOf("destination"),
-		to(setTitle, "title"), to(setNote, "description").as(Note), to(setTagNames, "tags"),
+		to(setTitle, "title").as(Title), to(setNote, "description").as(Note), to(setTagNames, "tags").as(Tags),
 		to(setQuery(routing.Add), "forwardParameters"),
 		to(func(m *mapper, v value) {
 			if v.is != "active" {
@@ -216,9 +216,9 @@ var shortIO = format{
 	properties: slices.Concat([]property{
 		to(setID, "idString"), to(setShortURL, "secureShortURL"), to(setCode, "path"),
 		urlOf("originalURL"),
-		to(setTitle, "title"), to(setTags, "tags"), to(setArchived, "archived"),
-		to(setStatus, "redirectType"),
-		to(setEnd, "expiresAt"),
+		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags), to(setArchived, "archived").as(Archived),
+		to(setStatus, "redirectType").as(RedirectStatus),
+		to(setEnd, "expiresAt").as(ExpiresAt),
 		to(func(m *mapper, v value) {
 			if text, ok := v.is.(string); ok && m.row.ExpiresAt == nil {
 				at, ok := instant(text)
@@ -231,7 +231,7 @@ var shortIO = format{
 				lose(Unsupported)(m, v)
 			}
 		}, "ttl"),
-		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit"),
+		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit").as(MaxClicks),
 		to(protect("password", NotExported), "hasPassword"), to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "iphoneURL"), to(setSystem("Android"), "androidURL"),
 		to(setCountryList, "countries").as(Rules),
@@ -292,8 +292,8 @@ var sink = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "slug"),
 		urlOf("url"),
-		to(setTitle, "title"), to(setNote, "comment").as(Note), to(setTags, "tags"),
-		to(setEnd, "expiration"), to(setCreated, "createdAt"),
+		to(setTitle, "title").as(Title), to(setNote, "comment").as(Note), to(setTags, "tags").as(Tags),
+		to(setEnd, "expiration").as(ExpiresAt), to(setCreated, "createdAt"),
 		to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "apple"), to(setSystem("Android"), "google"), to(setCountries, "geo").as(Rules),
 		to(setConfirm, "unsafe").as(Gate), to(setQuery(routing.Replace), "redirectWithQuery"),
@@ -329,7 +329,7 @@ var yourls = format{
 				v.is = decoded
 			}
 			setTitle(m, v)
-		}, "title"),
+		}, "title").as(Title),
 		to(func(m *mapper, v value) { m.row.Origin.CreatedAt = m.instant(v, time.DateTime) }, "timestamp"),
 		to(setClicks, "clicks"), to(ignore, "ip"),
 	},
@@ -366,10 +366,13 @@ var own = format{
 		to(setCode, "code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address"),
 		to(setHost, "domain", "host"),
 		to(setAddress, "shorturl", "shortlink", "bitlink", "link"),
-		to(setTitle, "title"), to(setNote, "note", "comment", "comments", "description").as(Note), to(setTags, "tags"),
-		to(setStart, "startsat", "validsince"), to(setEnd, "expiresat", "expires", "expiration", "validuntil"),
-		to(setLimit, "maxclicks", "maxvisits", "clickslimit"), to(setStatus, "redirectstatus", "status"),
-		to(setArchived, "archived"), to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
+		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
+		to(setNote, "note", "comment", "comments", "description").as(Note),
+		to(setStart, "startsat", "validsince").as(StartsAt),
+		to(setEnd, "expiresat", "expires", "expiration", "validuntil").as(ExpiresAt),
+		to(setLimit, "maxclicks", "maxvisits", "clickslimit").as(MaxClicks),
+		to(setStatus, "redirectstatus", "status").as(RedirectStatus),
+		to(setArchived, "archived").as(Archived), to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
 		to(protectUnlessFalse("password"), "password", "passwd", "pwd"),

@@ -15,8 +15,9 @@ var shlink = format{
 	properties: slices.Concat([]property{
 		to(setCode, "shortCode"), to(setHost, "domain"), to(setShortURL, "shortUrl"),
 		urlOf("longUrl"),
-		to(setTitle, "title"), to(setTags, "tags"),
-		to(nested(to(setStart, "validSince"), to(setEnd, "validUntil"), to(setLimit, "maxVisits")), "meta"),
+		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
+		to(nested(to(setStart, "validSince"), to(setEnd, "validUntil"), to(setLimit, "maxVisits")), "meta").
+			as(StartsAt, ExpiresAt, MaxClicks),
 		to(setQuery(routing.Replace), "forwardQuery"),
 		to(nested(to(setClicks, "total"), to(ignore, "nonBots"), to(ignore, "bots")), "visitsSummary"),
 		to(setCreated, "dateCreated"),
