@@ -395,7 +395,7 @@ func TestProvider_CachesMetadata(t *testing.T) {
 func TestProvider_SharesRequests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	arrived, release := make(chan struct{}, 20), make(chan struct{})
 	b.server.Respond[ssotest.KeysPath] = func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-release
