@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli"
@@ -59,7 +56,7 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- a.serve(serving, listener) }()
-	d := &demo{out: std.Out, public: settings.PublicURL}
+	d := &demo{Client: cli.Client{Server: settings.PublicURL}, out: std.Out}
 	err = d.steps(ctx, c.URLs)
 	stop()
 	return errors.Join(err, <-served, a.close())
@@ -67,13 +64,12 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 
 // demo creates and follows links as a front end would.
 type demo struct {
-	out    io.Writer
-	public string
-	token  string
+	cli.Client
+	out io.Writer
 }
 
 func (d *demo) steps(ctx context.Context, urls []string) error {
-	d.say("A temporary embedded instance runs at %s.\n", d.public)
+	d.say("A temporary embedded instance runs at %s.\n", d.Server)
 	workspaceID, err := d.setUp(ctx)
 	if err != nil {
 		return err
@@ -95,32 +91,32 @@ func (d *demo) setUp(ctx context.Context) (workspaceID string, err error) {
 		Register struct {
 			Token  string
 			User   struct{ Name, Email string }
-			Errors userErrors
+			Errors cli.UserErrors
 		}
 	}
-	err = d.ask(ctx, &account, `mutation ($password: String!) {
+	err = d.Do(ctx, &account, `mutation ($password: String!) {
 		register(input: {email: "ada@example.com", password: $password, name: "Ada"}) {
 			token user { name email } errors { code message }
 		}
 	}`, map[string]any{"password": rand.Text()})
-	if err := errors.Join(err, account.Register.Errors.err()); err != nil {
+	if err := errors.Join(err, account.Register.Errors.First()); err != nil {
 		return "", fmt.Errorf("registering: %w", err)
 	}
-	d.token = account.Register.Token
+	d.Key = account.Register.Token
 	d.say("Registered %s <%s>.", account.Register.User.Name, account.Register.User.Email)
 
 	var made struct {
 		CreateWorkspace struct {
 			Workspace struct{ ID, Name, Slug string }
-			Errors    userErrors
+			Errors    cli.UserErrors
 		}
 	}
-	err = d.ask(ctx, &made, `mutation {
+	err = d.Do(ctx, &made, `mutation {
 		createWorkspace(input: {name: "Analytical Engines", slug: "engines"}) {
 			workspace { id name slug } errors { code message }
 		}
 	}`, nil)
-	if err := errors.Join(err, made.CreateWorkspace.Errors.err()); err != nil {
+	if err := errors.Join(err, made.CreateWorkspace.Errors.First()); err != nil {
 		return "", fmt.Errorf("creating a workspace: %w", err)
 	}
 	w := made.CreateWorkspace.Workspace
@@ -178,15 +174,15 @@ func (d *demo) create(ctx context.Context, workspaceID, u string) (l demoLink, c
 		CreateLink struct {
 			Link    demoLink
 			Created bool
-			Errors  userErrors
+			Errors  cli.UserErrors
 		}
 	}
-	err = d.ask(ctx, &answer, `mutation ($workspaceId: ID!, $url: String!) {
+	err = d.Do(ctx, &answer, `mutation ($workspaceId: ID!, $url: String!) {
 		createLink(input: {workspaceId: $workspaceId, url: $url}) {
 			link { id code shortUrl canonicalUrl } created errors { code message }
 		}
 	}`, map[string]any{"workspaceId": workspaceID, "url": u})
-	if err := errors.Join(err, answer.CreateLink.Errors.err()); err != nil {
+	if err := errors.Join(err, answer.CreateLink.Errors.First()); err != nil {
 		return demoLink{}, false, fmt.Errorf("creating a link: %w", err)
 	}
 	return answer.CreateLink.Link, answer.CreateLink.Created, nil
@@ -248,7 +244,7 @@ func (d *demo) readClicks(ctx context.Context, linkID string) (demoClicks, error
 			Stats             struct{ Series []struct{ Clicks int64 } }
 		}
 	}
-	err := d.ask(ctx, &answer, `query ($id: ID!) {
+	err := d.Do(ctx, &answer, `query ($id: ID!) {
 		link(by: {id: $id}) { clickCount averageRedirectMs stats { series(interval: DAY) { clicks } } }
 	}`, map[string]any{"id": linkID})
 	if err != nil {
@@ -262,47 +258,4 @@ func (d *demo) readClicks(ctx context.Context, linkID string) (demoClicks, error
 		got.Today = days[len(days)-1].Clicks
 	}
 	return got, nil
-}
-
-// ask runs an operation.
-func (d *demo) ask(ctx context.Context, data any, query string, variables map[string]any) error {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.public+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if d.token != "" {
-		request.Header.Set("Authorization", "Bearer "+d.token)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer := struct {
-		Data   any
-		Errors userErrors
-	}{Data: data}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	return answer.Errors.err()
-}
-
-// userErrors are the errors of a payload.
-type userErrors []struct{ Message string }
-
-func (e userErrors) err() error {
-	if len(e) == 0 {
-		return nil
-	}
-	messages := make([]string, 0, len(e))
-	for _, one := range e {
-		messages = append(messages, one.Message)
-	}
-	return errors.New(strings.Join(messages, " "))
 }

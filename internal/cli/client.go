@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// clientFlags select the server and the workspace of a command that is a client of the API. Such a command opens no database.
-type clientFlags struct {
+// Client are the flags of a command that is a client of the API: its server and its workspace. Such a command opens no database.
+type Client struct {
 	Server    string `env:"LINKFORGE_SERVER" default:"http://localhost:8080" help:"URL of the server."`
 	Key       string `env:"LINKFORGE_KEY" placeholder:"KEY" help:"API key. Set the variable instead: other users see arguments."`
 	Workspace string `env:"LINKFORGE_WORKSPACE" placeholder:"SLUG" help:"Slug or id of the workspace."`
@@ -33,10 +33,24 @@ const (
 	clientTimeout = time.Minute
 )
 
-// userError is an error of a payload or of a response.
+// userError is an error of a payload.
 type userError struct {
 	Code, Message string
 	Field         []string
+}
+
+// UserErrors are the errors of a payload.
+type UserErrors []userError
+
+// First returns the first error, or nil.
+func (e UserErrors) First() error {
+	if len(e) == 0 {
+		return nil
+	}
+	if field := strings.Join(e[0].Field, "."); field != "" {
+		return fmt.Errorf("%s: %s", field, e[0].Message)
+	}
+	return errors.New(e[0].Message)
 }
 
 // requestError is a refused request. Code is empty for a response that is no answer of the API.
@@ -60,8 +74,8 @@ func isTooLarge(err error) bool {
 	return errors.Is(err, errTooLarge) || ok && (e.Extensions.Code == "REQUEST_TOO_LARGE" || e.Extensions.Code == "COMPLEXITY_LIMIT_EXCEEDED")
 }
 
-// do runs an operation and reads its data. It returns the first error of the response as a *requestError.
-func (c clientFlags) do(ctx context.Context, data any, operation string, variables map[string]any) error {
+// Do runs an operation, anonymously without a key, and reads its data. It returns the first error of the response.
+func (c Client) Do(ctx context.Context, data any, operation string, variables map[string]any) error {
 	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
 	if err != nil {
 		return err
@@ -74,7 +88,9 @@ func (c clientFlags) do(ctx context.Context, data any, operation string, variabl
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/graphql-response+json")
-	r.Header.Set("Authorization", "Bearer "+c.Key)
+	if c.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Key)
+	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
@@ -96,18 +112,8 @@ func (c clientFlags) do(ctx context.Context, data any, operation string, variabl
 	return json.Unmarshal(answer.Data, data)
 }
 
-func firstOf(all []userError) error {
-	if len(all) == 0 {
-		return nil
-	}
-	if field := strings.Join(all[0].Field, "."); field != "" {
-		return fmt.Errorf("%s: %s", field, all[0].Message)
-	}
-	return errors.New(all[0].Message)
-}
-
 // workspaceID returns the id of the workspace.
-func (c clientFlags) workspaceID(ctx context.Context) (string, error) {
+func (c Client) workspaceID(ctx context.Context) (string, error) {
 	switch {
 	case c.Workspace == "":
 		return "", errors.New("name the workspace with --workspace or LINKFORGE_WORKSPACE")
@@ -115,7 +121,7 @@ func (c clientFlags) workspaceID(ctx context.Context) (string, error) {
 		return c.Workspace, nil
 	}
 	var got struct{ Workspace *struct{ ID string } }
-	err := c.do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`, map[string]any{"slug": c.Workspace})
+	err := c.Do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`, map[string]any{"slug": c.Workspace})
 	if err == nil && got.Workspace == nil {
 		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(c.Workspace))
 	}

@@ -14,7 +14,7 @@ import (
 
 // linksImport is `linkforge links import`, a client of the API.
 type linksImport struct {
-	clientFlags
+	Client
 	Source     string            `arg:"" help:"BITLY, DUB, KUTT, REBRANDLY, SHLINK, SHORT_IO, SINK, YOURLS, CSV or JSON_LINES."`
 	File       string            `arg:"" optional:"" type:"existingfile" help:"The file. Without it, the API of the source is read."`
 	Apply      bool              `help:"Import for good, instead of a dry run."`
@@ -42,13 +42,13 @@ func (l linksImport) Run(ctx context.Context, io IO) error {
 		CreateImport struct {
 			Task      *struct{ ID string }
 			UploadURL *string
-			Errors    []userError
+			Errors    UserErrors
 		}
 	}
-	err = l.do(ctx, &got, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl errors { message field } } }`,
+	err = l.Do(ctx, &got, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl errors { message field } } }`,
 		map[string]any{"in": l.input(workspaceID)})
 	if err == nil {
-		err = firstOf(got.CreateImport.Errors)
+		err = got.CreateImport.Errors.First()
 	}
 	if err != nil {
 		return err

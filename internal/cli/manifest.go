@@ -16,7 +16,7 @@ import (
 
 // manifestFlags are those of commands that read a manifest.
 type manifestFlags struct {
-	clientFlags
+	Client
 	File  string `short:"f" required:"" type:"existingfile" placeholder:"FILE" help:"The manifest."`
 	Prune bool   `help:"Delete links of the owner that are not in the manifest."`
 }
@@ -33,7 +33,7 @@ type (
 		Replace bool `help:"Delete and create again links whose code or strategy is another one."`
 	}
 	linksPull struct {
-		clientFlags
+		Client
 		Owner  string `required:"" help:"The owner of the links."`
 		Output string `short:"o" type:"path" placeholder:"FILE" help:"Where to write the manifest. Default: standard output."`
 	}
@@ -77,7 +77,7 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 			return err
 		}
 	}
-	run := &applyRun{clientFlags: l.clientFlags, workspaceID: workspaceID, out: io.Out}
+	run := &applyRun{Client: l.Client, workspaceID: workspaceID, out: io.Out}
 	err = run.apply(ctx, plan)
 	run.printUndo()
 	return err

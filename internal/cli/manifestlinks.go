@@ -18,9 +18,9 @@ import (
 )
 
 // doWithRetry is do, again after the time that the server names if it refuses the request for now.
-func (c clientFlags) doWithRetry(ctx context.Context, data any, operation string, variables map[string]any) error {
+func (c Client) doWithRetry(ctx context.Context, data any, operation string, variables map[string]any) error {
 	for attempt := 1; ; attempt++ {
-		err := c.do(ctx, data, operation, variables)
+		err := c.Do(ctx, data, operation, variables)
 		refused, ok := errors.AsType[*requestError](err)
 		if !ok || refused.Extensions.RetryAfter == 0 || attempt == maxAttempts {
 			return err
@@ -64,7 +64,7 @@ func inCalls[T any](all []T, most int, call func(part []T) error) error {
 
 // linkReader reads links of a workspace and what their comparison depends on.
 type linkReader struct {
-	clientFlags
+	Client
 	workspaceID string
 	settings    manifest.Settings
 	// links are the links that were read, and known has their ids.
@@ -72,8 +72,8 @@ type linkReader struct {
 	known map[string]bool
 }
 
-func (c clientFlags) reader(workspaceID string) *linkReader {
-	return &linkReader{clientFlags: c, workspaceID: workspaceID, known: map[string]bool{}}
+func (c Client) reader(workspaceID string) *linkReader {
+	return &linkReader{Client: c, workspaceID: workspaceID, known: map[string]bool{}}
 }
 
 // allStates selects links in any state.
@@ -286,7 +286,7 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 
 // applyRun is a run of `links apply`.
 type applyRun struct {
-	clientFlags
+	Client
 	workspaceID string
 	out         io.Writer
 	// operations are the ids of the calls that have changed links, oldest first.
@@ -335,10 +335,10 @@ func changeLinks[T any](ctx context.Context, a *applyRun, mutation, inputType st
 			Call struct {
 				Results []struct {
 					Link   *struct{ ID string }
-					Errors []userError
+					Errors UserErrors
 				}
 				OperationID *string
-				Errors      []userError
+				Errors      UserErrors
 			}
 		}
 		err = a.doWithRetry(ctx, &got, `mutation ($w: ID!, $in: [`+inputType+`!]!) { call: `+mutation+` {
@@ -347,12 +347,12 @@ func changeLinks[T any](ctx context.Context, a *applyRun, mutation, inputType st
 		if err != nil {
 			return err
 		}
-		failed, rolledBack := []error{firstOf(got.Call.Errors)}, map[string]error{}
+		failed, rolledBack := []error{got.Call.Errors.First()}, map[string]error{}
 		for i, r := range got.Call.Results {
 			if r.Link != nil {
 				ids[r.Link.ID] = true
 			}
-			switch err := firstOf(r.Errors); {
+			switch err := r.Errors.First(); {
 			case err == nil:
 			case r.Errors[0].Code == "CONFLICT": // also of all other links of a call that fails
 				rolledBack[r.Errors[0].Message] = fmt.Errorf("%s: %w", nameOf(part[i]), err)

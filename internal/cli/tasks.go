@@ -21,16 +21,16 @@ type tasksCommand struct {
 type (
 	tasksList struct {
 		listing
-		clientFlags
+		Client
 		Limit int `default:"20" help:"Maximum number, 1 to 100."`
 	}
 	tasksWatch struct {
-		clientFlags
+		Client
 		ID string `arg:"" help:"The task's id."`
 	}
 	tasksCancel struct {
 		listing
-		clientFlags
+		Client
 		ID string `arg:"" help:"The task's id."`
 	}
 )
@@ -64,7 +64,7 @@ type taskReport struct {
 			Line     int64
 			SourceID string
 			Outcome  string
-			Errors   []userError
+			Errors   UserErrors
 		}
 	}
 	Differences struct {
@@ -101,7 +101,7 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 			Tasks struct{ Nodes []*watchedTask }
 		}
 	}
-	err = l.do(ctx, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { tasks(first: $n) { nodes { `+taskFields+` } } } }`,
+	err = l.Do(ctx, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { tasks(first: $n) { nodes { `+taskFields+` } } } }`,
 		map[string]any{"w": workspaceID, "n": l.Limit})
 	if err != nil {
 		return err
@@ -116,13 +116,13 @@ func (c tasksCancel) Run(ctx context.Context, io IO) error {
 	var got struct {
 		CancelTask struct {
 			Task   *watchedTask
-			Errors []userError
+			Errors UserErrors
 		}
 	}
-	err := c.do(ctx, &got, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { `+taskFields+` } errors { message field } } }`,
+	err := c.Do(ctx, &got, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { `+taskFields+` } errors { message field } } }`,
 		map[string]any{"id": c.ID})
 	if err == nil {
-		err = firstOf(got.CancelTask.Errors)
+		err = got.CancelTask.Errors.First()
 	}
 	if err != nil {
 		return err
@@ -135,11 +135,11 @@ func (c tasksCancel) Run(ctx context.Context, io IO) error {
 func (w tasksWatch) Run(ctx context.Context, io IO) error { return w.watch(ctx, io, w.ID) }
 
 // watch shows the progress of a task on a terminal, and its result when it ends.
-func (c clientFlags) watch(ctx context.Context, io IO, taskID string) error {
+func (c Client) watch(ctx context.Context, io IO, taskID string) error {
 	terminal := isTerminal(io)
 	for {
 		var got struct{ Node *watchedTask }
-		err := c.do(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+" "+reportFields+` } } }`,
+		err := c.Do(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+" "+reportFields+` } } }`,
 			map[string]any{"id": taskID})
 		if err == nil && (got.Node == nil || got.Node.ID == "") {
 			err = fmt.Errorf("there is no task %s", quoted(taskID))
@@ -207,7 +207,7 @@ func (t *watchedTask) print(io IO) error {
 		}
 		for _, row := range r.Rows.Nodes {
 			message := ""
-			if err := firstOf(row.Errors); err != nil {
+			if err := row.Errors.First(); err != nil {
 				message = ": " + err.Error()
 			}
 			fmt.Fprintf(io.Out, "line %d, %s, %s%s\n", row.Line, quoted(row.SourceID), row.Outcome, message)
