@@ -105,6 +105,7 @@ var fixedLimits = map[string]string{
 	"internal/importer.apiRate":   "requests to the API of a source | host",
 	"internal/parity.hostRate":    "requests of parity checks | host",
 	"internal/task.maxArchives":   "archives that are kept | user or API key in a workspace",
+	"internal/task.maxFiles":      "files of dry runs that are kept | user or API key in a workspace",
 	"internal/task.maxUnfinished": "tasks that have not ended | workspace",
 	"server.pngImages":            "QR codes as PNG | address network",
 	"server.statsPages":           "pages about links (`/CODE+`) | address network",
