@@ -116,7 +116,7 @@ const eventsPerPage = page.Default
 // webhooks may not read.
 func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats bool, err error) {
 	fragment := operation.Doc.Fragments.ForName("Selection")
-	for name := range typesIn(operation.Doc, fragment.SelectionSet, map[string]bool{}) {
+	for name := range typesIn(fragment.SelectionSet, map[string]bool{}) {
 		if slices.Contains(auditFields, name) {
 			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the field %s. Leave it out.", name).At("selection")
 		}
@@ -136,7 +136,7 @@ var auditFields = []string{"Workspace.auditLog", "Event.details"}
 
 // typesIn returns the names of the types that fields of a selection return, of a connection that of its items, and the
 // names of the fields after those of their types.
-func typesIn(doc *ast.QueryDocument, selections ast.SelectionSet, found map[string]bool) map[string]bool {
+func typesIn(selections ast.SelectionSet, found map[string]bool) map[string]bool {
 	for _, selection := range selections {
 		switch selection := selection.(type) {
 		case *ast.Field:
@@ -144,9 +144,9 @@ func typesIn(doc *ast.QueryDocument, selections ast.SelectionSet, found map[stri
 				found[strings.TrimSuffix(selection.Definition.Type.Name(), "Connection")] = true
 				found[selection.ObjectDefinition.Name+"."+selection.Name] = true
 			}
-			typesIn(doc, selection.SelectionSet, found)
+			typesIn(selection.SelectionSet, found)
 		case *ast.InlineFragment:
-			typesIn(doc, selection.SelectionSet, found)
+			typesIn(selection.SelectionSet, found)
 		}
 	}
 	return found

@@ -51,24 +51,22 @@ const (
 // order.
 type entry string
 
-// appendSubject appends the start of an entry.
-func appendSubject(b []byte, kind byte, s subject) []byte {
-	b = append(b, kind)
-	b = flat.AppendText(b, s.space)
-	return flat.AppendText(b, s.name)
+// startOf returns the start of an entry.
+func startOf(kind byte, s subject) []byte {
+	return flat.AppendText(flat.AppendText([]byte{kind}, s.space), s.name)
 }
 
 // absence returns the entry of a subject that does not exist, with the time of the query.
 func absence(s subject, now time.Time) entry {
-	return entry(binary.LittleEndian.AppendUint64(appendSubject(nil, entryAbsent, s), uint64(now.UnixMicro())))
+	return entry(binary.LittleEndian.AppendUint64(startOf(entryAbsent, s), uint64(now.UnixMicro())))
 }
 
 func codeEntry(s subject, code string) entry {
-	return entry(append(appendSubject(nil, entryCode, s), code...))
+	return entry(append(startOf(entryCode, s), code...))
 }
 
 func placeEntry(s subject, workspaceID string) entry {
-	return entry(append(appendSubject(nil, entryPlace, s), workspaceID...))
+	return entry(append(startOf(entryPlace, s), workspaceID...))
 }
 
 // The flags of a workspace's entry.
@@ -78,7 +76,7 @@ const (
 )
 
 func workspaceEntry(s subject, w *settings) entry {
-	b := binary.LittleEndian.AppendUint64(appendSubject(nil, entryWorkspace, s), uint64(w.hitQuota))
+	b := binary.LittleEndian.AppendUint64(startOf(entryWorkspace, s), uint64(w.hitQuota))
 	var flags byte
 	if w.isGone {
 		flags |= isGone
@@ -110,7 +108,7 @@ const (
 )
 
 func hostEntry(s subject, h *Host) entry {
-	b := flat.AppendText(appendSubject(nil, entryHost, s), h.WorkspaceID)
+	b := flat.AppendText(startOf(entryHost, s), h.WorkspaceID)
 	for _, url := range []string{h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL} {
 		b = flat.AppendText(b, url)
 	}
@@ -125,7 +123,7 @@ func hostEntry(s subject, h *Host) entry {
 }
 
 func documentEntry(s subject, text string) entry {
-	return entry(append(appendSubject(nil, entryDocument, s), text...))
+	return entry(append(startOf(entryDocument, s), text...))
 }
 
 func readHost(kind byte, r flat.Reader) (h Host) {
@@ -140,7 +138,7 @@ func readHost(kind byte, r flat.Reader) (h Host) {
 }
 
 func linkEntry(s subject, t *Target) entry {
-	return entry(appendTarget(appendSubject(nil, entryLink, s), t))
+	return entry(appendTarget(startOf(entryLink, s), t))
 }
 
 func appendTarget(b []byte, t *Target) []byte {
@@ -173,7 +171,7 @@ func appendTarget(b []byte, t *Target) []byte {
 // scheduledEntry returns the entry of a link with pending changes: each state with the instant at which the
 // next one begins, so that a redirect compares the time once for each state that has passed.
 func scheduledEntry(s subject, states []scheduledTarget) entry {
-	b := appendSubject(nil, entryScheduled, s)
+	b := startOf(entryScheduled, s)
 	for i, state := range states {
 		until := int64(math.MaxInt64)
 		if i+1 < len(states) {
