@@ -57,6 +57,7 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 			"/promo).": 302, "/promo%29%20": 302, "/promo%E2%80%9D": 302, "/promo&utm=1": 302, "/promo%3Fa=b": 302, "/*promo*": 404,
 			"/public/stats%2B": 200, "/public/stats%2Esvg": 200, "/report.svg.": 302, "/docs/c++": 302, "/docs/c%2B%2B": 302, "/docs+": 200,
 			"/docs/x.svg": 302, "/docs/v2.svg": 200, "//promo": 404, "/robots.txt": 200,
+			"/docs//": 404, "/docs/..": 404, "/docs/%2E%2E": 404, "/docs%2F%2F": 404, "/promo//": 404, "/promo/.": 404, "/promo%2F": 302,
 		} {
 			if got := s.askHost(t, http.MethodGet, host, path); got.status != status {
 				t.Errorf("%s: %d, want %d", path, got.status, status)

@@ -3,11 +3,11 @@ package main
 import (
 	"io"
 	"net/http"
-	"path"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/playground"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/visitorpage"
 	"github.com/linkforge/linkforge/internal/web"
@@ -63,7 +63,7 @@ func (a *app) routes() http.Handler {
 		case isOfLink:
 			r.Pattern = "GET /{code}+"
 			a.stats(w, r, at)
-		case host == "" || !isClean(r.URL.Path):
+		case host == "" || !resolve.IsClean(r.URL.Path): // http.ServeMux would redirect most of these
 			a.nothing(w, r)
 		case a.config.IsOwnHost(host):
 			mux.ServeHTTP(w, r)
@@ -73,14 +73,6 @@ func (a *app) routes() http.Handler {
 	})
 	return a.shortURLsFirst(web.Chain(others,
 		web.Before(web.NameRequest), web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
-}
-
-// isClean reports whether a path has no empty segment, "." or "..", also when they are
-// percent-encoded. http.ServeMux would redirect most unclean paths to their clean form. Here they
-// are 404, as on the fast path.
-func isClean(p string) bool {
-	clean := path.Clean(p)
-	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
 }
 
 // origins are those whose pages may call the API.

@@ -3,6 +3,7 @@ package resolve
 import (
 	"iter"
 	"net/url"
+	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,49 +36,57 @@ type Address struct {
 // segment would be a slug. What cannot be part of a code of a workspace is removed from its end. It reports false for all other
 // paths; at hosts of workspaces, which may have codes of their own, only for those whose first segment is empty, "." or "..".
 func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
-	path, isEncoded := u.RawPath, u.RawPath != ""
-	if !isEncoded {
-		path = u.Path
+	sent := u.RawPath
+	if sent == "" {
+		sent = u.EscapedPath()
 	}
-	if path, ok = strings.CutPrefix(path, "/"); !ok {
+	if sent, ok = strings.CutPrefix(sent, "/"); !ok {
 		return at, false
 	}
-	switch {
-	case !isInstance && isEncoded:
-		at.whole = path
-	case !isInstance:
-		at.whole = u.EscapedPath()[1:]
+	if !isInstance {
+		at.whole = sent
 	}
-	at.Code, at.Path = cutSegment(path)
-	hasSlug := isInstance && at.Path != "" && at.Path != "/" && !strings.ContainsAny(decodeSegment(at.Code), parameterMarks)
+	code, rest := cutSegment(sent)
+	first := decodeSegment(code)
+	ok = !isInstance && first != "" && first != "." && first != ".."
+	hasSlug := isInstance && rest != "" && rest != "/" && !strings.ContainsAny(first, parameterMarks)
 	if hasSlug {
-		at.Slug = at.Code
-		at.Code, at.Path = cutSegment(at.Path[1:])
+		at.Slug = first
+		code, rest = cutSegment(rest[1:])
 	}
-	switch {
-	case isEncoded:
-		at.Slug, at.Code = decodeSegment(at.Slug), decodeSegment(at.Code)
-	case at.Path != "":
-		at.Path = (&url.URL{Path: at.Path}).EscapedPath()
+	at.Path = rest
+	if before, query, hasQuery := cutParameters(code, rest); hasQuery {
+		code, at.Path, at.Query = before, "", query
 	}
-	ok = !isInstance && at.Code != "" && at.Code != "." && at.Code != ".."
-	at.trim()
+	at.Code = decodeSegment(code)
+	if !shortcode.IsCode(at.Code) && IsClean("/"+at.Code+at.Path) {
+		at.Code = strings.TrimRightFunc(at.Code, isTrailer)
+	}
 	return at, ok || isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
 
 // parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
 const parameterMarks = "&?"
 
-// trim moves parameters behind the code to the query, and removes what mail programs and people put behind a URL:
-// punctuation, brackets, quotes, blanks and invisible characters. No code has these, so that no link is looked up twice.
-func (a *Address) trim() {
-	if i := strings.IndexAny(a.Code, parameterMarks); i >= 0 {
-		a.Query = (&url.URL{Path: a.Code[i+1:]}).EscapedPath() + a.Path
-		a.Code, a.Path = a.Code[:i], ""
+// cutParameters divides a path, as it was sent, at the first mark of parameters in its first segments, and returns the query
+// behind it. If the mark is percent-encoded, the query has been encoded with it: it is decoded once.
+func cutParameters(segments, rest string) (before, query string, ok bool) {
+	for i := range len(segments) {
+		switch mark := segments[i:min(i+3, len(segments))]; {
+		case strings.IndexByte(parameterMarks, mark[0]) >= 0:
+			return segments[:i], segments[i+1:] + rest, true
+		case mark == "%26" || strings.EqualFold(mark, "%3F"):
+			escaped := (&url.URL{Path: decodeSegment(segments[i+3:] + rest)}).EscapedPath()
+			return segments[:i], strings.ReplaceAll(escaped, "%25", "%"), true
+		}
 	}
-	if !shortcode.IsCode(a.Code) {
-		a.Code = strings.TrimRightFunc(a.Code, isTrailer)
-	}
+	return segments, "", false
+}
+
+// IsClean reports whether a decoded path has no empty segment, "." or "..".
+func IsClean(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
 }
 
 // isTrailer reports whether a character behind a code is ignored. A plus sign names the page about a link.
@@ -228,13 +237,14 @@ func (a Address) splits() iter.Seq[Address] {
 	}
 }
 
-// withoutMarks returns an address of Whole without what trim removes from codes of workspaces, and without marks of emphasis.
+// withoutMarks returns an address of Whole without what PathAddress removes from codes of workspaces, and without marks of emphasis.
 func (a Address) withoutMarks() Address {
-	code, query := a.Code, ""
-	if i := strings.IndexAny(code, parameterMarks); i >= 0 {
-		code, query = code[:i], (&url.URL{Path: code[i+1:]}).EscapedPath()
+	before, query, _ := cutParameters(a.whole, "")
+	code := decodeSegment(before)
+	if IsClean("/" + code + a.Path) {
+		code = strings.TrimRightFunc(code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) })
 	}
-	at := OwnAddress(a.Host, strings.TrimRightFunc(code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
+	at := OwnAddress(a.Host, code)
 	at.Query = query
 	return at
 }

@@ -24,9 +24,12 @@ func TestPathAddress_IgnoresWhatFollowsAURL(t *testing.T) {
 		"/promo&utm_source=x": {Code: "promo", Query: "utm_source=x"}, "/promo.&a=%20b&c": {Code: "promo", Query: "a=%20b&c"},
 		"/promo%26a%3Db": {Code: "promo", Query: "a=b"}, "/own/promo%3Fa=b%23": {Slug: "own", Code: "promo", Query: "a=b%23"},
 		"/promo&": promo, "/promo.html": {Code: "promo.html"}, "/promoä": {Code: "promoä"}, "/promo%00": {Code: "promo\x00"},
-		"/promo%FF":       {Code: "promo\xff"},
-		"/promo&a=b/c/":   {Code: "promo", Query: "a=b/c/"},
-		"/own/promo&a=b/": {Slug: "own", Code: "promo", Query: "a=b/"},
+		"/promo%FF":          {Code: "promo\xff"},
+		"/promo&a=x%26b%2B1": {Code: "promo", Query: "a=x%26b%2B1"}, "/own/promo&a=%3Fb%23": {Slug: "own", Code: "promo", Query: "a=%3Fb%23"},
+		"/promo%26a%3Dx%2526b": {Code: "promo", Query: "a=x%26b"}, "/promo%3fa=1%252B1%2Fb": {Code: "promo", Query: "a=1%2B1/b"},
+		"/promo%3Fa=b%2Fc/d": {Code: "promo", Query: "a=b/c/d"},
+		"/promo&a=b/c/":      {Code: "promo", Query: "a=b/c/"},
+		"/own/promo&a=b/":    {Slug: "own", Code: "promo", Query: "a=b/"},
 	} {
 		u := must.Value(url.ParseRequestURI(path))(t)
 		if got, ok := PathAddress(u, true); !ok || got != want {
@@ -34,7 +37,7 @@ func TestPathAddress_IgnoresWhatFollowsAURL(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/", "//", "/.", "/..", "/...", "/)", "/%2F", "/promo//", "/own//promo", "/own/.", "/own/).",
-		"/own%2Fpromo", "/%2fpromo"} {
+		"/own%2Fpromo", "/%2fpromo", "/promo%2F%2F", "/own/promo%2F%2F", "/promo%2F.", "/own/promo%2F..", "/own/promo%2F/a", "/promo%2F%2E%2E"} {
 		if got, ok := PathAddress(must.Value(url.ParseRequestURI(path))(t), true); ok {
 			t.Errorf("%s is the address %+v", path, got)
 		}
