@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"math"
 	"net/http"
-	"strconv"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -33,9 +31,7 @@ func (a *app) findLink(r *http.Request, rate ratelimit.Rate, find func(ctx conte
 // the log.
 func (a *app) refuse(w http.ResponseWriter, r *http.Request, err error, failed string, notFound func()) {
 	e := errs.From(err)
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
-	}
+	web.SetRetryAfter(w, e.Retry())
 	switch {
 	case r.Context().Err() != nil: // a disconnected client is no failure
 	case e.Kind == errs.NotFound:

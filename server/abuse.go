@@ -47,14 +47,15 @@ func (a *app) report(w http.ResponseWriter, r *http.Request) {
 		visitorpage.Write(w, r, http.StatusOK, visitorpage.Reported)
 		return
 	}
-	switch e := errs.From(err); {
+	e := errs.From(err)
+	web.SetRetryAfter(w, e.Retry())
+	switch {
 	case e.Kind == errs.NotFound:
 		f.Error = "report.unknown"
 		visitorpage.WriteReportForm(w, r, http.StatusNotFound, f)
 	case e.Kind == errs.InvalidInput:
 		visitorpage.WriteReportForm(w, r, http.StatusBadRequest, f)
 	case e.Kind == errs.RateLimited:
-		w.Header().Set("Retry-After", "3600")
 		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.ManyReports)
 	default:
 		a.log.Log(ctx, errs.LogLevel(err), "storing a report failed", "error", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -90,6 +91,7 @@ func (a *app) refuseExport(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Kind == errs.Internal {
 		a.log.ErrorContext(r.Context(), "export failed", "error", err)
 	}
+	web.SetRetryAfter(w, e.Retry())
 	visitorpage.WriteEnglish(w, r, e.Kind.Status(), e.Kind.Code(), e.Public())
 }
 

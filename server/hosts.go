@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -53,14 +54,17 @@ func (a *app) requestedHost(w http.ResponseWriter, r *http.Request) (resolve.Hos
 	return host, true
 }
 
+// hostRetry is the value of Retry-After while hosts cannot be looked up.
+const hostRetry = 5 * time.Second
+
 func (a *app) hostUnavailable(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, resolve.ErrNotAdmitted) {
-		w.Header().Set("Retry-After", "60")
+		web.SetRetryAfter(w, time.Minute)
 		visitorpage.Write(w, r, http.StatusTooManyRequests, visitorpage.Throttled)
 		return
 	}
 	a.log.Log(r.Context(), errs.LogLevel(err), "domain lookup failed", "error", err)
-	w.Header().Set("Retry-After", "5")
+	web.SetRetryAfter(w, hostRetry)
 	visitorpage.Write(w, r, http.StatusServiceUnavailable, visitorpage.Unavailable)
 }
 

@@ -38,5 +38,6 @@ func (a *app) setPassword(w http.ResponseWriter, r *http.Request) {
 		a.log.Log(ctx, errs.LogLevel(err), "setting a password failed", "error", err)
 	}
 	f.Error = e.Public()
+	web.SetRetryAfter(w, e.Retry())
 	visitorpage.WritePasswordForm(w, r, e.Kind.Status(), f)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -147,6 +148,36 @@ func TestQRImages_AreLimited(t *testing.T) {
 		s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+".svg")
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
 	})
+}
+
+// TestRefusals_HaveRetryAfter uses up the rates of pages and downloads.
+func TestRefusals_HaveRetryAfter(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "LINKFORGE_RATE_LIMITS=on")
+	who := s.tenant(t, "limited")
+	form := func(path, body string) func() (answer, error) {
+		return func() (answer, error) {
+			return s.request(http.MethodPost, path, body, "Content-Type", formType)
+		}
+	}
+	for what, ask := range map[string]func() (answer, error){
+		"/export/audit": func() (answer, error) {
+			return s.get("/export/audit/"+who.workspaceID, "Authorization", "Bearer "+who.token)
+		},
+		"/password": form("/password", "token=x&password=correct+horse"),
+		"/abuse":    form("/abuse", "link=x&reason=SPAM"),
+	} {
+		for n := 0; ; n++ {
+			a := must.Value(ask())(t)
+			if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); a.status == http.StatusTooManyRequests && wait > 0 {
+				break
+			}
+			if a.status == http.StatusTooManyRequests || n == 200 {
+				t.Errorf("%s: %d with Retry-After %q", what, a.status, a.header.Get("Retry-After"))
+				break
+			}
+		}
+	}
 }
 
 func TestQRCommand_RendersURLs(t *testing.T) {

@@ -101,6 +101,7 @@ func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		a.log.Log(r.Context(), errs.LogLevel(err), "domain verification lookup failed", "error", err)
+		web.SetRetryAfter(w, hostRetry)
 		visitorpage.WriteEnglish(w, r, http.StatusServiceUnavailable, "Try again in a moment",
 			"This service is temporarily unavailable.")
 	case known:

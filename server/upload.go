@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/admission"
@@ -50,9 +49,7 @@ func (a *app) upload(w http.ResponseWriter, r *http.Request) {
 		a.log.ErrorContext(r.Context(), "upload failed", "error", err)
 	}
 	w.Header().Set("Connection", "close") // the rest of the file is not read
-	if wait := e.Retry(); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
-	}
+	web.SetRetryAfter(w, e.Retry())
 	web.RefuseJSON(w, e.Kind.Status(), e.Kind.Code(), e.Public())
 }
 

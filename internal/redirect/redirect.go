@@ -233,9 +233,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, a *routing.Decis
 // writePage answers with a page.
 func (v *visit) writePage(w http.ResponseWriter, a *routing.Decision) {
 	wait := v.retryAfter(a.Page, &v.request)
-	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-	}
+	web.SetRetryAfter(w, wait)
 	switch a.Page {
 	case routing.PageGate, routing.PageWrongPassword:
 		gate, _ := v.target.Compiled.Gate()

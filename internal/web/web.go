@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -157,6 +159,13 @@ func RequireUTF8(next http.HandlerFunc) http.Handler {
 		}
 		next(w, r)
 	})
+}
+
+// SetRetryAfter says when a repeated request can succeed, in whole seconds. Zero says nothing.
+func SetRetryAfter(w http.ResponseWriter, wait time.Duration) {
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
 }
 
 // RefuseEncoding answers a request that is not UTF-8.
