@@ -35,8 +35,11 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 			}
 			for _, path := range []string{
 				(&url.URL{Path: "/" + code}).EscapedPath(), (&url.URL{Path: "/" + strings.ToUpper(code)}).EscapedPath() + "/",
-				"/" + encoded.String() + "?x=1",
+				"/" + encoded.String() + "?x=1", (&url.URL{Path: "/" + code}).EscapedPath() + "&x=1",
 			} {
+				if strings.Contains(code, "&") && strings.HasSuffix(path, "&x=1") {
+					continue // parameters begin at the first mark
+				}
 				if got := s.askHost(t, http.MethodGet, host, path); got.status != 302 || got.header.Get("Location") != want {
 					t.Errorf("%s: %d %q, want %s", path, got.status, got.header.Get("Location"), want)
 				}

@@ -163,8 +163,9 @@ func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
 	own := s.DB.NewSelect().Table("domains").ColumnExpr("1").Where("workspace_id = (?)", workspaceID).
 		Where("host = ?", a.Host).Where(hasOwnCodes)
 	at := a.Whole()
-	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN COALESCE((?), (?)) ELSE (?) END", own,
-		s.WithOwnCode(workspaceID, "host", a.Host, at.Code), s.WithOwnCode(workspaceID, "host", a.Host, at.withoutMarks().Code), shared)
+	withCode := func(code string) *bun.SelectQuery { return s.WithOwnCode(workspaceID, "host", a.Host, code) }
+	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN COALESCE((?), (?), (?)) ELSE (?) END", own,
+		withCode(at.Code), withCode(at.withoutParameters().Code), withCode(at.withoutMarks().Code), shared)
 }
 
 // WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
@@ -212,15 +213,19 @@ func OwnAddress(host, code string) Address {
 	return ownAddress(host, strings.TrimPrefix((&url.URL{Path: "/" + code}).EscapedPath(), "/"))
 }
 
-// splits yields an address as Whole has it, and after it those of the codes that the path may mean: without the marks and
-// parameters at its end, and then shorter ones, with the rest as the path.
+// splits yields an address as Whole has it, and after it those of the codes that the path may mean: without the parameters at
+// its end, without the marks before them too, and then shorter ones, with the rest as the path.
 func (a Address) splits() iter.Seq[Address] {
 	return func(yield func(Address) bool) {
 		at := a.Whole()
 		if !yield(at) {
 			return
 		}
-		if bare := at.withoutMarks(); bare.Code != at.Code && !yield(bare) {
+		cut := at.withoutParameters()
+		if cut.Code != at.Code && !yield(cut) {
+			return
+		}
+		if bare := cut.withoutMarks(); bare.Code != cut.Code && !yield(bare) {
 			return
 		}
 		for range maxForwards {
@@ -237,15 +242,25 @@ func (a Address) splits() iter.Seq[Address] {
 	}
 }
 
+// withoutParameters returns an address of Whole without the parameters behind the code, which are in its query.
+func (a Address) withoutParameters() Address {
+	before, query, ok := cutParameters(a.whole, "")
+	if !ok {
+		return a
+	}
+	at := ownAddress(a.Host, before)
+	at.Query = query
+	return at
+}
+
 // withoutMarks returns an address of Whole without what PathAddress removes from codes of workspaces, and without marks of emphasis.
 func (a Address) withoutMarks() Address {
-	before, query, _ := cutParameters(a.whole, "")
-	code := decodeSegment(before)
-	if IsClean("/" + code + a.Path) {
-		code = strings.TrimRightFunc(code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) })
+	a = a.withoutParameters()
+	if !IsClean("/" + a.Code + a.Path) {
+		return a
 	}
-	at := OwnAddress(a.Host, code)
-	at.Query = query
+	at := OwnAddress(a.Host, strings.TrimRightFunc(a.Code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
+	at.Query = a.Query
 	return at
 }
 
