@@ -235,8 +235,12 @@ func (r *reader) item(f *format, text []byte, isLong bool) error {
 
 // csv reads a table with a header line.
 func (r *reader) csv(f *format) error {
+	delimiter, err := r.file.delimiter()
+	if err != nil {
+		return err
+	}
 	table := csv.NewReader(r.file.limited(MaxItem))
-	table.Comma = r.file.delimiter()
+	table.Comma = delimiter
 	table.FieldsPerRecord = -1
 	table.ReuseRecord = true
 	const maxColumns = 200
@@ -266,6 +270,8 @@ func (r *reader) csv(f *format) error {
 			return err
 		case !validText(record):
 			err = r.fail("The record must be UTF-8.")
+		case strings.TrimSpace(strings.Join(record, "")) == "": // as spreadsheets save empty lines
+			continue
 		case len(record) > len(header) && strings.Join(record[len(header):], "") != "":
 			err = r.fail("The record has more cells than the header line.")
 		default:

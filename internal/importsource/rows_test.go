@@ -90,6 +90,9 @@ func TestRows_SurviveMalformedFiles(t *testing.T) {
 		"long record":                  {importsource.CSV, "code,url\na,https://example.com/,x", []string{"line:1 INVALID_INPUT"}},
 		"Latin-1":                      {importsource.CSV, "code,url,title\na,https://example.com/,\xfc\nb,https://example.com/,u", []string{"line:1 INVALID_INPUT", "/b b"}},
 		"open quotation mark":          {importsource.CSV, "code,url\na,\"" + strings.Repeat("x", 2*importsource.MaxItem), []string{"end: INVALID_INPUT"}},
+		"cells without text":           {importsource.CSV, "code,url\n,\na,https://example.com/\n , \n,,", []string{"/a a"}},
+		"lines that end with CR":       {importsource.CSV, "url,code\rhttps://example.com/,a\r", []string{"end: INVALID_INPUT"}},
+		"quotation marks and CR":       {importsource.CSV, "\"code\",\"u\rrl\",\"url\"\r\na,,https://example.com/", []string{"/a a"}},
 		"no column of a URL":           {importsource.CSV, "a,b\n1,2", []string{"end: INVALID_INPUT"}},
 		"many columns":                 {importsource.CSV, "url" + strings.Repeat(",", 1000) + "\n", []string{"end: INVALID_INPUT"}},
 		"UTF-16":                       {importsource.CSV, "\xff\xfeu\x00r\x00l\x00", []string{"end: INVALID_INPUT"}},
@@ -336,8 +339,14 @@ func TestRows_ReadTimes(t *testing.T) {
 			t.Errorf("%s is %v", text, row.ExpiresAt)
 		}
 	}
+	for _, text := range []string{`0`, `0.0`, `"0"`, `" 0 "`, `""`, `null`} {
+		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
+		if row.ExpiresAt != nil || len(row.Losses) > 0 {
+			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)
+		}
+	}
 	for _, text := range []string{`"tomorrow"`, `true`, `[1]`, `-1`, `-9223372036854775807`, `9223372036854775807`, `1e99`, `"0000-00-00"`,
-		`"2031-13-01"`, `"1.5e9"`} {
+		`"2031-13-01"`, `"1.5e9"`, `46023`, `"46023"`} { // the last ones are days, as spreadsheets count them
 		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
 		if row.ExpiresAt != nil || !cmp.Equal(reasons(row), []string{"expiresAt INVALID"}) {
 			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)

@@ -206,13 +206,17 @@ func (s *scanner) line(limit int) (line []byte, isLong bool, err error) {
 	}
 }
 
-// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of quotation marks.
-func (s *scanner) delimiter() rune {
+// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of quotation marks. It returns
+// InvalidInput for a line that ends with CR alone, because all of the file would be its header line.
+func (s *scanner) delimiter() (rune, error) {
 	start, _ := s.in.Peek(headerBytes)
 	counts, isText := map[byte]int{}, false
-	for _, c := range start {
+	for i, c := range start {
 		if c == '"' {
 			isText = !isText
+		}
+		if c == '\r' && !isText && i+1 < len(start) && start[i+1] != '\n' {
+			return 0, errs.New(errs.InvalidInput, "The lines of the file end with CR alone. Save it with the line ends LF or CRLF.")
 		}
 		if c == '\n' && !isText {
 			break
@@ -227,7 +231,7 @@ func (s *scanner) delimiter() rune {
 			best = c
 		}
 	}
-	return rune(best)
+	return rune(best), nil
 }
 
 // limited returns a reader of the rest of the file. It fails after so many bytes without a call of renew.

@@ -42,7 +42,7 @@ func isEmpty(is any) bool {
 // isZero reports whether the text of a cell is the number zero.
 func isZero(is any) bool {
 	text, _ := is.(string)
-	n, err := strconv.ParseFloat(text, 64)
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	return err == nil && n == 0
 }
 
@@ -162,26 +162,25 @@ func (m *mapper) plain(v value, most int, isControl func(rune) bool) *string {
 	return optional.Of(s)
 }
 
-// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or milliseconds. Otherwise it is a
-// loss.
+// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or milliseconds. Zero is no time, and
+// anything else a loss.
 func (m *mapper) instant(v value, layouts ...string) *time.Time {
-	if v.is == json.Number("0") {
+	if isEmpty(v.is) || isZero(v.is) {
 		return nil
 	}
 	if t, ok := instant(v.is, layouts...); ok {
 		return &t
 	}
-	if !isEmpty(v.is) {
-		m.lose(v, Invalid)
-	}
+	m.lose(v, Invalid)
 	return nil
 }
 
 func instant(is any, layouts ...string) (t time.Time, ok bool) {
+	const seconds = 1e8       // from here on, the year 1973; less are the days of a spreadsheet
 	const milliseconds = 1e11 // from here on; as seconds it would be the year 5138
 	const mostMilliseconds = 253402300799999
 	if n, isNumber := integer(is); isNumber {
-		if n < 0 || n > mostMilliseconds {
+		if n < seconds || n > mostMilliseconds {
 			return t, false
 		}
 		if n < milliseconds {
