@@ -386,6 +386,9 @@ func TestImport_OfAnEmptyFile(t *testing.T) {
 			if it.Status != task.Succeeded || it.Total == nil || *it.Total != 0 {
 				t.Errorf("%s with %v of %v: %v", it.Status, it.Done, it.Total, it.Failure())
 			}
+			if r := must.Value(importer.ReportOf(it))(t); r == nil || len(r.Counts()) > 0 {
+				t.Errorf("the report is %+v", r)
+			}
 		}
 	})
 }

@@ -103,9 +103,9 @@ type Report struct {
 	progress *progress
 }
 
-// ReportOf returns the report of an import; nil if it has no row yet.
+// ReportOf returns the report of an import; nil before the first step. The import of a dry run without rows has no step.
 func ReportOf(t *task.Task) (*Report, error) {
-	if t.Cursor == "" {
+	if t.Cursor == "" && t.Status != task.Succeeded {
 		return nil, nil
 	}
 	in, err := SettingsOf(t)
