@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 // Parse reads a manifest. It returns Problems: all errors of the file, or the first one that hides the others.
 func Parse(text []byte) (*File, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
 	document, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, Problems{problemOf(err)}

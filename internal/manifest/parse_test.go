@@ -81,7 +81,7 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 // TestParse_GivesFieldsTheStoredValues also those of the defaults.
 func TestParse_GivesFieldsTheStoredValues(t *testing.T) {
 	t.Parallel()
-	f, err := Parse([]byte(`version: 1
+	f, err := Parse([]byte("\ufeff" + `version: 1
 owner: site
 defaults: {tags: [site], redirectStatus: 301, note: N}
 links:
