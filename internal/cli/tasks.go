@@ -35,16 +35,21 @@ type (
 	}
 )
 
-// watchedTask is a task with its result.
-type watchedTask struct {
+// listedTask is a task as lists have it.
+type listedTask struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind"`
 	Status    string    `json:"status"`
 	Done      int64     `json:"done"`
 	Total     *int64    `json:"total"`
 	CreatedAt time.Time `json:"createdAt"`
-	Failure   *userError
-	Report    *taskReport
+}
+
+// watchedTask is a task with its result.
+type watchedTask struct {
+	listedTask
+	Failure *userError
+	Report  *taskReport
 }
 
 // taskReport is the result of an import, a check of parity or an export.
@@ -98,7 +103,7 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 	}
 	var got struct {
 		Workspace struct {
-			Tasks struct{ Nodes []*watchedTask }
+			Tasks struct{ Nodes []*listedTask }
 		}
 	}
 	err = l.Do(ctx, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { tasks(first: $n) { nodes { `+taskFields+` } } } }`,
@@ -106,7 +111,7 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 	if err != nil {
 		return err
 	}
-	return show(io, l.listing, "ID\tKIND\tSTATUS\tDONE\tCREATED", got.Workspace.Tasks.Nodes, func(t *watchedTask) []string {
+	return show(io, l.listing, "ID\tKIND\tSTATUS\tDONE\tCREATED", got.Workspace.Tasks.Nodes, func(t *listedTask) []string {
 		return []string{t.ID, t.Kind, t.Status, t.progress(), instant(&t.CreatedAt)}
 	})
 }
@@ -115,7 +120,7 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 func (c tasksCancel) Run(ctx context.Context, io IO) error {
 	var got struct {
 		CancelTask struct {
-			Task   *watchedTask
+			Task   *listedTask
 			Errors UserErrors
 		}
 	}
@@ -173,7 +178,7 @@ func isCharDevice(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func (t *watchedTask) progress() string {
+func (t *listedTask) progress() string {
 	if t.Total == nil {
 		return fmt.Sprintf("%d", t.Done)
 	}
