@@ -382,6 +382,18 @@ func TestRows_ListIgnoredFields(t *testing.T) {
 	}
 }
 
+// TestRows_ReadTitlesOfYOURLS: links from before it had titles have NULL, as phpMyAdmin and MySQL write it.
+func TestRows_ReadTitlesOfYOURLS(t *testing.T) {
+	t.Parallel()
+	s := &importsource.Settings{Source: importsource.YOURLS}
+	for cell, want := range map[string]string{`NULL`: "", `\N`: "", `Null`: "Null", `A &amp; B`: "A & B"} {
+		row := read(t, s, []byte("keyword,url,title\na,https://example.com/,"+cell))[0]
+		if got := optional.Value(row.Title); got != want || row.Err != nil {
+			t.Errorf("%s is %q, want %q: %v", cell, got, want, row.Err)
+		}
+	}
+}
+
 // TestRows_BoundReports of an item with very many properties.
 func TestRows_BoundReports(t *testing.T) {
 	t.Parallel()

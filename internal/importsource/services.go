@@ -324,6 +324,9 @@ var yourls = format{
 		urlOf("url"),
 		to(func(m *mapper, v value) {
 			text, ok := m.text(v)
+			if m.format.isTable && (text == "NULL" || text == `\N`) { // as exports of MySQL write null
+				return
+			}
 			if decoded := html.UnescapeString(text); ok && decoded != text {
 				m.lose(v, Approximated)
 				v.is = decoded
