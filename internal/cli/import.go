@@ -15,7 +15,7 @@ import (
 // linksImport is `linkforge links import`, a client of the API.
 type linksImport struct {
 	Client
-	Source     string            `arg:"" help:"BITLY, DUB, KUTT, REBRANDLY, SHLINK, SHORT_IO, SINK, YOURLS, CSV or JSON_LINES."`
+	Source     string            `arg:"" help:"BITLY, DUB, KUTT, REBRANDLY, SHLINK, SHORT_IO, SINK, YOURLS, LINKFORGE, CSV or JSON_LINES."`
 	File       string            `arg:"" optional:"" type:"existingfile" help:"The file. Without it, the API of the source is read."`
 	Apply      bool              `help:"Import for good, instead of a dry run."`
 	Wait       bool              `help:"Wait for the end, and show the result; exit status 2 if rows failed or were skipped."`
