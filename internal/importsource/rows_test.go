@@ -212,16 +212,17 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 // TestRows_ProtectFilesOfOnesOwn: a column of passwords or blocks keeps its links from redirecting, and its values out of reports.
 func TestRows_ProtectFilesOfOnesOwn(t *testing.T) {
 	t.Parallel()
-	file := "url,code,password,enabled,banned\nhttps://example.com/,a,hunter22,,\nhttps://example.com/,b,,false,\n" +
+	file := "url,code,Passwd,enabled,Disabled\nhttps://example.com/,a,hunter22,,\nhttps://example.com/,b,,false,\n" +
 		"https://example.com/,c,,,yes\nhttps://example.com/,d,,true,no\nhttps://example.com/,e,0,,false\n"
 	var got []string
 	for row, err := range importsource.Rows(&importsource.Settings{Source: importsource.CSV, Now: now}, strings.NewReader(file)) {
-		got = append(got, fmt.Sprint(row.Code, " ", row.Deleted, " ", len(row.Losses), " ", err))
+		got = append(got, fmt.Sprint(row.Code, " ", row.Deleted, " ", row.Losses, " ", err))
 		if strings.Contains(fmt.Sprint(row.Losses), "hunter22") {
 			t.Errorf("a report has the password: %v", row.Losses)
 		}
 	}
-	want := []string{"a true 1 <nil>", "b true 1 <nil>", "c true 1 <nil>", "d false 0 <nil>", "e false 0 <nil>"}
+	want := []string{"a true [{Passwd UNSUPPORTED }] <nil>", `b true [{enabled UNSUPPORTED "false"}] <nil>`,
+		`c true [{Disabled UNSUPPORTED "yes"}] <nil>`, "d false [] <nil>", "e false [] <nil>"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}

@@ -378,24 +378,23 @@ var own = format{
 		to(setArchived, "archived").as(Archived), to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
-		to(protectUnlessFalse("password"), "password", "passwd", "pwd"),
-		to(protectUnlessFalse("banned"), "banned", "blocked", "disabled"),
+		to(protectUnlessFalse, "password", "passwd", "pwd"),
+		to(protectUnlessFalse, "banned", "blocked", "disabled"),
 		to(func(m *mapper, v value) {
 			if !m.flag(v) {
-				protect("enabled", Unsupported)(m, value{v.name, true})
+				m.row.Deleted = true
+				m.lose(v, Unsupported)
 			}
 		}, "enabled", "active"),
 	},
 }
 
 // protectUnlessFalse is protect for a field of a file of one's own, where false and 0 are texts.
-func protectUnlessFalse(name string) setter {
-	return func(m *mapper, v value) {
-		if text, ok := v.is.(string); ok && slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
-			return
-		}
-		protect(name, Unsupported)(m, v)
+func protectUnlessFalse(m *mapper, v value) {
+	if text, ok := v.is.(string); ok && slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
+		return
 	}
+	protect(v.name, Unsupported)(m, v)
 }
 
 // baseURL returns the address of a self-hosted source without a slash at its end.
