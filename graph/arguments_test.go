@@ -264,6 +264,47 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	}
 }
 
+// TestArguments_AcceptNullWhereOptional puts null into every argument and input field that need not have a value: it is as absent, or
+// removes a value.
+func TestArguments_AcceptNullWhereOptional(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
+	ada := b.person(t, "ada")
+	cases := everyArgument(gen.NewExecutableSchema(gen.Config{}).Schema(), func(t *ast.Type, _ *ast.Definition) map[string]wrongValue {
+		if t.NonNull {
+			return nil
+		}
+		return map[string]wrongValue{"null": {}}
+	})
+	if len(cases) < 500 {
+		t.Errorf("only %d cases", len(cases))
+	}
+	for _, c := range cases {
+		if strings.HasPrefix(c.query, "subscription") {
+			continue // which POST refuses
+		}
+		body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
+		r := b.send(t, ada.token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
+		if strings.Contains(r.codes(), "BAD_REQUEST") && !strings.Contains(r.text, "Give exactly one of the fields") {
+			t.Errorf("%s: %.300s", c.name, r.text)
+		}
+	}
+	r := b.ask(t, ada.token, `mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { message } } }`, "in", map[string]any{
+		"workspaceId": ada.workspace.ID(), "url": "https://example.com/", "routing": map[string]any{"rules": []any{map[string]any{
+			"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
+		}}},
+	})
+	if r.text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
+		t.Errorf("a rule without an id: %s", r.text)
+	}
+	r = b.ask(t, ada.token, `query ($id: ID!, $filter: LinkFilter, $order: LinkOrder) {
+		workspace(by: {id: $id}) { links(filter: $filter, orderBy: $order) { totalCount } }
+	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil}, "order", map[string]any{"field": "TITLE", "direction": nil})
+	if r.text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
+		t.Errorf("a list in the default order: %s", r.text)
+	}
+}
+
 // everyArgument returns the cases for all fields of the schema, with values for each type.
 func everyArgument(schema *ast.Schema, values func(*ast.Type, *ast.Definition) map[string]wrongValue) (all []argumentCase) {
 	seen, input := map[string]bool{}, inputWalk{schema, values, map[string]bool{}}

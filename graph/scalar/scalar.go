@@ -40,13 +40,25 @@ func UnmarshalTime(v any) (time.Time, error) {
 // MarshalString writes a string.
 func MarshalString(s string) graphql.Marshaler { return graphql.MarshalString(s) }
 
-// UnmarshalString reads a string, and nothing that only looks like one. It returns BadRequest.
+// UnmarshalString reads a string, and nothing that only looks like one. It returns BadRequest. Null, which Check refuses where a
+// value is required, is empty.
 func UnmarshalString(v any) (string, error) {
 	s, ok := v.(string)
-	if !ok {
+	if !ok && v != nil {
 		return "", errs.New(errs.BadRequest, "A string is written in quotes.")
 	}
 	return s, nil
+}
+
+// MarshalID writes an ID.
+func MarshalID(s string) graphql.Marshaler { return graphql.MarshalID(s) }
+
+// UnmarshalID reads an ID, a string or a whole number. Null is empty, as in UnmarshalString.
+func UnmarshalID(v any) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	return graphql.UnmarshalID(v)
 }
 
 // MarshalInt writes an Int.
@@ -95,7 +107,7 @@ func Check(name string, v any) (err error) {
 	case "Boolean":
 		err = require(isBool, "A Boolean is true or false, written without quotes.")
 	default: // String, URL and EmailAddress
-		_, err = UnmarshalString(v)
+		err = require(isText, "A string is written in quotes.")
 	}
 	return err
 }
