@@ -530,3 +530,30 @@ func TestArguments_NameTheField(t *testing.T) {
 		}
 	}
 }
+
+// TestArguments_NameTheWorkspace calls every mutation of a workspace for one that does not exist.
+func TestArguments_NameTheWorkspace(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t))
+	ada := b.person(t, "ada")
+	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
+	called := 0
+	for _, f := range schema.Mutation.Fields {
+		argument := "workspaceId"
+		if strings.HasSuffix(f.Name, "Workspace") && f.Name != "exportWorkspace" {
+			argument = "id"
+		}
+		input := f.Arguments[0].Type
+		if schema.Types[input.Name()].Fields.ForName(argument) == nil || f.Name == "createWorkspace" {
+			continue
+		}
+		called++
+		r := b.ask(t, ada.token, "mutation { "+f.Name+"(input: "+literalOf(rightValue(schema, input))+") { errors { code field } } }")
+		if want := `{"data":{"` + f.Name + `":{"errors":[{"code":"NOT_FOUND","field":["` + argument + `"]}]}}}`; r.text != want {
+			t.Errorf("%s, want %s", r.text, want)
+		}
+	}
+	if called < 25 {
+		t.Errorf("only %d mutations", called)
+	}
+}

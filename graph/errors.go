@@ -37,6 +37,14 @@ func payloadOrErrors(payload any, err error) (any, error) {
 	return p.Interface(), nil
 }
 
+// notFoundAt returns NotFound with the argument at fault, and any other error as it is.
+func notFoundAt(err error, argument string) error {
+	if errs.Is(err, errs.NotFound) {
+		return errs.From(err).At(argument)
+	}
+	return err
+}
+
 // ifFound returns null for an object that does not exist.
 func ifFound[T any](value *T, err error) (*T, error) {
 	if errs.Is(err, errs.NotFound) {

@@ -33,7 +33,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 		m, err = r.Workspaces.Require(ctx, actor, in.WorkspaceID)
 	}
 	if err != nil {
-		return nil, err
+		return nil, notFoundAt(err, "workspaceId")
 	}
 	results, err := r.Creation.CreateMany(ctx, m, creation.Batch{
 		Links: []*creation.Input{newLink(&in.NewLinkInput)}, IdempotencyKey: in.IdempotencyKey,

@@ -36,7 +36,7 @@ func (r *mutationResolver) UpdateWorkspace(
 ) (*gen.UpdateWorkspacePayload, error) {
 	m, err := r.membership(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return nil, notFoundAt(err, "id")
 	}
 	c, err := r.workspaceChange(ctx, m, in)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *mutationResolver) DeleteWorkspace(
 ) (*gen.DeleteWorkspacePayload, error) {
 	m, err := r.membership(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return nil, notFoundAt(err, "id")
 	}
 	m, err = r.Workspaces.Delete(ctx, m)
 	r.catchUp(ctx)
@@ -101,7 +101,7 @@ func (r *mutationResolver) RestoreWorkspace(
 	}
 	m, err := r.Workspaces.Restore(ctx, actor, in.ID)
 	r.catchUp(ctx)
-	return &gen.RestoreWorkspacePayload{Workspace: &m}, err
+	return &gen.RestoreWorkspacePayload{Workspace: &m}, notFoundAt(err, "id")
 }
 
 func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
@@ -119,13 +119,14 @@ func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*wor
 	return ifFound(&m, err)
 }
 
-// membership proves that the caller is a member of the workspace.
+// membership proves that the caller is a member of the workspace, which the argument workspaceId names.
 func (c *Config) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	return c.Workspaces.Require(ctx, actor, workspaceID)
+	m, err := c.Workspaces.Require(ctx, actor, workspaceID)
+	return m, notFoundAt(err, "workspaceId")
 }
 
 // forItem calls a method for an object of a workspace that the caller is a member of. An object of
