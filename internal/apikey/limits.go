@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -69,7 +70,7 @@ func each(field string, most int, values []string, canonical func(string) (strin
 	for _, value := range values {
 		one, ok := canonical(value)
 		if !ok {
-			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s", validate.Quote(value), forms[field]).At(field)
+			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s", cmp.Or(validate.Quote(value), "An empty text"), forms[field]).At(field)
 		}
 		all = append(all, one)
 	}

@@ -114,7 +114,7 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 					l.DestinationHosts = []string{"example.com"}
 				}
 				_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "n", Scopes: []workspace.Permission{workspace.CreateLinks}, Limits: l})
-				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{field}) {
+				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{field}) || strings.HasPrefix(err.Error(), " ") {
 					t.Errorf("%s %+v: %v", field, l, err)
 				}
 			}
