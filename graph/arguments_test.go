@@ -230,6 +230,9 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
 			`{"x": {}}`, "nodes.ids[0]: An ID is",
 		},
+		"several operations without a name": {
+			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations",
+		},
 		"literal in an operation that is not executed": {
 			`query A { __typename } query B($y: ID!) { node(id: $y) { id } nodes(ids: [5.5]) { id } }`,
 			`{}`, "nodes.ids[0]: An ID is",
