@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -24,8 +25,11 @@ const (
 // UnsafeURL.
 func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
+	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
+		return u, errs.New(errs.InvalidURL, "%s", refused.Reason).Because(err).At("url")
+	}
 	if err != nil {
-		return u, errs.New(errs.InvalidURL, "The URL cannot be used: %s", err).At("url")
+		return u, err
 	}
 	parsed, err := url.Parse(u.String())
 	switch {
