@@ -69,6 +69,9 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 			a, err := c.run(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, requireSecondFactor: true}) { errors { code } } }`,
 				map[string]any{"id": who.workspaceID})
 			must.NoError(t, err)
+			if a.code() == "FORBIDDEN" && !strings.Contains(a.body, "refresh the session or log in again") {
+				t.Errorf("no remedy for an account that has a factor: %s", a.body)
+			}
 			return a.code()
 		}
 		if code := require(who.client); code != "FORBIDDEN" || !opens(who.client) {

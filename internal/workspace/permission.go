@@ -136,7 +136,8 @@ func (m Membership) refusal(p Permission) error {
 	case m.workspace == nil || !m.role.Allows(p):
 		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
 	case m.lacksSecondFactor && m.workspace.RequireSecondFactor:
-		return errs.New(errs.Forbidden, "This workspace requires a second factor: enroll an authenticator app with enrollTotp, and log in with it.")
+		return errs.New(errs.Forbidden, "This workspace requires a second factor: enroll an authenticator app with "+
+			"enrollTotp and confirmTotp, then refresh the session or log in again.")
 	case m.isUnverified && !p.reads():
 		return errUnverified()
 	}
