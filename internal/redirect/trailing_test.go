@@ -50,7 +50,7 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 			"/ada/ruled&a=x%26b%2B1":     "https://example.com/ruled?a=x%26b%2B1",
 			"/ada/ruled%26a%3Dx%2526b":   "https://example.com/ruled?a=x%26b",
 			"/ada/promo%2F%2F":           "", "/ada/promo%2F..": "", "/ada/manual%2F/a": "",
-			"/ada/manual/a&b":            "https://example.com/d/a&b",
+			"/ada/manual/a&b": "https://example.com/d/a&b",
 		} {
 			for _, method := range []string{"GET", "HEAD"} {
 				w := b.visit(t, method, path)
