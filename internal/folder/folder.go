@@ -101,10 +101,7 @@ func ErrUnknown() *errs.Error {
 // Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string) (*Folder, error) {
 	return s.name(ctx, m, audit.FolderCreated, name, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
-		n, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Folder)(nil))
-		if err == nil && n >= maxPerWorkspace {
-			err = errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
-		}
+		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Folder)(nil), maxPerWorkspace, "folders")
 		return &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}, err
 	})
 }

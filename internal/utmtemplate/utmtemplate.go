@@ -94,10 +94,7 @@ func (s *Store) Values(ctx context.Context, m workspace.Membership, ids ...strin
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string, utm *routing.UTM) (*Template, error) {
 	c := Change{Name: optional.Set(name), UTM: optional.Set(utm)}
 	return s.write(ctx, m, audit.UTMTemplateCreated, c, func(ctx context.Context, tx bun.Tx) (*Template, error) {
-		n, err := workspace.LockAndCount(ctx, s.DB, tx, m.ID(), (*Template)(nil))
-		if err == nil && n >= maxPerWorkspace {
-			err = errs.New(errs.QuotaExceeded, "A workspace has at most %d UTM templates. Delete one first.", maxPerWorkspace)
-		}
+		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Template)(nil), maxPerWorkspace, "UTM templates")
 		return &Template{ID: id.New(id.Template), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now())}, err
 	})
 }

@@ -73,7 +73,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	}
 	w.Position, w.Until, w.Clicks = head, head, clicks
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := s.checkNumber(ctx, tx, m.ID()); err != nil {
+		if err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Webhook)(nil), maxPerWorkspace, "webhooks"); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(w).Exec(ctx); err != nil {
@@ -89,15 +89,6 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 		return nil, "", fmt.Errorf("creating a webhook: %w", err)
 	}
 	return w, secret, nil
-}
-
-// checkNumber returns an error if the workspace has maxPerWorkspace already.
-func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, workspaceID string) error {
-	n, err := workspace.LockAndCount(ctx, s.DB, tx, workspaceID, (*Webhook)(nil))
-	if err == nil && n >= maxPerWorkspace {
-		return errs.New(errs.QuotaExceeded, "A workspace has at most %d webhooks. Delete one first.", maxPerWorkspace)
-	}
-	return err
 }
 
 // heads returns the positions after all events and after all clicks.

@@ -6,7 +6,18 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 )
+
+// LockForOneMore locks a workspace until the transaction ends, and returns QuotaExceeded if it has as many rows of the model as it
+// may have. The plural names them.
+func LockForOneMore(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID string, model any, most int64, plural string) error {
+	n, err := LockAndCount(ctx, d, tx, workspaceID, model)
+	if err == nil && n >= most {
+		return errs.New(errs.QuotaExceeded, "A workspace has at most %d %s. Delete one first.", most, plural)
+	}
+	return err
+}
 
 // LockAndCount locks a workspace until the transaction ends, and returns how many rows of the model it has. A
 // caller that adds a row afterwards cannot exceed a maximum by concurrent calls.

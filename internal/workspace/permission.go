@@ -128,6 +128,9 @@ func (p Permission) reads() bool { return strings.HasSuffix(string(p), "_READ") 
 // May reports whether the member, or the API key, has the permission.
 func (m Membership) May(p Permission) bool { return m.workspace != nil && m.refusal(p) == nil }
 
+// proveFactor is how a session without a second factor gets one.
+const proveFactor = "enroll an authenticator app with enrollTotp and confirmTotp, then refresh the session or log in again."
+
 // refusal returns Forbidden with the remedy unless the member or API key has the permission.
 func (m Membership) refusal(p Permission) error {
 	switch {
@@ -136,8 +139,7 @@ func (m Membership) refusal(p Permission) error {
 	case m.workspace == nil || !m.role.Allows(p):
 		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
 	case m.lacksSecondFactor && m.workspace.RequireSecondFactor:
-		return errs.New(errs.Forbidden, "This workspace requires a second factor: enroll an authenticator app with "+
-			"enrollTotp and confirmTotp, then refresh the session or log in again.")
+		return errs.New(errs.Forbidden, "This workspace requires a second factor: "+proveFactor)
 	case m.isUnverified && !p.reads():
 		return errUnverified()
 	}

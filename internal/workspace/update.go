@@ -59,8 +59,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 		return Membership{}, err
 	}
 	if optional.Value(c.RequireSecondFactor) && m.lacksSecondFactor {
-		return Membership{}, errs.New(errs.Forbidden, "Your own session has no second factor: enroll an authenticator app with "+
-			"enrollTotp and confirmTotp, then refresh the session or log in again.")
+		return Membership{}, errs.New(errs.Forbidden, "Your own session has no second factor: "+proveFactor)
 	}
 	style, err := s.changeQRStyle(ctx, m, c)
 	if err != nil {
