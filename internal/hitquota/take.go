@@ -45,11 +45,11 @@ func (l *Leases) hasFloor(q *queued) bool {
 	s.mu.Lock()
 	h, isKnown := s.links[q.key]
 	s.mu.Unlock()
-	q.Floor, q.MustExist, q.epoch = 0, true, l.counters.Epoch()
 	if isKnown {
-		q.epoch = int64(h.epoch)
+		q.Floor, q.MustExist, q.epoch = 0, true, int64(h.epoch)
 		return !l.isStale(q)
 	}
+	q.Floor, q.epoch = 0, l.counters.Epoch() // before Since
 	countedAt := q.Month.Start()
 	if q.ReadAt.After(countedAt) {
 		q.Floor, countedAt = q.Clicks, q.ReadAt

@@ -163,9 +163,10 @@ func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
 	own := s.DB.NewSelect().Table("domains").ColumnExpr("1").Where("workspace_id = (?)", workspaceID).
 		Where("host = ?", a.Host).Where(hasOwnCodes)
 	at := a.Whole()
+	cut := at.withoutParameters()
 	withCode := func(code string) *bun.SelectQuery { return s.WithOwnCode(workspaceID, "host", a.Host, code) }
 	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN COALESCE((?), (?), (?)) ELSE (?) END", own,
-		withCode(at.Code), withCode(at.withoutParameters().Code), withCode(at.withoutMarks().Code), shared)
+		withCode(at.Code), withCode(cut.Code), withCode(cut.withoutMarks().Code), shared)
 }
 
 // WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
@@ -253,9 +254,9 @@ func (a Address) withoutParameters() Address {
 	return at
 }
 
-// withoutMarks returns an address of Whole without what PathAddress removes from codes of workspaces, and without marks of emphasis.
+// withoutMarks returns an address of withoutParameters without what PathAddress removes from codes of workspaces, and without
+// marks of emphasis.
 func (a Address) withoutMarks() Address {
-	a = a.withoutParameters()
 	if !IsClean("/" + a.Code + a.Path) {
 		return a
 	}
