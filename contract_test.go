@@ -12,7 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/formatter"
 
 	"github.com/linkforge/linkforge"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator"
 
 	"github.com/linkforge/linkforge"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // documents returns the Markdown files of the product by their paths.

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // registryUnavailable matches what npm prints when it cannot reach its registry.

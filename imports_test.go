@@ -19,35 +19,35 @@ import (
 	graphql "github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const module = "github.com/linkforge/linkforge"
 
 // layers lists the packages from the bottom to the top. A package imports from the layers below its
 // own, and from its own layer only what within allows. Helper packages of tests, which end in
-// "test", and internal/must are exempt.
+// "test", and internal/platform/must are exempt.
 var layers = [][]string{
 	{ // pure: no database, no network
-		"", "migrations", "internal/admission", "internal/batcher", "internal/breaker",
-		"internal/click", "internal/errs", "internal/flat", "internal/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/memo", "internal/month", "internal/optional",
-		"internal/ownhost", "internal/patch", "internal/poll", "internal/qr", "internal/rollup", "internal/routing", "internal/routing/check",
+		"", "migrations", "internal/platform/admission", "internal/platform/batcher", "internal/platform/breaker",
+		"internal/click", "internal/platform/errs", "internal/flat", "internal/platform/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
+		"internal/ownhost", "internal/patch", "internal/platform/poll", "internal/platform/qr", "internal/rollup", "internal/routing", "internal/routing/check",
 		"internal/routing/explain",
-		"internal/shortcode", "internal/signed", "internal/statspage", "internal/throttle",
-		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/visitorpage", "internal/wal", "internal/zone",
+		"internal/shortcode", "internal/platform/signed", "internal/statspage", "internal/platform/throttle",
+		"internal/platform/urlnorm", "internal/platform/validate", "internal/visitor", "internal/visitorpage", "internal/wal", "internal/zone",
 	},
 	{ // platform: nothing of links or workspaces
-		"graph/limit", "graph/scalar", "graph/transport", "internal/config", "internal/consistency", "internal/db",
-		"internal/db/migrate", "internal/db/pgscope", "internal/db/replica", "internal/db/turns", "internal/fastpath", "internal/feed",
-		"internal/jobs", "internal/mail", "internal/obs", "internal/outbound", "internal/page", "internal/passwords",
-		"internal/redisx", "internal/sealed", "internal/sso", "internal/stream", "internal/web",
+		"graph/limit", "graph/scalar", "graph/transport", "internal/platform/config", "internal/platform/consistency", "internal/platform/db",
+		"internal/platform/db/migrate", "internal/platform/db/pgscope", "internal/platform/db/replica", "internal/platform/db/turns", "internal/fastpath", "internal/platform/feed",
+		"internal/platform/jobs", "internal/platform/mail", "internal/platform/obs", "internal/platform/outbound", "internal/platform/page", "internal/passwords",
+		"internal/platform/redisx", "internal/platform/sealed", "internal/sso", "internal/platform/stream", "internal/platform/web",
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/archive", "internal/audit", "internal/clickledger", "internal/clickstore",
 		"internal/clickstore/clickhouse", "internal/clickstore/clicksql", "internal/clickstream", "internal/codecounter", "internal/creation",
 		"internal/destination", "internal/domain", "internal/edit", "internal/eventstream", "internal/firstvisit", "internal/folder", "internal/history", "internal/hitquota",
 		"internal/idempotency", "internal/importer", "internal/ingest", "internal/link",
-		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/parity", "internal/probe", "internal/ratelimit", "internal/resolve",
+		"internal/linklist", "internal/linkquota", "internal/moderation", "internal/parity", "internal/probe", "internal/platform/ratelimit", "internal/resolve",
 		"internal/schedule", "internal/simulation", "internal/stats", "internal/task", "internal/unmatched", "internal/upkeep", "internal/utmtemplate", "internal/webhook",
 		"internal/webhook/dispatch", "internal/workspace",
 	},
@@ -64,48 +64,48 @@ var layers = [][]string{
 
 // within lists the imports inside a layer.
 var within = map[string][]string{
-	"internal/admission": {"internal/errs"},
-	"internal/breaker":   {"internal/errs", "internal/poll"},
-	"internal/click":     {"internal/id", "internal/visitor"},
+	"internal/platform/admission": {"internal/platform/errs"},
+	"internal/platform/breaker":   {"internal/platform/errs", "internal/platform/poll"},
+	"internal/click":              {"internal/platform/id", "internal/visitor"},
 	"internal/importsource": {
-		"internal/errs", "internal/linkfield", "internal/optional", "internal/routing", "internal/routing/check", "internal/urlnorm",
-		"internal/validate",
+		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/routing", "internal/routing/check", "internal/platform/urlnorm",
+		"internal/platform/validate",
 	},
-	"internal/linkfield": {"internal/errs", "internal/optional", "internal/validate"},
+	"internal/linkfield": {"internal/platform/errs", "internal/platform/optional", "internal/platform/validate"},
 	"internal/manifest": {
-		"internal/errs", "internal/linkfield", "internal/optional", "internal/routing", "internal/routing/check", "internal/shortcode",
-		"internal/urlnorm",
+		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/routing", "internal/routing/check", "internal/shortcode",
+		"internal/platform/urlnorm",
 	},
-	"internal/ownhost": {"internal/urlnorm"},
-	"internal/patch":   {"internal/optional", "internal/routing"},
-	"internal/poll":    {"internal/errs"},
-	"internal/qr":      {"internal/admission", "internal/errs", "internal/memo", "internal/optional"},
-	"internal/rollup":  {"internal/click"},
-	"internal/routing": {"internal/errs", "internal/flat", "internal/optional", "internal/urlnorm", "internal/validate", "internal/zone"},
+	"internal/ownhost":       {"internal/platform/urlnorm"},
+	"internal/patch":         {"internal/platform/optional", "internal/routing"},
+	"internal/platform/poll": {"internal/platform/errs"},
+	"internal/platform/qr":   {"internal/platform/admission", "internal/platform/errs", "internal/platform/memo", "internal/platform/optional"},
+	"internal/rollup":        {"internal/click"},
+	"internal/routing":       {"internal/platform/errs", "internal/flat", "internal/platform/optional", "internal/platform/urlnorm", "internal/platform/validate", "internal/zone"},
 	"internal/routing/check": {
-		"internal/errs", "internal/id", "internal/optional", "internal/routing", "internal/urlnorm", "internal/validate", "internal/zone",
+		"internal/platform/errs", "internal/platform/id", "internal/platform/optional", "internal/routing", "internal/platform/urlnorm", "internal/platform/validate", "internal/zone",
 	},
-	"internal/routing/explain": {"internal/optional", "internal/routing"},
-	"internal/signed":          {"internal/errs"},
-	"internal/statspage":       {"internal/urlnorm"},
-	"internal/urlnorm":         {"internal/validate"},
-	"internal/validate":        {"internal/errs"},
-	"internal/visitor":         {"internal/memo", "internal/poll", "internal/validate"},
-	"internal/visitorpage":     {"internal/visitor"},
-	"graph/limit":              {"graph/scalar", "internal/config"},
-	"graph/transport":          {"graph/limit", "internal/config", "internal/obs", "internal/web"},
-	"internal/config":          {"internal/redisx"},
-	"internal/consistency":     {"internal/db", "internal/db/replica", "internal/redisx"},
-	"internal/db":              {"internal/db/pgscope", "internal/db/replica", "internal/db/turns"},
-	"internal/db/migrate":      {"internal/db", "internal/db/pgscope"},
-	"internal/db/replica":      {"internal/db/pgscope"},
-	"internal/feed":            {"internal/db"},
-	"internal/jobs":            {"internal/db"},
-	"internal/sealed":          {"internal/db"},
-	"internal/sso":             {"internal/config", "internal/outbound"},
-	"internal/stream":          {"internal/feed"},
-	"internal/account":         {"internal/ratelimit"},
-	"internal/apikey":          {"internal/account", "internal/audit", "internal/workspace"},
+	"internal/routing/explain":      {"internal/platform/optional", "internal/routing"},
+	"internal/platform/signed":      {"internal/platform/errs"},
+	"internal/statspage":            {"internal/platform/urlnorm"},
+	"internal/platform/urlnorm":     {"internal/platform/validate"},
+	"internal/platform/validate":    {"internal/platform/errs"},
+	"internal/visitor":              {"internal/platform/memo", "internal/platform/poll", "internal/platform/validate"},
+	"internal/visitorpage":          {"internal/visitor"},
+	"graph/limit":                   {"graph/scalar", "internal/platform/config"},
+	"graph/transport":               {"graph/limit", "internal/platform/config", "internal/platform/obs", "internal/platform/web"},
+	"internal/platform/config":      {"internal/platform/redisx"},
+	"internal/platform/consistency": {"internal/platform/db", "internal/platform/db/replica", "internal/platform/redisx"},
+	"internal/platform/db":          {"internal/platform/db/pgscope", "internal/platform/db/replica", "internal/platform/db/turns"},
+	"internal/platform/db/migrate":  {"internal/platform/db", "internal/platform/db/pgscope"},
+	"internal/platform/db/replica":  {"internal/platform/db/pgscope"},
+	"internal/platform/feed":        {"internal/platform/db"},
+	"internal/platform/jobs":        {"internal/platform/db"},
+	"internal/platform/sealed":      {"internal/platform/db"},
+	"internal/sso":                  {"internal/platform/config", "internal/platform/outbound"},
+	"internal/platform/stream":      {"internal/platform/feed"},
+	"internal/account":              {"internal/platform/ratelimit"},
+	"internal/apikey":               {"internal/account", "internal/audit", "internal/workspace"},
 	"internal/archive": {
 		"internal/account", "internal/clickledger", "internal/clickstore", "internal/domain", "internal/folder", "internal/importer",
 		"internal/link", "internal/stats", "internal/task", "internal/workspace",
@@ -117,7 +117,7 @@ var within = map[string][]string{
 	"internal/clickstream":           {"internal/clickledger", "internal/clickstore", "internal/workspace"},
 	"internal/edit":                  {"internal/apikey", "internal/audit", "internal/folder", "internal/link", "internal/linkquota", "internal/workspace"},
 	"internal/eventstream":           {"internal/audit", "internal/workspace"},
-	"internal/domain":                {"internal/audit", "internal/destination", "internal/ratelimit", "internal/workspace"},
+	"internal/domain":                {"internal/audit", "internal/destination", "internal/platform/ratelimit", "internal/workspace"},
 	"internal/resolve":               {"internal/clickledger"},
 	"internal/history":               {"internal/audit", "internal/link", "internal/resolve", "internal/workspace"},
 	"internal/hitquota":              {"internal/clickledger"},
@@ -127,18 +127,18 @@ var within = map[string][]string{
 		"internal/workspace",
 	},
 	"internal/creation": {
-		"internal/audit", "internal/codecounter", "internal/domain", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/ratelimit", "internal/workspace",
+		"internal/audit", "internal/codecounter", "internal/domain", "internal/folder", "internal/idempotency", "internal/link", "internal/linkquota", "internal/platform/ratelimit", "internal/workspace",
 	},
 	"internal/importer": {
-		"internal/audit", "internal/creation", "internal/domain", "internal/folder", "internal/link", "internal/linkquota", "internal/ratelimit",
+		"internal/audit", "internal/creation", "internal/domain", "internal/folder", "internal/link", "internal/linkquota", "internal/platform/ratelimit",
 		"internal/task", "internal/workspace",
 	},
 	"internal/task":       {"internal/audit", "internal/workspace"},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/linkquota":  {"internal/workspace"},
-	"internal/moderation": {"internal/audit", "internal/link", "internal/ratelimit"},
-	"internal/parity":     {"internal/importer", "internal/link", "internal/ratelimit", "internal/simulation", "internal/task", "internal/workspace"},
-	"internal/probe":      {"internal/link", "internal/ratelimit", "internal/upkeep", "internal/workspace"},
+	"internal/moderation": {"internal/audit", "internal/link", "internal/platform/ratelimit"},
+	"internal/parity":     {"internal/importer", "internal/link", "internal/platform/ratelimit", "internal/simulation", "internal/task", "internal/workspace"},
+	"internal/probe":      {"internal/link", "internal/platform/ratelimit", "internal/upkeep", "internal/workspace"},
 	"internal/schedule":   {"internal/link", "internal/workspace"},
 	"internal/simulation": {"internal/link", "internal/resolve", "internal/workspace"},
 	"internal/stats":      {"internal/clickledger", "internal/clickstore", "internal/workspace"},
@@ -150,22 +150,22 @@ var within = map[string][]string{
 	"internal/utmtemplate": {"internal/audit", "internal/workspace"},
 	"internal/webhook":     {"internal/audit", "internal/clickstream", "internal/destination", "internal/workspace"},
 	"internal/webhook/dispatch": {
-		"internal/audit", "internal/clickstream", "internal/ratelimit", "internal/webhook", "internal/workspace",
+		"internal/audit", "internal/clickstream", "internal/platform/ratelimit", "internal/webhook", "internal/workspace",
 	},
-	"internal/workspace": {"internal/account", "internal/audit", "internal/destination", "internal/ratelimit"},
+	"internal/workspace": {"internal/account", "internal/audit", "internal/destination", "internal/platform/ratelimit"},
 	"graph":              {"graph/gen", "graph/loader"},
 	"server":             {"internal/cli"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.
 var forbidden = map[string][]string{
-	"graph":             {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/click":    {"database/sql", "github.com/redis/go-redis/v9"},
-	"internal/probe":    {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/rollup":   {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/routing":  {"github.com/uptrace/bun", "database/sql", "net/http"},
-	"internal/urlnorm":  {"net/url", "os", "net/http"},
+	"graph":                     {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/click":            {"database/sql", "github.com/redis/go-redis/v9"},
+	"internal/probe":            {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/redirect":         {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/rollup":           {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/routing":          {"github.com/uptrace/bun", "database/sql", "net/http"},
+	"internal/platform/urlnorm": {"net/url", "os", "net/http"},
 }
 
 func TestImports_GoOneWay(t *testing.T) {
@@ -179,7 +179,7 @@ func TestImports_GoOneWay(t *testing.T) {
 	for pkg, imports := range listImports(t) {
 		at, ok := level[pkg]
 		if !ok {
-			if strings.HasPrefix(pkg, "scripts/") || strings.HasSuffix(pkg, "test") || pkg == "internal/must" {
+			if strings.HasPrefix(pkg, "scripts/") || strings.HasSuffix(pkg, "test") || pkg == "internal/platform/must" {
 				continue // no part of the server
 			}
 			t.Errorf("%s has no layer: give it one", pkg)

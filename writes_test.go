@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // linkWriters are the functions that update links: all else goes through them.

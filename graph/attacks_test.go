@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // attack is a request that is meant to cost far more than it takes to send.

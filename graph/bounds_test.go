@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // loosen raises all bounds and maxima but one to what nothing here exceeds, and returns that one.

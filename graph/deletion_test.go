@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of their connections.

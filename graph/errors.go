@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // userErrors returns an error that the client can fix as the errors of a payload, and any other

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are unknown.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 func (r *mutationResolver) EnrollTotp(ctx context.Context, in gen.EnrollTotpInput) (*gen.EnrollTotpPayload, error) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 // TestLimits_RefuseInvalidOperations has the cases that are not at the edge of a bound.

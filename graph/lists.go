@@ -3,7 +3,7 @@ package graph
 import (
 	"context"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // maxLists is the number of lists of links that one operation reads at once: aliases do not multiply

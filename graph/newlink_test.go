@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 // TestNewLink_HasTheSameFieldsInEveryCreation creates links that are archived and have public stats.

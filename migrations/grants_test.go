@@ -3,8 +3,8 @@ package migrations_test
 import (
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 // TestGrants_AreComplete lists what grants lack, for tables and sequences of all migrations and for partitions.

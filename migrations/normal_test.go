@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 // TestNormalText_CompletesWithEqualTexts: texts that become equal do not fail the migration.

@@ -3,8 +3,8 @@ package migrations_test
 import (
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 // TestOperations_MarksPassedTransitions: those of before the migration are not recorded afterwards, and

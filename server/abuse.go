@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/visitorpage"
-	"github.com/linkforge/linkforge/internal/web"
 )
 
 // maxReportBytes bounds the form of a report: a short URL and 2,000 characters, percent-encoded.

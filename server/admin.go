@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/platform/obs"
 )
 
 // adminDrain bounds how long the operator's requests may take after the signal to stop.

@@ -23,11 +23,11 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
 func TestAdmin_ServesOperatorRoutes(t *testing.T) {

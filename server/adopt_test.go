@@ -10,9 +10,9 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // adoption is the output of clicks adopt for a folder.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/poll"
-	"github.com/linkforge/linkforge/internal/suitetest"
+	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // attackSeconds is the duration of each attack: long enough for its slowest requests, and in an exhaustive run for the

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // answer is a complete response.

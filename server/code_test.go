@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -33,7 +33,7 @@ type golden struct {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	text := must.Value(os.ReadFile("../internal/urlnorm/testdata/lf1.json"))(t)
+	text := must.Value(os.ReadFile("../internal/platform/urlnorm/testdata/lf1.json"))(t)
 	var g golden
 	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) < 70 || len(g.Rejects) < 21 || len(g.Salts.Codes) != shortcode.Salts {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/suitetest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // TestCaseSensitiveCodes_EndUnderLoad: a workspace with many custom links stops to compare their codes by case. No redirect fails

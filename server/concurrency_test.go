@@ -4,8 +4,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // spellings are ways to write one URL.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // failing runs serve with an environment that must be refused, and returns its output.

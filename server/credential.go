@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/signed"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/signed"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/obs"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/obs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // demoDeadline bounds the whole demo.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // listed writes a file of documents by id.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // TestDrain_IsAnnouncedByReadiness before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,

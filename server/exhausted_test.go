@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/archive"
-	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/task"
 )
 

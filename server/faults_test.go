@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/faulttest"
-	"github.com/linkforge/linkforge/internal/poll"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/faulttest"
+	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // timings are how long operations took.

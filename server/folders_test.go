@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestFolders_SelectLinksAndClicks: lists, stats and exports of a folder have the links that are in it now.

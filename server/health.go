@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
 // readyDeadline bounds the question whether a dependency answers.

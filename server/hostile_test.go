@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestDomain_AnswersBesideLinks covers the root, robots, icon, app association and fallback URLs of a

@@ -12,8 +12,8 @@ import (
 
 	htmlnode "golang.org/x/net/html"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // setInspectable changes the setting of the workspace.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // fixedLimits are the limit and the subject of rows without a variable, by the constant or rate in the
@@ -86,7 +86,7 @@ var fixedLimits = map[string]string{
 	"internal/redirect.wrongFromSite":           "wrong passwords of a link | IPv6 /48",
 	"internal/redirect.wrongOfLink":             "wrong passwords of a link | all networks",
 	"internal/redirect.lastFromNetwork":         "wrong passwords of a link after that | address network",
-	"internal/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a time | " +
+	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a time | " +
 		"owner; workspace of a public image",
 	"internal/webhook.initialConcurrency": "requests to receivers at once | webhook",
 	"internal/webhook/dispatch.maxSending": "requests to receivers at once | " +

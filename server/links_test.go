@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestMaxClicks_AreExact has a thousand visitors at once, on all nodes, of a link that may be

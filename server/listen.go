@@ -13,9 +13,9 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/poll"
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // proxyHeaderDeadline is how long a proxy may take to say whom it speaks for.

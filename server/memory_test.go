@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/platform/config"
 )
 
 // TestMemoryLimit_LeavesRoom: with a million links followed in a month, a limit that did not

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestShortURL_KeepsTheMethod sends each method to links of each status. Those with 307 and 308 redirect all of them, and

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/platform/obs"
 )
 
 // scrapeDeadline bounds the waits of a scrape.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 

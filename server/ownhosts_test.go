@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // TestServer_RefusesLinksToItself covers the wiring: LINKFORGE_HOSTS, the port that is bound, and a

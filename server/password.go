@@ -4,9 +4,9 @@ import (
 	"net/http"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/visitorpage"
-	"github.com/linkforge/linkforge/internal/web"
 )
 
 // maxPasswordForm bounds the form of a password of 1,024 bytes, percent-encoded.

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
 // everything returns all rows of the database, one per line.

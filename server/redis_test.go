@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestRedis_WithoutWritesIsReported: Redis becomes a replica and has no memory left, and still answers PING. /readyz has

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestReplica_KeepsReadYourWrites at any node, at once, although lists are read from a standby that

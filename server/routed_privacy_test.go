@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestPrivateVisitor_LeavesNoRule covers DNT and Sec-GPC: private visitors get the destination that

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // sharedLink is a link with one rule, whose targets are named A, B and so on.

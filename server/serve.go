@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/fastpath"
-	"github.com/linkforge/linkforge/internal/obs"
-	"github.com/linkforge/linkforge/internal/poll"
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/obs"
+	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // load are visitors who follow a short URL in turn, each over a persistent connection, until the

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // TestStatsPage_IsServed: it is public once the owner has set that, and before for members only.

@@ -3,7 +3,7 @@ package main
 import (
 	"net/http"
 
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // trace lets the database and Redis make spans, if there are any to be made.

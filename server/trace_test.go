@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // receiver is a collector of spans, by OTLP over HTTP.

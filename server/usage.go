@@ -9,7 +9,7 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/alecthomas/kong"
 
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // settingsGroup is the group of the flags that are settings.

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // target is an operation, or a field that takes arguments.

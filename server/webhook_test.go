@@ -21,11 +21,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/proctest"
-	"github.com/linkforge/linkforge/internal/suitetest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // hookReceiver verifies requests by the specification, and fails some of them.

@@ -189,7 +189,7 @@ type taken struct {
 	waited float64
 }
 
-// migrationLock is the key of the advisory lock of migrations: see internal/db/migrate.go.
+// migrationLock is the key of the advisory lock of migrations: see internal/platform/db/migrate.go.
 const migrationLock = 0x6c696e6b666f7267
 
 // migrate starts the late server, which migrates before it listens, and polls the database meanwhile.

@@ -15,7 +15,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
 	"github.com/linkforge/linkforge/graph/scalar"
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // ValidationRules returns the rules of the GraphQL library without its check of literals, which

@@ -7,7 +7,7 @@ package limit
 import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // Refusal returns an error with the code of the kind.

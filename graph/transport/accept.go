@@ -4,7 +4,7 @@ import (
 	"mime"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // The media types of responses. The first distinguishes a GraphQL server's response from a proxy's,

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/admission"
-	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/config"
 )
 
 // MaxAnonymousBody is the size of the largest body of an anonymous caller, and of a WebSocket message, in bytes. That of

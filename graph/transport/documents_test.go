@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/linkforge/linkforge/graph/limit"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const typename = "query Name { __typename }"

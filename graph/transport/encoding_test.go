@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/linkforge/linkforge/graph/limit"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // encodedBodies are requests by whether they are UTF-8 without surrogates alone.

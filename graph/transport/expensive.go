@@ -8,7 +8,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/limit"
-	"github.com/linkforge/linkforge/internal/admission"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // pipes is a listener for connections within the process.

@@ -13,7 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
 	"github.com/linkforge/linkforge/graph/limit"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // Manifest are the documents of an operator's list.

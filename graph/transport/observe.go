@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/linkforge/linkforge/graph/limit"
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/obs"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/urlnorm"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // maxEmailBytes is the maximum of RFC 5321, section 4.5.3.1.3, without the brackets.

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/feed"
-	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/feed"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // skew bounds the difference of the nodes' clocks and the duration of a revoking transaction.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/platform/memo"
 )
 
 // maxCachedTokens is how many tokens are cached.

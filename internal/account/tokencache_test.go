@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked at, however

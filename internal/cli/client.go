@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // Client are the flags of a command that is a client of the API: its server and its workspace. Such a command opens no database.

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/platform/config"
 )
 
 // healthcheckCommand is `linkforge healthcheck`.

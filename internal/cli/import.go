@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // linksImport is `linkforge links import`, a client of the API.

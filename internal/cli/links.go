@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // linksCommand is `linkforge links find|codes|disable|enable|verify|import|plan|apply|pull`. It works while servers run.

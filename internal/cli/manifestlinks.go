@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/manifest"
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // doWithRetry is do, again after the time that the server names if it refuses the request for now.

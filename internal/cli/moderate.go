@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // blockCommand is `linkforge block add|remove|list|disable|enable`. It works while servers run.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // listing is the output format of a list.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/qr"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/qr"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // qrCommand is `linkforge qr`.

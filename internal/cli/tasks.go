@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // tasksCommand is `linkforge tasks list|watch|cancel`, a client of the API.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/webhook"
 )

@@ -5,7 +5,7 @@ package click
 import (
 	"time"
 
-	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 

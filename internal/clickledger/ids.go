@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 // idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 // VisitorsKept is how long after its day a visitor may still be counted: clicks may wait for the

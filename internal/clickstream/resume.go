@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/feed"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/feed"
 )
 
 // Resume returns the first position whose clicks can still be read, for readers whose position has expired.

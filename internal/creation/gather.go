@@ -7,11 +7,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/linkforge/linkforge/internal/batcher"
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/db/turns"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/batcher"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/turns"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of many workspaces, and ids

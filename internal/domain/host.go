@@ -11,11 +11,11 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/urlnorm"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 const (

@@ -3,8 +3,8 @@ package edit
 import (
 	"context"
 
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 

@@ -7,10 +7,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/db/replica"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/db/replica"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // site answers paths of one segment with redirects and pages, and leaves the others to the rest of

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // Claim is a visitor's claim to a hit of a link.

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/batcher"
-	"github.com/linkforge/linkforge/internal/month"
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/batcher"
+	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/month"
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // take takes hits for requests that share a pipeline. Those whose counter cannot be relied on continue with

@@ -3,8 +3,8 @@ package importer
 import (
 	"bytes"
 
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // facts are what is known about a row.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/domain"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 

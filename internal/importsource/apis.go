@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // api describes the requests of a source. Its items have the source's JSON format.

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/linkfield"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // archive reads the links of an archive.

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // Request is a GET request to the API of a source. The header has its secret.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/linkfield"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 func setID(m *mapper, v value) {

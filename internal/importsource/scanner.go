@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // scanner reads the structure of a file in one pass: JSON values by their brackets, or lines. It decodes nothing, so that

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // Sync is when the records of a click log are written to the disk, and so survive a loss of power.

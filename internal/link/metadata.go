@@ -6,7 +6,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 // metadataRow is a pair in the table that filters use.

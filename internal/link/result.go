@@ -1,7 +1,7 @@
 package link
 
 import (
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // MaxBatch is how many links one call may create or change.

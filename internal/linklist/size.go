@@ -9,7 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/platform/memo"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/linkfield"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // Write returns the manifest of the owner's links among existing ones, without deleted ones, in the order of their keys. Equal

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // Hosts are the hosts and ports of one instance. It is safe for concurrent use.

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 func hosts(t *testing.T, publicURL string, bound net.Addr, names ...string) *Hosts {

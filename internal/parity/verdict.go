@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // Verdict is the result of a comparison. Its text is the name in the GraphQL schema.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/linkforge/linkforge/internal/admission"
-	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/memo"
 )
 
 // LinksCost is bcrypt's work factor for passwords of links, which visitors send more often than users log in.

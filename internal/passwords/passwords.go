@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/linkforge/linkforge/internal/admission"
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 const (

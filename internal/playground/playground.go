@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 //go:embed bundle.html.gz

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/platform/outbound"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/upkeep"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 const (

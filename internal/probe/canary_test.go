@@ -5,11 +5,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/outbound"
-	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/outbound"
+	"github.com/linkforge/linkforge/internal/platform/outbound/outboundtest"
 )
 
 // lies are the name server's answers in the canary's test.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/upkeep"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 const (

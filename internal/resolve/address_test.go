@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 func TestPathAddress_IgnoresWhatFollowsAURL(t *testing.T) {

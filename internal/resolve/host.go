@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // Host is a slug or a verified domain: whose it is and, of a domain, how it answers requests that are

@@ -2,7 +2,7 @@ package routing
 
 import (
 	"github.com/linkforge/linkforge/internal/flat"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // Card is what preview crawlers are shown instead of a redirect. Nil values are not shown.

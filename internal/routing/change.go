@@ -1,6 +1,6 @@
 package routing
 
-import "github.com/linkforge/linkforge/internal/optional"
+import "github.com/linkforge/linkforge/internal/platform/optional"
 
 // Change is a change of a routing. Fields without Set stay; nil resets a field to its default. Lists are
 // replaced as a whole.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/flat"
-	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 // Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // gated returns the program of an active link with a gate, and with a maximum of clicks if there is one.

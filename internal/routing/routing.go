@@ -10,7 +10,7 @@ package routing
 import (
 	"time"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // Settings are what members set of a link and redirects obey. Each field is a column of links, which

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // Routing is how a link answers visitors, beyond its URL, times and status. It is stored as JSON; a

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 func TestWeekly_FollowsTheWallClock(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 //go:embed inspect.html

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 var colour = regexp.MustCompile(`--(\w+): #(\w+);`)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 // DataFolder is the folder of an embedded instance, held by one process: quotas are counted in its

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
-	"github.com/linkforge/linkforge/internal/jobs"
+	"github.com/linkforge/linkforge/internal/platform/jobs"
 )
 
 const (

@@ -3,7 +3,7 @@ package task
 import (
 	"time"
 
-	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // Wake has a node look for tasks.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkquota"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 // batchSize is how many links a job locks at once: few enough that a redirect never waits long.

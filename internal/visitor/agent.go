@@ -7,7 +7,7 @@ import (
 	useragent "github.com/medama-io/go-useragent"
 	name "github.com/medama-io/go-useragent/agents"
 
-	"github.com/linkforge/linkforge/internal/memo"
+	"github.com/linkforge/linkforge/internal/platform/memo"
 )
 
 const (

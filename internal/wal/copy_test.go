@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // copied is a copy of all logs, as a folder of its own.

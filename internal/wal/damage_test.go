@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // lay makes the log of a process that has died: its files, by where they begin.

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/must"
-	"github.com/linkforge/linkforge/internal/proctest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // The environment variable that makes a test of this file the process that another one watches: it

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 const (

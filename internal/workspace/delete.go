@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // TestPermissions_AreDocumented compares the documentation's table and the schema's enums with

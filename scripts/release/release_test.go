@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/must"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 var commitTime = time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/month"
+	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // This file ends days and months. Every step can be repeated, and questions are answered exactly between two steps: a bound

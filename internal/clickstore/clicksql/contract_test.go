@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
 	"github.com/linkforge/linkforge/internal/clickstore/clickstoretest"
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 func TestStore_Contract(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/urlnorm"
-	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/zone"
 )
 

@@ -3,7 +3,7 @@ package check
 import (
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 

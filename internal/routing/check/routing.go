@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/urlnorm"
-	"github.com/linkforge/linkforge/internal/validate"
 )
 
 func (c *checker) routing(r *routing.Routing) {

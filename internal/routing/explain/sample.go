@@ -3,7 +3,7 @@ package explain
 import (
 	"net/netip"
 
-	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/admission"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 )
 
 // TestTarget_SlowWebhooksShareAHalf has webhooks of many accounts send: first slow ones only.

@@ -1,0 +1,211 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+)
+
+// patience is the timeout of each wait, long enough for a loaded machine.
+const patience = 60 * time.Second
+
+// started is a running Runner that uses the real clock.
+type started struct {
+	runner   *Runner
+	log      bytes.Buffer // read it only after stop
+	shutDown context.CancelFunc
+	running  sync.WaitGroup
+	err      error
+}
+
+func start(t *testing.T, d *db.DB, jobs ...Job) *started {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &started{shutDown: cancel}
+	s.runner = &Runner{DB: d, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now, Jobs: jobs}
+	s.running.Go(func() { s.err = s.runner.Run(ctx) })
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+// stop ends the runner's context and waits for Run.
+func (s *started) stop(t *testing.T) {
+	t.Helper()
+	s.shutDown()
+	s.running.Wait()
+	if s.err != nil {
+		t.Errorf("Run ended with %v", s.err)
+	}
+}
+
+func wait(t *testing.T, what string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(patience):
+		t.Fatalf("timed out after %s, waiting for %s", patience, what)
+	}
+}
+
+// TestRun_ContinuesAfterFailures runs a job that fails, then panics, then succeeds, in parallel
+// with a job that always succeeds.
+func TestRun_ContinuesAfterFailures(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		third, others, runs := make(chan struct{}), make(chan struct{}, 1000), 0
+		s := start(t, d,
+			Job{Name: "shaky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+				switch runs++; runs {
+				case 1:
+					return errors.New("no luck")
+				case 2:
+					panic("no luck at all")
+				case 3:
+					close(third)
+				}
+				return nil
+			}},
+			Job{Name: "sound", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+				others <- struct{}{}
+				return nil
+			}})
+		wait(t, "the third run", third)
+		for range 3 {
+			wait(t, "the other job", others)
+		}
+		s.stop(t)
+		for text, want := range map[string]int{
+			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1, "jobs_test.go": 1,
+			`failed" name=sound`: 0,
+		} {
+			if got := strings.Count(s.log.String(), text); got != want {
+				t.Errorf("the log contains %q %d times, want %d:\n%s", text, got, want, s.log.String())
+			}
+		}
+		for i, failures := range []int64{2, 0} {
+			got := s.runner.Stats()[i]
+			if got.Failures != failures || !got.LastSuccess.After(s.runner.startedAt) || got.Every != 300*time.Millisecond {
+				t.Errorf("since %s: %+v, want %d failures", s.runner.startedAt, got, failures)
+			}
+		}
+	})
+}
+
+// The last success of a job that never succeeded is the start of the runner.
+func TestRun_CountsFailures(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		second, runs := make(chan struct{}), 0
+		job := Job{Name: "unlucky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+			if runs++; runs == 2 {
+				close(second)
+			}
+			return errors.New("no luck")
+		}}
+		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" ||
+			!got[0].LastSuccess.IsZero() {
+			t.Errorf("before it runs: %+v", got)
+		}
+		s := start(t, d, job)
+		wait(t, "the second run", second)
+		s.stop(t)
+		got := s.runner.Stats()[0]
+		if got.Failures != int64(runs) || got.LastSuccess.IsZero() || !got.LastSuccess.Equal(s.runner.startedAt) {
+			t.Errorf("since %s, with %d runs: %+v", s.runner.startedAt, runs, got)
+		}
+	})
+}
+
+func TestRun_DelaysFirstCheck(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first, runs := make(chan struct{}), 0
+		job := Job{Name: "tidy", Every: 3 * time.Second, Run: func(context.Context) error {
+			if runs++; runs == 1 {
+				close(first)
+			}
+			return nil
+		}}
+		began := time.Now()
+		start(t, d, job)
+		wait(t, "the first run", first)
+		if took := time.Since(began); took < 200*time.Millisecond {
+			t.Errorf("first poll after %s, want at least 200ms", took)
+		}
+	})
+}
+
+// TestRun_StopsOnShutdown stops a runner while its job runs: Run waits for the job, and the lease
+// is released.
+func TestRun_StopsOnShutdown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		begun, ended := make(chan struct{}), false
+		s := start(t, d, Job{Name: "tidy", Every: 5 * time.Second, Run: func(ctx context.Context) error {
+			close(begun)
+			<-ctx.Done()
+			ended = true
+			return ctx.Err()
+		}})
+		wait(t, "the job to begin", begun)
+		s.stop(t)
+		if !ended {
+			t.Error("Run did not wait for the job")
+		}
+		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.startedAt) {
+			t.Errorf("an interrupted run: %+v", got)
+		}
+		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
+			t.Errorf("after the shutdown the lease is %+v", l)
+		}
+		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
+			!strings.Contains(log, `msg="job interrupted" name=tidy`) {
+			t.Errorf("got log %s, want a single \"job interrupted\"", log)
+		}
+	})
+}
+
+func TestRun_StopsBeforeStart(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &Runner{DB: dbtest.SQLite(t), Log: quiet(), Now: time.Now, Jobs: []Job{quarterly(func(context.Context) error {
+		t.Error("the job ran")
+		return nil
+	})}}
+	for range 2 {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAwait_PrefersCancellation checks that a node that shuts down starts no job, even if a tick is
+// pending.
+func TestAwait_PrefersCancellation(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	ticks := make(chan time.Time, 1)
+	ticks <- noon
+	if !await(ctx, ticks) {
+		t.Error("got false for a tick, want true")
+	}
+	cancel()
+	for range 100 {
+		select {
+		case ticks <- noon:
+		default:
+		}
+		if await(ctx, ticks) {
+			t.Fatal("got true after the cancellation, want false")
+		}
+	}
+}

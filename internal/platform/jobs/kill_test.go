@@ -1,0 +1,74 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+)
+
+// The environment variables that make TestHolder_Process hold a lease, and the line that it prints
+// once it does.
+const (
+	holderKind = "LINKFORGE_TEST_HOLDER_KIND"
+	holderURL  = "LINKFORGE_TEST_HOLDER_URL"
+	holding    = "holding"
+)
+
+// TestHolder_Process runs in the process that TestLease_OfAKilledHolderIsTakenOver kills. It does
+// nothing in the test process itself. Its clock is fixed at noon.
+func TestHolder_Process(t *testing.T) {
+	t.Parallel()
+	kind := db.Kind(os.Getenv(holderKind))
+	if kind == "" {
+		return
+	}
+	r, _ := setup(dbtest.Open(t, kind, os.Getenv(holderURL)))
+	_, err := r.Try(t.Context(), quarterly(func(ctx context.Context) error {
+		fmt.Println(holding)
+		<-ctx.Done()
+		return nil
+	}))
+	t.Errorf("the holder was not killed: %v", err)
+}
+
+// TestLease_OfAKilledHolderIsTakenOver kills the process that runs a job. A node that polls at the
+// latest possible second of each minute runs the job within 15 minutes, after the lease has
+// expired.
+func TestLease_OfAKilledHolderIsTakenOver(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
+		d := dbtest.Open(t, kind, where)
+		dbtest.Kill(t, "TestHolder_Process", holding, holderKind+"="+string(kind), holderURL+"="+where)
+		if l := leaseOf(t, d, "tidy"); l.Holder == "" {
+			t.Errorf("the killed holder released its lease: %+v", l)
+		}
+		const late = 59 * time.Second
+		for minute := range time.Duration(14) { // until 13m59s
+			tryAt(t, d, minute*time.Minute+late, quarterly(noop), false)
+		}
+		tryAt(t, d, 14*time.Minute+late, quarterly(noop), true)
+	})
+}
+
+// TestLease_OfAKilledHolderIsTakenOverByTheOperator kills the process that runs a job: the operator
+// can run the job within a minute, and not while the holder may be alive.
+func TestLease_OfAKilledHolderIsTakenOverByTheOperator(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
+		d := dbtest.Open(t, kind, where)
+		dbtest.Kill(t, "TestHolder_Process", holding, holderKind+"="+string(kind), holderURL+"="+where)
+		r, c := setup(d)
+		for _, after := range []time.Duration{lifetime - time.Second, lifetime} {
+			c.set(after)
+			want := after >= lifetime
+			if ran, err := r.RunNow(t.Context(), quarterly(noop)); ran != want || err != nil {
+				t.Errorf("%s after the start the job ran: %t, want %t: %v", after, ran, want, err)
+			}
+		}
+	})
+}

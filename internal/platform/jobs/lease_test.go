@@ -1,0 +1,298 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+var noon = dbtest.Noon
+
+func leaseOf(t *testing.T, d *db.DB, name string) State {
+	t.Helper()
+	s := State{Name: name}
+	must.NoError(t, d.NewSelect().Model(&s).WherePK().Scan(db.AsSystem(t.Context())))
+	return s
+}
+
+// wantReleased checks that the lease has no holder, and is free and due at the given times after
+// noon.
+func (s State) wantReleased(t *testing.T, free, due time.Duration) {
+	t.Helper()
+	got := []any{s.Holder, s.FreeAt.Sub(noon), s.DueAt.Sub(noon)}
+	if diff := cmp.Diff([]any{"", free, due}, got); diff != "" {
+		t.Errorf("holder, free, due (-want +got):\n%s", diff)
+	}
+}
+
+// clock is a manual clock of a Runner: it changes only by set.
+type clock struct{ now time.Time }
+
+func (c *clock) set(afterNoon time.Duration) { c.now = noon.Add(afterNoon) }
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// setup returns a runner and its clock, which is set to noon.
+func setup(d *db.DB) (*Runner, *clock) {
+	c := &clock{now: noon}
+	return &Runner{DB: d, Log: quiet(), Now: func() time.Time { return c.now }}, c
+}
+
+// quarterly returns a job that is due every 15 minutes.
+func quarterly(run func(ctx context.Context) error) Job {
+	return Job{Name: "tidy", Every: 15 * time.Minute, Run: run}
+}
+
+func noop(context.Context) error { return nil }
+
+// tryAt calls Try at a time after noon, and checks whether the job ran.
+func tryAt(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
+	t.Helper()
+	r, c := setup(d)
+	c.set(afterNoon)
+	if ran, err := r.Try(t.Context(), job); ran != want || err != nil {
+		t.Errorf("%s after noon: ran %t, want %t: %v", afterNoon, ran, want, err)
+	}
+}
+
+func TestJob_IsDueEveryFifteenMinutes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		runs := 0
+		job := quarterly(func(context.Context) error { runs++; return nil })
+		for _, at := range []struct {
+			minute time.Duration
+			due    bool
+		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true},
+			{114, false}} {
+			tryAt(t, d, at.minute*time.Minute, job, at.due)
+		}
+		tryAt(t, d, 115*time.Minute-2*time.Second, job, false)
+		tryAt(t, d, 115*time.Minute-time.Millisecond, job, true) // tolerates the jitter of the ticker
+		if runs != 5 {
+			t.Errorf("%d runs, want 5", runs)
+		}
+	})
+}
+
+func TestLease_IsPerJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		tryAt(t, d, 0, quarterly(noop), true)
+		tryAt(t, d, 0, Job{Name: "other", Every: time.Hour, Run: noop}, true)
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
+		leaseOf(t, d, "other").wantReleased(t, 40*time.Minute, time.Hour-4*time.Second)
+	})
+}
+
+// TestLease_IsTakenOnce has many goroutines of two runners call Try concurrently: for a new lease,
+// for a lease that is due, and for a lease whose holder has died.
+func TestLease_IsTakenOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const callers = 25
+		var runs, ran atomic.Int64
+		job := quarterly(func(context.Context) error { runs.Add(1); return nil })
+		for round, afterNoon := range []time.Duration{0, 15 * time.Minute, 45 * time.Minute} {
+			if round == 2 {
+				abandon(t, d, job, 30*time.Minute)
+			}
+			var ready, all sync.WaitGroup
+			ready.Add(2 * callers)
+			for range 2 {
+				r, c := setup(d)
+				c.set(afterNoon)
+				for range callers {
+					all.Go(func() {
+						ready.Done()
+						ready.Wait()
+						took, err := r.Try(t.Context(), job)
+						if err != nil {
+							t.Error(err)
+						}
+						if took {
+							ran.Add(1)
+						}
+					})
+				}
+			}
+			all.Wait()
+			if want := int64(round + 1); runs.Load() != want || ran.Load() != want {
+				t.Errorf("round %d: %d runs, %d reported by Try, want %d", round, runs.Load(), ran.Load(), want)
+			}
+		}
+	})
+}
+
+// abandon acquires the lease and does not release it, like a node that dies.
+func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
+	t.Helper()
+	l := newLease(job, "a node that dies", noon.Add(afterNoon))
+	if took, err := l.acquire(db.AsSystem(t.Context()), d, false); !took || err != nil {
+		t.Fatalf("acquired the lease: got %t, want true: %v", took, err)
+	}
+	return l
+}
+
+func TestLease_ExpiresAfterFourteenMinutes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		job := quarterly(noop)
+		abandon(t, d, job, 0)
+		tryAt(t, d, 10*time.Minute, job, false)
+		tryAt(t, d, 14*time.Minute-time.Millisecond, job, false)
+		tryAt(t, d, 14*time.Minute, job, true) // 1 minute before the next regular run
+	})
+}
+
+// TestLease_LateHolderReleasesNothing runs a job longer than its lease, which another runner holds
+// by then.
+func TestLease_LateHolderReleasesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
+			c.set(14 * time.Minute)
+			abandon(t, d, quarterly(noop), 14*time.Minute)
+			return nil
+		}))
+		if !ran || err != nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(28*time.Minute)) {
+			t.Errorf("got the lease %+v, want that of the second holder", l)
+		}
+	})
+}
+
+func TestLease_IsReleasedAfterALongRun(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		if _, err := r.Try(t.Context(), quarterly(func(context.Context) error {
+			if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(14*time.Minute)) {
+				t.Errorf("lease during the run: %+v", l)
+			}
+			c.set(12 * time.Minute)
+			return nil
+		})); err != nil {
+			t.Error(err)
+		}
+		leaseOf(t, d, "tidy").wantReleased(t, 12*time.Minute, 15*time.Minute-time.Second)
+	})
+}
+
+func TestLease_IsReleasedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		broken := errors.New("broken")
+		for name, run := range map[string]func(context.Context) error{
+			"fails":            func(context.Context) error { return broken },
+			"panics":           func(context.Context) error { panic(broken) },
+			"panics with text": func(context.Context) error { panic("broken") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				r, _ := setup(d)
+				job := Job{Name: name, Every: 15 * time.Minute, Run: run}
+				ran, err := r.Try(t.Context(), job)
+				if p, ok := errors.AsType[*errs.PanicError](err); !ran || err == nil || ok != (name != "fails") ||
+					ok && len(p.Stack) == 0 {
+					t.Errorf("ran %t: %v", ran, err)
+				}
+				leaseOf(t, d, name).wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
+				job.Run = noop
+				tryAt(t, d, 14*time.Minute, job, false)
+				tryAt(t, d, 15*time.Minute, job, true)
+			})
+		}
+	})
+}
+
+// TestJob_ContinuesElsewhereAfterInterruption cancels the context of the node, not that of the
+// lease.
+func TestJob_ContinuesElsewhereAfterInterruption(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		ctx, shutDown := context.WithCancel(t.Context())
+		ran, err := r.Try(ctx, quarterly(func(ctx context.Context) error {
+			c.set(2 * time.Minute)
+			shutDown()
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		if !ran || !errors.Is(err, context.Canceled) {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 2*time.Minute)
+		tryAt(t, d, 10*time.Minute-time.Millisecond, quarterly(noop), false)
+		tryAt(t, d, 10*time.Minute, quarterly(noop), true)
+	})
+}
+
+func TestJob_CompletedAtShutdownIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, _ := setup(d)
+		ctx, shutDown := context.WithCancel(t.Context())
+		if _, err := r.Try(ctx, quarterly(func(context.Context) error { shutDown(); return nil })); err != nil {
+			t.Error(err)
+		}
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
+	})
+}
+
+func TestJob_ContextEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, _ := setup(d)
+		began := time.Now()
+		ran, err := r.Try(t.Context(), quarterly(func(ctx context.Context) error {
+			ends, ok := ctx.Deadline()
+			if lasts := ends.Sub(began); !ok || lasts < 14*time.Minute || ends.After(time.Now().Add(14*time.Minute)) {
+				t.Errorf("the job's context ends after %s, want 14m0s", lasts)
+			}
+			return nil
+		}))
+		if !ran || err != nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		brief := Job{
+			Name:  "brief",
+			Every: 450 * time.Millisecond,
+			Run:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}
+		ran, err = r.Try(t.Context(), brief)
+		if !ran || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a job that exceeds its lease: ran %t: %v", ran, err)
+		}
+		leaseOf(t, d, "brief").wantReleased(t, 300*time.Millisecond, 449500*time.Microsecond)
+	})
+}
+
+func TestLease_FailureIsAnError(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), "DROP TABLE leases"))(t)
+		r, _ := setup(d)
+		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
+			t.Error("the job ran")
+			return nil
+		}))
+		if ran || err == nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+	})
+}

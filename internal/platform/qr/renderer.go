@@ -1,0 +1,138 @@
+package qr
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/memo"
+)
+
+const (
+	// maxVerdicts is how many checks of styles a Renderer remembers.
+	maxVerdicts = 10_000
+	// maxImageBytes bounds the PNG images that a Renderer remembers.
+	maxImageBytes = 16 << 20
+	// A page of links may have a code in each item.
+	maxOwnWaiting, maxAllWaiting = 200, 2000
+	maxWait                      = 5 * time.Second
+)
+
+// Renderer does the work of a node that takes milliseconds of a processor: it checks styles and renders PNG images, one
+// at a time, so that most of the processors serve redirects. Owners take turns.
+type Renderer struct {
+	gate *admission.Gate
+	// verdicts has the results of checks by the hash of the style and the size of the code.
+	verdicts memo.Cache[[sha256.Size]byte, verdict]
+	// images has rendered PNG images by the hash of the style and the text.
+	images memo.Cache[[sha256.Size]byte, []byte]
+}
+
+// verdict is the result of a check; nil if codes can be read.
+type verdict struct{ err error }
+
+// NewRenderer returns a Renderer.
+func NewRenderer() *Renderer {
+	return &Renderer{
+		gate: admission.New(admission.Config{
+			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		}),
+		verdicts: memo.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: maxVerdicts}),
+		images: memo.New(&otter.Options[[sha256.Size]byte, []byte]{
+			MaximumWeight: maxImageBytes,
+			Weigher:       func(_ [sha256.Size]byte, image []byte) uint32 { return uint32(len(image)) },
+		}),
+	}
+}
+
+// Verify is Style.Verify, done once for all texts whose codes have the same size. charge is called before the work, with
+// its extent in pixels. Verify also returns the errors of charge, RateLimited and Unavailable.
+func (r *Renderer) Verify(
+	ctx context.Context, owner string, charge func(ctx context.Context, pixels int) error, s *Style, texts ...string,
+) error {
+	for _, text := range texts {
+		c, err := New(text, s)
+		if err != nil {
+			return err
+		}
+		v, err := r.verdict(ctx, owner, charge, c, text)
+		if err != nil {
+			return err
+		}
+		if v.err != nil {
+			return v.err
+		}
+	}
+	return nil
+}
+
+func (r *Renderer) verdict(
+	ctx context.Context, owner string, charge func(context.Context, int) error, c *Code, text string,
+) (verdict, error) {
+	key, err := c.styleKey()
+	if err != nil {
+		return verdict{}, err
+	}
+	if v, ok := r.verdicts.GetIfPresent(key); ok {
+		return v, nil
+	}
+	leave, err := r.gate.Enter(ctx, owner, 1)
+	if err != nil {
+		return verdict{}, err
+	}
+	defer leave()
+	if v, ok := r.verdicts.GetIfPresent(key); ok { // checked while this call waited
+		return v, nil
+	}
+	if err := charge(ctx, VerifiedSize*VerifiedSize+logoWork(c.style.Logo)); err != nil {
+		return verdict{}, err
+	}
+	v := verdict{c.verify(text)}
+	r.verdicts.Set(key, v)
+	return v, nil
+}
+
+// styleKey is the hash of what a check depends on.
+func (c *Code) styleKey() (key [sha256.Size]byte, err error) {
+	s := *c.style
+	s.Size = VerifiedSize
+	return hashOf(&s, c.modules)
+}
+
+// hashOf is the hash of a style and of what it is used for.
+func hashOf(s *Style, of any) (key [sha256.Size]byte, err error) {
+	encoded, err := json.Marshal([]any{s, of})
+	if err != nil {
+		return key, fmt.Errorf("encoding the style of a QR code: %w", err)
+	}
+	return sha256.Sum256(encoded), nil
+}
+
+// Render is the function Render. It also returns RateLimited and Unavailable.
+func (r *Renderer) Render(ctx context.Context, owner, text string, s *Style, format Format) ([]byte, error) {
+	if format != PNG {
+		return Render(text, s, format)
+	}
+	key, err := hashOf(s, text)
+	if err != nil {
+		return nil, err
+	}
+	if image, ok := r.images.GetIfPresent(key); ok {
+		return image, nil
+	}
+	leave, err := r.gate.Enter(ctx, owner, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	image, err := Render(text, s, format)
+	if err == nil {
+		r.images.Set(key, image)
+	}
+	return image, err
+}

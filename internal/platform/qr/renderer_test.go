@@ -1,0 +1,87 @@
+package qr
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+// TestRenderer_ChecksAStyleOnce verifies texts in styles, and counts the pixels of the work.
+func TestRenderer_ChecksAStyleOnce(t *testing.T) {
+	t.Parallel()
+	plain := Default()
+	plain.Level = High
+	logo := plain.WithLogo(encodePNG(t, checkered(300)))
+	wide := logo
+	wide.Size = 2048
+	damaged := plain.WithLogo(encodePNG(t, checkered(40))[:60])
+	r, charged := NewRenderer(), 0
+	charge := func(_ context.Context, pixels int) error {
+		charged += pixels
+		return nil
+	}
+	const short, long = "https://go.example/abc", "https://go.example/a-longer-code-for-a-larger-picture"
+	const base = VerifiedSize * VerifiedSize
+	for i, c := range []struct {
+		style  Style
+		text   string
+		work   int
+		refuse bool
+	}{
+		{plain, short, base, false}, {logo, short, base + 4*300*300, false}, {wide, short, 0, false},
+		{logo, "https://go.example/xyz", 0, false}, {logo, long, base + 4*300*300, false},
+		{damaged, short, base + 4*40*40, true}, {damaged, short, 0, true},
+	} {
+		charged = 0
+		err := r.Verify(t.Context(), "owner", charge, &c.style, c.text)
+		if errs.Is(err, errs.InvalidInput) != c.refuse || err != nil && !c.refuse || charged != c.work {
+			t.Errorf("call %d: %v, %d pixels, want %d", i, err, charged, c.work)
+		}
+	}
+	poor := errors.New("no points left")
+	logo = plain.WithLogo(encodePNG(t, image.NewGray(image.Rect(0, 0, 9, 9))))
+	for range 2 {
+		err := r.Verify(t.Context(), "owner", func(context.Context, int) error { return poor }, &logo, short)
+		if !errors.Is(err, poor) {
+			t.Errorf("without points: %v", err)
+		}
+	}
+}
+
+// TestRenderer_DoesOneThingAtATime has a check and an image wait for another one.
+func TestRenderer_DoesOneThingAtATime(t *testing.T) {
+	t.Parallel()
+	r, s := NewRenderer(), Default()
+	leave := must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	free := func(context.Context, int) error { return nil }
+	for name, call := range map[string]func(context.Context) error{
+		"check": func(ctx context.Context) error { return r.Verify(ctx, "owner", free, &s, "https://go.example/abc") },
+		"image": func(ctx context.Context) error {
+			_, err := r.Render(ctx, "owner", "https://go.example/abc", &s, PNG)
+			return err
+		},
+	} {
+		if err := call(ended); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("%s beside another: %v", name, err)
+		}
+	}
+	must.Value(r.Render(ended, "owner", "https://go.example/abc", &s, SVG))(t)
+	leave()
+	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
+	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
+	if again, err := r.Render(ended, "other", "https://go.example/abc", &s, PNG); err != nil || !bytes.Equal(again, image) {
+		t.Errorf("the same image: %v", err)
+	}
+	if _, err := r.Render(ended, "owner", "https://go.example/abd", &s, PNG); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("another text: %v", err)
+	}
+	leave()
+	must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
+}
