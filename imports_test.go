@@ -30,11 +30,11 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/platform/admission", "internal/platform/batcher", "internal/platform/breaker",
-		"internal/click", "internal/platform/errs", "internal/flat", "internal/platform/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
-		"internal/ownhost", "internal/patch", "internal/platform/poll", "internal/platform/qr", "internal/rollup", "internal/routing", "internal/routing/check",
-		"internal/routing/explain",
+		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/importsource", "internal/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
+		"internal/ownhost", "internal/patch", "internal/platform/poll", "internal/platform/qr", "internal/rollup", "internal/route/routing", "internal/route/check",
+		"internal/route/explain",
 		"internal/shortcode", "internal/platform/signed", "internal/statspage", "internal/platform/throttle",
-		"internal/platform/urlnorm", "internal/platform/validate", "internal/visitor", "internal/visitorpage", "internal/wal", "internal/zone",
+		"internal/platform/urlnorm", "internal/platform/validate", "internal/visitor", "internal/visitorpage", "internal/wal", "internal/route/zone",
 	},
 	{ // platform: nothing of links or workspaces
 		"graph/limit", "graph/scalar", "graph/transport", "internal/platform/config", "internal/platform/consistency", "internal/platform/db",
@@ -68,24 +68,24 @@ var within = map[string][]string{
 	"internal/platform/breaker":   {"internal/platform/errs", "internal/platform/poll"},
 	"internal/click":              {"internal/platform/id", "internal/visitor"},
 	"internal/importsource": {
-		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/routing", "internal/routing/check", "internal/platform/urlnorm",
+		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/platform/urlnorm",
 		"internal/platform/validate",
 	},
 	"internal/linkfield": {"internal/platform/errs", "internal/platform/optional", "internal/platform/validate"},
 	"internal/manifest": {
-		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/routing", "internal/routing/check", "internal/shortcode",
+		"internal/platform/errs", "internal/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/shortcode",
 		"internal/platform/urlnorm",
 	},
 	"internal/ownhost":       {"internal/platform/urlnorm"},
-	"internal/patch":         {"internal/platform/optional", "internal/routing"},
+	"internal/patch":         {"internal/platform/optional", "internal/route/routing"},
 	"internal/platform/poll": {"internal/platform/errs"},
 	"internal/platform/qr":   {"internal/platform/admission", "internal/platform/errs", "internal/platform/memo", "internal/platform/optional"},
 	"internal/rollup":        {"internal/click"},
-	"internal/routing":       {"internal/platform/errs", "internal/flat", "internal/platform/optional", "internal/platform/urlnorm", "internal/platform/validate", "internal/zone"},
-	"internal/routing/check": {
-		"internal/platform/errs", "internal/platform/id", "internal/platform/optional", "internal/routing", "internal/platform/urlnorm", "internal/platform/validate", "internal/zone",
+	"internal/route/routing": {"internal/platform/errs", "internal/route/flat", "internal/platform/optional", "internal/platform/urlnorm", "internal/platform/validate", "internal/route/zone"},
+	"internal/route/check": {
+		"internal/platform/errs", "internal/platform/id", "internal/platform/optional", "internal/route/routing", "internal/platform/urlnorm", "internal/platform/validate", "internal/route/zone",
 	},
-	"internal/routing/explain":      {"internal/platform/optional", "internal/routing"},
+	"internal/route/explain":        {"internal/platform/optional", "internal/route/routing"},
 	"internal/platform/signed":      {"internal/platform/errs"},
 	"internal/statspage":            {"internal/platform/urlnorm"},
 	"internal/platform/urlnorm":     {"internal/platform/validate"},
@@ -164,7 +164,7 @@ var forbidden = map[string][]string{
 	"internal/probe":            {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/redirect":         {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/rollup":           {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/routing":          {"github.com/uptrace/bun", "database/sql", "net/http"},
+	"internal/route/routing":    {"github.com/uptrace/bun", "database/sql", "net/http"},
 	"internal/platform/urlnorm": {"net/url", "os", "net/http"},
 }
 

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // The form of archives of a workspace. Package archive writes them.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Source is where imported links come from. Its text is the name in the GraphQL schema.

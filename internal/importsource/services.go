@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // sources are the formats of the files of each source. Items of APIs have the JSON format.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // shlink is API v3, https://api-spec.shlink.io.

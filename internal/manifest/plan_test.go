@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/linkfield"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // link is an existing link with the key a, which equals {key: a, url: "https://example.com/"}.

@@ -5,7 +5,7 @@ package patch
 
 import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Patch is a change of a link. Fields without Set stay. It is stored as JSON.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/flat"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/flat"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Target is a link as a redirect needs it. Its texts are parts of the cache's entry, so a copy

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // TestEntry_IsAsSmallAsEver compares the entries of plain links, hosts and workspaces with the bytes

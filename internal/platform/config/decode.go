@@ -17,7 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/routing/check"
+	"github.com/linkforge/linkforge/internal/route/check"
 )
 
 // syntaxes parse a text, or an item of a list of texts, by the name of its syntax. Without one, it

@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Gate is a page that visitors must pass before the redirect. The hash of its password is not part of it:

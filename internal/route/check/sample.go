@@ -3,7 +3,7 @@ package check
 import (
 	"net/netip"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 func (c *checker) test(t *routing.Test) {

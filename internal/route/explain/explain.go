@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // StepKind is a step of the decision. Its text is the name in the GraphQL schema.

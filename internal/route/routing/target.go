@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // cookiePrefix begins the names of the cookies that remember targets. The id of the rule follows.

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // ReadHeaders returns what conditions see of the headers of a visit. A nil agent is a browser without a

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/flat"
-	"github.com/linkforge/linkforge/internal/zone"
+	"github.com/linkforge/linkforge/internal/route/flat"
+	"github.com/linkforge/linkforge/internal/route/zone"
 )
 
 // Visit is what conditions see of a visit. Empty strings are unknown.

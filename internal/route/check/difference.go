@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Difference is a field that the creation of a link gives, and an existing link has otherwise.

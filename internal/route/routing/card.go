@@ -1,8 +1,8 @@
 package routing
 
 import (
-	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Card is what preview crawlers are shown instead of a redirect. Nil values are not shown.

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/routing"
-	"github.com/linkforge/linkforge/internal/zone"
+	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/route/zone"
 )
 
 func (c *checker) condition(k *routing.Condition) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // WarningCode is a kind of warnings. Its text is the name in the GraphQL schema.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/zone"
+	"github.com/linkforge/linkforge/internal/route/zone"
 )
 
 func TestLoad(t *testing.T) {

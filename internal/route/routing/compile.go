@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/flat"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // The handler first decides without quotas, and again when a grant or a hit was refused.

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/text/language"
 
-	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // languageAliases replaces deprecated and equivalent subtags: iw by he, nb by no, cmn by zh, UK by GB.

@@ -3,7 +3,7 @@ package routing
 import (
 	"net/netip"
 
-	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // ipv4Bits is the length of the prefix of mapped IPv4 addresses.

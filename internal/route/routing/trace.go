@@ -1,6 +1,6 @@
 package routing
 
-import "github.com/linkforge/linkforge/internal/flat"
+import "github.com/linkforge/linkforge/internal/route/flat"
 
 // Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace do nothing.
 type Trace struct {

@@ -3,7 +3,7 @@ package routing
 import (
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // MaxSource is the length of the longest name of a QR code.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 var noon = time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/flat"
+	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
