@@ -57,7 +57,7 @@ test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs
 
 test-sso: ## single sign-on with a real provider, oidc-provider, which npm installs (needs Node.js)
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
-	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/sso
+	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
 test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) test-exhaustive

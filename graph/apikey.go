@@ -5,11 +5,11 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) CreateAPIKey(

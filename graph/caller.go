@@ -8,12 +8,12 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/db/turns"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/web"
+	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
 // passwordFields returns the mutations that may hash a password: those whose input has one, or a proof of identity.

@@ -15,12 +15,12 @@ import (
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
-	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/passwords"
 )
 
 // bills are the costs in a response: in the extension, and in the field.

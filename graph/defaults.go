@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/utmtemplate"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // This file has what members set for all links of a workspace or at a domain.

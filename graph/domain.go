@@ -5,10 +5,10 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput) (*gen.AddDomainPayload, error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // extension prepares the operations of the executor for the resolvers.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/web"
+	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
 func (r *mutationResolver) EnrollTotp(ctx context.Context, in gen.EnrollTotpInput) (*gen.EnrollTotpPayload, error) {

@@ -6,10 +6,10 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/edit"
-	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) CreateFolder(ctx context.Context, in gen.CreateFolderInput) (*gen.CreateFolderPayload, error) {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) InviteMember(

@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
@@ -18,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/scalar"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // nodeLoader loads a workspace's objects of one type by global ID. Unknown IDs are missing from the

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *mutationResolver) ExportMyData(

@@ -7,7 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestPublishableKey_RequestsCreationsAlone tries all fields of the roots, and all of the payload.

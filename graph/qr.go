@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // qrChange returns the change of a style; nil for none.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // typePermissions are the permissions that objects require wherever a field returns them, by type.

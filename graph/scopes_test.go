@@ -9,7 +9,6 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -18,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/signed"
 	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // unscoped are the types that require no permission, and why.

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/sso"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/sso"
 )
 
 func (r *mutationResolver) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {

@@ -14,14 +14,10 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge"
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/creation"
-	"github.com/linkforge/linkforge/internal/domain"
-	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -29,10 +25,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/unmatched"
-	"github.com/linkforge/linkforge/internal/utmtemplate"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // counted has a query of n items for each connection and list of objects. %s stands for the

@@ -5,8 +5,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/unmatched"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func (r *workspaceResolver) UnmatchedRequests(

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/config"
@@ -21,8 +19,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // exportURL requests an export of a workspace's clicks, and returns the URL's path.

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/sso/ssotest"
+	"github.com/linkforge/linkforge/internal/tenant/sso/ssotest"
 )
 
 const ssoPage = "https://app.example/sso"

@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/statspage"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visitorpage"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // kind is a kind of value that each tenant has of its own. Values of another tenant are tried in

@@ -26,7 +26,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/clickstore"
@@ -36,7 +35,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/month"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
@@ -25,7 +24,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // bareDatabase names the variable with the URL of the database for new links: command lines are

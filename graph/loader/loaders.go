@@ -6,15 +6,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/domain"
-	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/qr"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Sources load values by key: accounts by ID, and what belongs to links of a workspace by the ID of

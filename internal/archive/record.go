@@ -3,11 +3,11 @@ package archive
 import (
 	"time"
 
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linkfield"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // The records of sections. Those of links are in package importsource, those of clicks in package stats, and those of the audit

@@ -8,10 +8,10 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
 )
 
 // usersCommand is `linkforge users list|create|reset-password|reset-factors|logout|disable|enable|delete`. It works while servers run.

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // workspacesCommand is `linkforge workspaces list|limits|delete|restore|restore-root-codes`, for use beside running

@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/month"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // This file counts the clicks of links in a month, for quotas. A total knows how many of its clicks were before its latest

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // call is one caller's request for links in a workspace.

@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // TestCreate_SeesEveryChange of the member and of the workspace before the call: what a node remembers never decides.

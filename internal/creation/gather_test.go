@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next one.

@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // savedResult is a Result under an idempotency key.

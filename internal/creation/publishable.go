@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // maxPublishable is how many links a call with a publishable key may create, and publishablePerAddress how many a client address may

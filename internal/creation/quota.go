@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkquota"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // allowance is what a batch may insert in a workspace.

@@ -20,8 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 const (

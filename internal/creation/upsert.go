@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Upsert is the input for creating the link with an external id, or changing it.

@@ -18,8 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {

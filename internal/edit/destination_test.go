@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/creation"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ownhost"
@@ -20,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
 )
 
 // ownURLs lead to the instance that bundle.own describes. The rule itself is tested in

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/creation"
-	"github.com/linkforge/linkforge/internal/folder"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -15,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
 )
 
 func (b *bundle) newFolder(t *testing.T, name string) *folder.Folder {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/link"
@@ -15,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member or an anonymous user has stored.

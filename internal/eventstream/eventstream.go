@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/stream"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Store reads the versions of links.

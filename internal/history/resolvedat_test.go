@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -15,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
 )
 
 // TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the workspace has it.

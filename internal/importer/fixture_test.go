@@ -16,11 +16,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/passwords"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -31,7 +29,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/sealed"
 	"github.com/linkforge/linkforge/internal/task"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/passwords"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 var box = sealed.Box{Key: []byte(strings.Repeat("k", 32))}

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
 )
 
 // locate decides where the link of a row goes, and checks its code and destination.

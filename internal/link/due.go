@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/patch"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // WriteDue writes the scheduled changes of links that have taken effect, with one version for all changes of an instant. It

@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Purge deletes links that the caller has locked in the transaction, with their tags, versions, scheduled changes, URLs

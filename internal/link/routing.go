@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/explain"
 	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visitor"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // FillTemplates replaces the UTM templates that changes name by their values.

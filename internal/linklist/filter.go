@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Filter selects the links that meet all of its conditions.

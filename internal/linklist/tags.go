@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Tag is a tag of links of a workspace.

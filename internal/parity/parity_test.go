@@ -27,7 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/sealed"
 	"github.com/linkforge/linkforge/internal/simulation"
 	"github.com/linkforge/linkforge/internal/task"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // bundle is a workspace with imported links, and the hosts of their sources.

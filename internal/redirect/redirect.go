@@ -23,10 +23,10 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/visitorpage"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // unavailableRetry is the value of Retry-After while a dependency is unavailable.

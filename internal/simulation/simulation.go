@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/explain"
 	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visitor"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Store simulates visits of links.

@@ -8,7 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/signed"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // exportedAtOnce is how many clicks of an export are in memory.

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/route/zone"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 const (

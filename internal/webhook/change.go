@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/sealed"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Selection is a selection on the type Event, which package graph has checked.

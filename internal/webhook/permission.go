@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // permissionFor returns the permission to read events of a type, besides LINKS_READ.

@@ -23,7 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Question is a query of stats.

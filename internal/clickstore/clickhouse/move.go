@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/clickledger"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // moveRow is a link whose clicks are still to be moved to its workspace.

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // days is the table of the days.

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // sized renders data of given sizes, and reports a problem with selections.

@@ -19,8 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook does not

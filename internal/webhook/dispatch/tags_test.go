@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func TestReplaceTags_ChangesFilters(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due for longer.

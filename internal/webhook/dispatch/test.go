@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/webhook"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // testRate is how many tests a workspace may send.

@@ -25,10 +25,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/webhook/dispatch"
-	"github.com/linkforge/linkforge/internal/workspace"
-	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // TestStore_RefusesUnsafeURLs tries them on create and update.

@@ -1,0 +1,295 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/tenant/passwords"
+)
+
+// noon is when the tests begin.
+var noon = dbtest.Noon
+
+const password = "correct horse battery staple"
+
+// bundle is a store with cheap password hashes, and the origin of the test's requests in a shared
+// Redis.
+type bundle struct {
+	*Store
+	now            time.Time
+	email, address string
+}
+
+func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
+	t.Helper()
+	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com",
+		address: id.New(id.Log)}
+	b.Store = &Store{
+		DB:         d,
+		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
+		Passwords:  passwords.NewUsers(bcrypt.MinCost),
+		SessionTTL: 720 * time.Hour,
+		Log:        slog.New(slog.DiscardHandler),
+		Limits:     ratelimit.New(k, slog.New(slog.NewTextHandler(io.Discard, nil)), time.Now),
+		Now:        func() time.Time { return b.now },
+	}
+	return b
+}
+
+// with is a password as a proof.
+func with(password string) Proof { return Proof{Password: &password, Field: "password"} }
+
+func (b *bundle) from() Client { return Client{Address: b.address, Agent: "a test"} }
+
+func (b *bundle) register(t *testing.T, email string) Login {
+	t.Helper()
+	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
+	return s
+}
+
+// atOnce makes n calls at once and counts their answers by the code; a good one is OK.
+func atOnce(n int, call func(i int) error) map[string]int {
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var all sync.WaitGroup
+	places := make(chan struct{}, 16) // beyond, log-ins of an address are refused
+	for i := range n {
+		all.Go(func() {
+			places <- struct{}{}
+			code := codeOf(call(i))
+			<-places
+			mu.Lock()
+			defer mu.Unlock()
+			answers[code]++
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+func codeOf(err error) string {
+	if err == nil {
+		return "OK"
+	}
+	return errs.From(err).Kind.Code()
+}
+
+func TestRegister_ThenLogin(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(), nil))(t)
+		a := registered.Account
+		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) ||
+			!a.CreatedAt.Equal(noon) {
+			t.Errorf("registered %+v", a)
+		}
+		b.now = noon.Add(time.Hour)
+		session := must.Value(b.Login(t.Context(), "ADA@example.com", password, b.from()))(t)
+		if session.Account.ID != a.ID || session.Account.Name != a.Name || !session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
+			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
+		}
+		for _, s := range []Login{registered, session} {
+			if actor, _, err := b.Tokens.check(s.Token, b.now); err != nil || actor.AccountID != a.ID {
+				t.Errorf("the token stands for %v: %v", actor, err)
+			}
+		}
+	})
+}
+
+func TestRegister_StoresNoPassword(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, b.email)
+		var kept Account
+		must.NoError(t, d.NewSelect().Model(&kept).Scan(t.Context()))
+		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil || strings.Contains(kept.PasswordHash, password) {
+			t.Errorf("kept %q: %v", kept.PasswordHash, err)
+		}
+	})
+}
+
+func TestRegister_OneAccountPerAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, "ada@example.com")
+		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
+			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from(), nil)
+			if diff := cmp.Diff([]string{"email"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.EmailTaken) {
+				t.Errorf("%q: %v, at (-want +got):\n%s", email, err, diff)
+			}
+		}
+		if s, err := b.Login(t.Context(), "ada@example.com", password, b.from()); err != nil || s.Account.Name != "Ada" {
+			t.Errorf("the first account after the others: %+v, %v", s.Account, err)
+		}
+	})
+}
+
+func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		answers := atOnce(50, func(i int) error {
+			email := "ada@example.com"
+			if i%2 == 1 {
+				email = "Ada@Example.com"
+			}
+			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.from(), nil)
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if rows, err := d.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
+			t.Errorf("%d accounts: %v", rows, err)
+		}
+	})
+}
+
+// said returns the parts of an error that a client sees.
+func said(err error) errs.Error {
+	e := errs.From(err)
+	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
+}
+
+func TestLogin_HidesReason(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, b.email)
+		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.from())
+		if !errs.Is(wrong, errs.BadCredentials) {
+			t.Fatalf("a wrong password: %v", wrong)
+		}
+		for _, email := range []string{
+			"nobody@example.com", "", "no address", "x\x00@example.com", "\xff@example.com", "' OR 1=1 --",
+			strings.Repeat("a", 10_000) + "@example.com",
+		} {
+			for _, p := range []string{password, "", "an unused password"} {
+				_, err := b.Login(t.Context(), email, p, Client{Address: id.New(id.Log)})
+				if diff := cmp.Diff(said(wrong), said(err)); diff != "" {
+					t.Errorf("%.20q, password %q: another error (-wrong password +this):\n%s", email, p, diff)
+				}
+			}
+		}
+	})
+}
+
+// comparisons counts the comparisons of passwords, and fails them with its error, if it has one.
+type comparisons struct {
+	Passwords
+	n   int
+	err error
+}
+
+func (c *comparisons) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
+	c.n++
+	if c.err != nil {
+		return false, c.err
+	}
+	return c.Passwords.Matches(ctx, hash, password, subject)
+}
+
+// TestLogin_TakesEqualTimeForUnknownAccounts: it compares a password for them, too.
+func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
+	counted := &comparisons{Passwords: b.Passwords}
+	b.Passwords = counted
+	for i, email := range []string{"nobody@example.com", "no address"} {
+		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.BadCredentials) || counted.n != i+1 {
+			t.Errorf("%s was refused after %d comparisons: %v", email, counted.n, err)
+		}
+	}
+}
+
+// TestLogin_CountsNoRejectedAttempt: a log-in that waited in vain is no wrong password.
+func TestLogin_CountsNoRejectedAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		b := setup(t, dbtest.MigratedSQLite(t), k)
+		b.register(t, b.email)
+		busy := &comparisons{Passwords: b.Passwords, err: errs.New(errs.Unavailable, "The server is busy.")}
+		b.Passwords = busy
+		for range 110 { // more than any limit
+			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
+				t.Fatalf("logged in while others hold all turns: %v", err)
+			}
+		}
+		busy.err = nil
+		b.guess(t, 9)
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
+			t.Errorf("logging in when the others are gone: %v", err)
+		}
+	})
+}
+
+func TestRegister_RefusesBadInput(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t), dbtest.Redis(t, ""))
+	for name, c := range map[string]struct{ email, password, name, field string }{
+		"no address":            {"ada", password, "Ada", "email"},
+		"empty address":         {"", password, "Ada", "email"},
+		"a name beside it":      {"Ada <ada@example.com>", password, "Ada", "email"},
+		"a name without space":  {"Ada<ada@example.com>", password, "Ada", "email"},
+		"brackets":              {"<ada@example.com>", password, "Ada", "email"},
+		"a comment":             {"ada@example.com(Ada)", password, "Ada", "email"},
+		"quotes":                {`"ada"@example.com`, password, "Ada", "email"},
+		"two addresses":         {"ada@example.com, eve@example.com", password, "Ada", "email"},
+		"line break in address": {"ada@example.com\nBcc: eve@example.com", password, "Ada", "email"},
+		"invisible in address":  {"ad\u200ba@example.com", password, "Ada", "email"},
+		"joiner in domain":      {"ada@exam\u200dple.com", password, "Ada", "email"},
+		"NUL in address":        {"ada\x00@example.com", password, "Ada", "email"},
+		"address is not UTF-8":  {"ada\xff@example.com", password, "Ada", "email"},
+		"255 bytes of address":  {strings.Repeat("a", 243) + "@example.com", password, "Ada", "email"},
+		"short password":        {"ada@example.com", "1234567", "Ada", "password"},
+		"password is address":   {"ada@example.com", "ADA@example.com", "Ada", "password"},
+		"no name":               {"ada@example.com", password, " ", "name"},
+		"101 characters":        {"ada@example.com", password, strings.Repeat("ä", 101), "name"},
+		"name of two lines":     {"ada@example.com", password, "Ada\nEve", "name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from(), nil)
+			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%v, at (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if rows, err := b.DB.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 0 {
+		t.Errorf("%d accounts: %v", rows, err)
+	}
+}
+
+func TestGet_ReturnsAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ada := b.register(t, "ada@example.com").Account
+		eve := b.register(t, "eve@example.com").Account
+		found, err := b.Get(t.Context(), eve.ID, id.New(id.Account), ada.ID, "' OR 1=1 --")
+		if err != nil || len(found) != 2 || found[ada.ID].Email != ada.Email || found[eve.ID].Email != eve.Email {
+			t.Errorf("found %v: %v", found, err)
+		}
+		if none, err := b.Get(t.Context()); err != nil || len(none) != 0 {
+			t.Errorf("no IDs: found %v: %v", none, err)
+		}
+	})
+}

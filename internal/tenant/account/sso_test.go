@@ -1,0 +1,323 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/sso"
+	"github.com/linkforge/linkforge/internal/tenant/sso/ssotest"
+)
+
+const ssoPage = "https://app.example/sso"
+
+// signOn is a store with an identity provider.
+type signOn struct {
+	*owner
+	provider *ssotest.Server
+	invited  []string
+	groups   [][]string // of the logins
+}
+
+// withProvider adds a provider to a store.
+func withProvider(t *testing.T, o *owner) *signOn {
+	t.Helper()
+	s := &signOn{owner: o, provider: ssotest.Open(t)}
+	s.provider.Now = func() time.Time { return o.now }
+	s.SSO = &SSO{
+		Provider: sso.New(sso.Config{
+			SSO: config.SSO{
+				Issuer: s.provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, Redirects: []string{ssoPage},
+				EmailDomains: []string{"example.com"}, Scopes: "openid email", GroupsClaim: "groups",
+			},
+			Secrets: s.Tokens.Secrets, CheckEmail: CheckEmail, Now: s.Now, Log: slog.New(slog.DiscardHandler), Timeout: ssotest.Slow / 2,
+		}),
+		Name: "100% Example", Registers: true, SessionTTL: 12 * time.Hour,
+		IsInvited: func(_ context.Context, email string) (bool, error) { return slices.Contains(s.invited, email), nil },
+		SyncGroups: func(_ context.Context, _ bun.Tx, _ string, groups []string) error {
+			s.groups = append(s.groups, groups)
+			return nil
+		},
+	}
+	return s
+}
+
+// signsOn is as setupMail with a provider.
+func signsOn(t *testing.T, d *db.DB) *signOn {
+	t.Helper()
+	b, box, _ := setupMail(t, d)
+	return withProvider(t, &owner{bundle: b, box: box})
+}
+
+// respond has a user log in at the provider, and returns what the page finishes with.
+func (s *signOn) respond(t *testing.T, u ssotest.User) sso.Response {
+	t.Helper()
+	started := must.Value(s.StartSSO(t.Context(), ssoPage, s.from()))(t)
+	r := s.provider.LogIn(t, started.AuthorizationURL, u)
+	return sso.Response{Secret: started.Secret, Code: r.Code, State: r.State, Issuer: r.Issuer}
+}
+
+func (s *signOn) finish(t *testing.T, u ssotest.User) (Login, error) {
+	t.Helper()
+	return s.FinishSSO(t.Context(), s.respond(t, u), s.from())
+}
+
+// TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the identity.
+func TestFinishSSO_CreatesAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		grace := ssotest.User{Subject: "1", Email: "Grace-" + s.email, Name: "Grace", Groups: []string{"engines"}}
+		first := must.Value(s.finish(t, grace))(t)
+		a := first.Account
+		if a.Email != "grace-"+s.email || !a.EmailVerified() || a.PasswordHash != "" || a.Name != "Grace" {
+			t.Errorf("the account is %+v", a)
+		}
+		if l, err := s.Login(t.Context(), a.Email, "", s.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("an empty password: %+v, %v", l, err)
+		}
+		grace.Email = "renamed-" + s.email // ours stays
+		again := must.Value(s.finish(t, grace))(t)
+		if again.Account.ID != a.ID || again.Account.Email != a.Email {
+			t.Errorf("the account is %+v", again.Account)
+		}
+		if diff := cmp.Diff([][]string{{"engines"}, {"engines"}}, s.groups); diff != "" {
+			t.Errorf("groups (-want +got):\n%s", diff)
+		}
+		me := must.Value(s.as(t, again.Token))(t)
+		if diff := cmp.Diff([]Method{Provider}, me.Methods.List()); diff != "" || me.HasSecondFactor {
+			t.Errorf("the session has proved %s", diff)
+		}
+		_, _, err := s.SetDisabled(t.Context(), a.Email, true)
+		must.NoError(t, err)
+		if _, err := s.finish(t, grace); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("a disabled account: %v", err)
+		}
+		grace.Subject, grace.Email = "2", a.Email
+		if _, err := s.finish(t, grace); err == nil || err.Error() != s.SSO.Refuse(t.Context(), "account").Error() {
+			t.Errorf("another identity with the address of a disabled account: %v", err)
+		}
+	})
+}
+
+// TestFinishSSO_ConnectsByPassword: a provider that asserts the address of an account opens it only with the proofs of its owner.
+func TestFinishSSO_ConnectsByPassword(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := withProvider(t, enroll(t, d))
+		s.SSO.TrustsFactors = true // with logins, not with accounts that it has not been connected with
+		ada := ssotest.User{Subject: "1", Email: s.email, Groups: []string{"admins"}}
+		l := must.Value(s.finish(t, ada))(t)
+		if l.Account != nil || l.Token != "" || l.RefreshToken != "" || len(s.groups) != 0 {
+			t.Fatalf("the answer is %+v, want a challenge alone", l)
+		}
+		if diff := cmp.Diff([]Method{Password}, l.Challenge.Methods); diff != "" {
+			t.Errorf("methods (-want +got):\n%s", diff)
+		}
+		token := l.Challenge.Token
+		for _, p := range []Proof{with("a wrong password"), s.totp(t), {RecoveryCode: &s.recovery[0]}} {
+			if _, err := s.CompleteLogin(t.Context(), token, p, s.from()); !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("%s: %v", p.Method(), err)
+			}
+		}
+		l = must.Value(s.CompleteLogin(t.Context(), token, with(password), s.from()))(t)
+		if l.Challenge == nil || l.Token != "" {
+			t.Fatalf("the answer is %+v, want a challenge for the factor", l)
+		}
+		if n := rows(t, d, "sso_identities"); n != 0 {
+			t.Errorf("%d identities are linked by half a login", n)
+		}
+		l = must.Value(s.CompleteLogin(t.Context(), l.Challenge.Token, s.totp(t), s.from()))(t)
+		if l.Account.ID != s.me.AccountID {
+			t.Errorf("the account is %+v", l.Account)
+		}
+		if last := s.box.messages[len(s.box.messages)-1]; !strings.Contains(last.subject, "connected") ||
+			!strings.Contains(last.text, "connected with 100% Example, which") {
+			t.Errorf("the last message is %+v", last)
+		}
+		ada.Email = "elsewhere@example.com"
+		if l = must.Value(s.finish(t, ada))(t); l.Token == "" || !must.Value(s.as(t, l.Token))(t).HasSecondFactor {
+			t.Errorf("a connected identity of a trusted provider: %+v", l)
+		}
+		s.SSO.TrustsFactors = false
+		if l = must.Value(s.finish(t, ada))(t); l.Challenge == nil {
+			t.Errorf("a connected identity of another provider: %+v", l)
+		}
+	})
+}
+
+// TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within ten minutes.
+func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		s.SSO.SessionTTL = time.Hour
+		u := ssotest.User{Subject: "1", Email: "once-" + s.email}
+		r, other := s.respond(t, u), s.respond(t, u)
+		mixed := r
+		mixed.Secret = other.Secret
+		if _, err := s.FinishSSO(t.Context(), mixed, s.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("in another browser: %v", err)
+		}
+		got := atOnce(16, func(int) error { _, err := s.FinishSSO(t.Context(), r, s.from()); return err })
+		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 15}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		late := s.respond(t, u)
+		s.now = s.now.Add(transactionTTL)
+		if _, err := s.FinishSSO(t.Context(), late, s.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("ten minutes later: %v", err)
+		}
+		if _, err := s.StartSSO(t.Context(), ssoPage+"/", s.from()); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("another page: %v", err)
+		}
+		l := must.Value(s.finish(t, u))(t)
+		end := s.now.Add(time.Hour)
+		if !l.ExpiresAt.Equal(end) {
+			t.Errorf("the token expires at %s, after the session", l.ExpiresAt)
+		}
+		s.now = end.Add(-time.Second)
+		l = must.Value(s.Refresh(t.Context(), l.RefreshToken))(t)
+		s.now = end
+		if _, err := s.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("a refreshed session goes on: %v", err)
+		}
+	})
+}
+
+// TestFinishSSO_StartsNoSessionAfterFaults of the provider.
+func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		before := rows(t, d, "sessions")
+		for _, fault := range ssotest.Faults() {
+			if fault.Outage || strings.HasPrefix(fault.Check, "metadata") {
+				continue // tested by package sso: they take their time, or metadata are in the cache
+			}
+			broken := withProvider(t, s.owner)
+			started := must.Value(broken.StartSSO(t.Context(), ssoPage, s.from()))(t)
+			fault.Apply(broken.provider)
+			r := broken.provider.LogIn(t, started.AuthorizationURL, ssotest.User{Subject: "1", Email: "fault-" + s.email})
+			_, err := broken.FinishSSO(t.Context(), sso.Response{Secret: started.Secret, Code: r.Code, State: r.State, Issuer: r.Issuer}, s.from())
+			if !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("%s: %v", fault.Name, err)
+			}
+		}
+		if n := rows(t, d, "sessions"); n != before {
+			t.Errorf("%d sessions", n-before)
+		}
+	})
+}
+
+// TestFinishSSO_RegistersByRule of the operator.
+func TestFinishSSO_RegistersByRule(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		s.SSO.Registers = false
+		u := ssotest.User{Subject: "1", Email: "rule-" + s.email}
+		if _, err := s.finish(t, u); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("a stranger: %v", err)
+		}
+		s.invited = []string{u.Email}
+		must.Value(s.finish(t, u))(t)
+	})
+}
+
+// TestFinishSSO_NeedsGroups: a login whose memberships cannot be stored begins no session, and one that is refused changes none.
+func TestFinishSSO_NeedsGroups(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := withProvider(t, enroll(t, d))
+		ada := ssotest.User{Subject: "1", Email: s.email, Groups: []string{"engines"}}
+		connected := must.Value(s.finish(t, ada))(t)
+		connected = must.Value(s.CompleteLogin(t.Context(), connected.Challenge.Token, with(password), s.from()))(t)
+		must.Value(s.CompleteLogin(t.Context(), connected.Challenge.Token, s.totp(t), s.from()))(t)
+		sessions, synced := s.going(t), len(s.groups)
+
+		l := must.Value(s.finish(t, ada))(t)
+		used := Proof{RecoveryCode: &s.recovery[0]}
+		must.Value(s.CompleteLogin(t.Context(), must.Value(s.finish(t, ada))(t).Challenge.Token, used, s.from()))(t)
+		if _, err := s.CompleteLogin(t.Context(), l.Challenge.Token, used, s.from()); !errs.Is(err, errs.BadCredentials) || len(s.groups) != synced+1 {
+			t.Errorf("a used code: %v, and %d changes of memberships", err, len(s.groups)-synced)
+		}
+		s.SSO.SyncGroups = func(context.Context, bun.Tx, string, []string) error { return errors.New("broken") }
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, Proof{RecoveryCode: &s.recovery[1]}, s.from())
+		if n := s.going(t); err == nil || n != sessions+1 {
+			t.Errorf("without memberships: %v, %d sessions more", err, n-sessions)
+		}
+	})
+}
+
+// TestLogin_BreaksGlass where passwords are off: for named accounts with a second factor.
+func TestLogin_BreaksGlass(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := withProvider(t, enroll(t, d))
+		plain := "plain-" + s.email
+		s.register(t, plain)
+		s.PasswordsOff = true
+		try := func(email, password string, want errs.Kind) {
+			t.Helper()
+			if _, err := s.Login(t.Context(), email, password, s.from()); !errs.Is(err, want) {
+				t.Errorf("%s: %v, want %s", email, err, want)
+			}
+		}
+		try(s.email, password, errs.Forbidden)
+		try(s.email, "a wrong password", errs.BadCredentials)
+		s.BreakGlass = []string{s.email, plain}
+		try(plain, password, errs.Forbidden)
+		s.challenge(t)
+		a := must.Value(s.find(t.Context(), plain))(t)
+		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("an account that loses its second factor meanwhile: %v", err)
+		}
+		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("registering: %v", err)
+		}
+		s.BreakGlass = nil
+		sent := len(s.box.messages)
+		s.request(t)
+		if len(s.box.messages) != sent {
+			t.Error("a reset was mailed")
+		}
+	})
+}
+
+// TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has removed meanwhile connects no account.
+func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
+		s.SSO = nil
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
+		at(t, err, errs.Expired, "challenge")
+	})
+}
+
+// TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
+func TestCompleteLogin_EndsWithSession(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := signsOn(t, d)
+		s.SSO.SessionTTL = challengeTTL / 2
+		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
+		s.now = s.now.Add(s.SSO.SessionTTL)
+		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
+		at(t, err, errs.Expired, "challenge")
+	})
+}

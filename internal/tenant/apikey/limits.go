@@ -1,0 +1,170 @@
+package apikey
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+const (
+	maxDestinationHosts = 100
+	maxOrigins          = 20
+	maxNetworks         = 20
+	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable key without one.
+	maxRequestsPerMinute = 60000
+	publishableRequests  = 60
+)
+
+// Limits are what a key is limited to beside its scopes. Empty lists limit nothing.
+type Limits struct {
+	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all hosts below too.
+	DestinationHosts []string `bun:"type:text"`
+	// Origins are the pages that may use the key. Programs send no origin, so that they may use it, too.
+	Origins []string `bun:"type:text"`
+	// Networks are those of the clients that may use the key, in CIDR notation.
+	Networks []string `bun:"type:text"`
+	// RequestsPerMinute is the rate of the key; nil means the server's.
+	RequestsPerMinute *int
+}
+
+// check validates the limits of a new key, and returns them as they are stored. It returns InvalidInput.
+func (l Limits) check(isPublishable bool) (stored Limits, err error) {
+	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts, canonicalHost); err != nil {
+		return stored, err
+	}
+	if stored.Origins, err = each("origins", maxOrigins, l.Origins, checkOrigin); err != nil {
+		return stored, err
+	}
+	if stored.Networks, err = each("networks", maxNetworks, l.Networks, canonicalNetwork); err != nil {
+		return stored, err
+	}
+	stored.RequestsPerMinute = l.RequestsPerMinute
+	switch rate := l.RequestsPerMinute; {
+	case rate != nil && (*rate < 1 || *rate > maxRequestsPerMinute):
+		return stored, errs.New(errs.InvalidInput, "requestsPerMinute must be 1 to %d.", maxRequestsPerMinute).At("requestsPerMinute")
+	case rate == nil && isPublishable:
+		stored.RequestsPerMinute = new(publishableRequests)
+	}
+	if isPublishable && len(stored.DestinationHosts) == 0 {
+		return stored, errs.New(errs.InvalidInput, "Anyone can read a key with the only scope LINKS_CREATE: name the hosts that its "+
+			"links may lead to.").At("destinationHosts")
+	}
+	return stored, nil
+}
+
+// each returns the canonical forms of a list's values, each once. It returns InvalidInput.
+func each(field string, most int, values []string, canonical func(string) (string, bool)) ([]string, error) {
+	if len(values) > most {
+		return nil, errs.New(errs.InvalidInput, "%s has at most %d values; these are %d.", field, most, len(values)).At(field)
+	}
+	all := []string{}
+	for _, value := range values {
+		one, ok := canonical(value)
+		if !ok {
+			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s", cmp.Or(validate.Quote(value), "An empty text"), forms[field]).At(field)
+		}
+		all = append(all, one)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// forms describe the values of lists.
+var forms = map[string]string{
+	"destinationHosts": "Give hosts like example.com, or .example.com for all hosts below too, without scheme, port and path.",
+	"origins":          "Give origins as browsers send them, like https://app.example.com, without path.",
+	"networks":         "Give networks in CIDR notation, like 192.0.2.0/24 or 2001:db8::/32.",
+}
+
+// canonicalHost returns a host as canonical URLs have it, with the leading dot if there is one.
+func canonicalHost(given string) (string, bool) {
+	name, isBelow := strings.CutPrefix(given, ".")
+	host, err := urlnorm.Host(name)
+	if isBelow {
+		host = "." + host
+	}
+	return host, err == nil
+}
+
+// checkOrigin returns an origin if it has the form in which browsers send origins of pages.
+func checkOrigin(given string) (string, bool) {
+	u, err := url.Parse(given)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return "", false
+	}
+	canonical, err := urlnorm.Canonical(given)
+	return given, err == nil && canonical.String() == given+"/"
+}
+
+func canonicalNetwork(given string) (string, bool) {
+	network, err := netip.ParsePrefix(given)
+	if err != nil || network.Masked() != network || network.Addr().Is4In6() {
+		return "", false
+	}
+	return network.String(), true
+}
+
+// admits reports whether a client may use the key: one with an address that may be unknown, and the origin of a page or none.
+func (l *Limits) admits(address netip.Addr, origin string) bool {
+	inside := func(network string) bool { return netip.MustParsePrefix(network).Contains(address) }
+	return (len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, inside)) &&
+		(origin == "" || len(l.Origins) == 0 || slices.Contains(l.Origins, origin))
+}
+
+// credential returns what the key proves.
+func (k *Key) credential() *account.Key {
+	return &account.Key{
+		ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes),
+		Folders: k.Folders, DestinationHosts: k.DestinationHosts, Origins: k.Origins,
+		RequestsPerMinute: k.RequestsPerMinute,
+	}
+}
+
+// details are what the audit log has of a new key.
+func (k *Key) details(scopes []workspace.Permission) map[string]any {
+	details := map[string]any{"scopes": scopes}
+	for name, list := range map[string][]string{
+		"folders": k.Folders, "destinationHosts": k.DestinationHosts, "origins": k.Origins, "networks": k.Networks,
+	} {
+		if len(list) > 0 {
+			details[name] = list
+		}
+	}
+	if k.RequestsPerMinute != nil {
+		details["requestsPerMinute"] = fmt.Sprint(*k.RequestsPerMinute)
+	}
+	return details
+}
+
+// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for several of a publishable key, and for
+// a scope that keys with folders cannot have.
+func checkFence(in NewKey, isPublishable bool) ([]string, error) {
+	if len(in.FolderIDs) == 0 {
+		return nil, nil
+	}
+	if len(in.FolderIDs) > maxFolders {
+		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders, len(in.FolderIDs)).
+			At("folderIds")
+	}
+	folders := slices.Compact(slices.Sorted(slices.Values(in.FolderIDs)))
+	if len(folders) > 1 && isPublishable {
+		return nil, errs.New(errs.InvalidInput, "A publishable key has one folder at most, because it cannot choose the folder of a link.").
+			At("folderIds")
+	}
+	for _, scope := range in.Scopes {
+		if workspace.CheckFence(scope) != nil {
+			return nil, errs.New(errs.InvalidInput, "A key with folders cannot have the scope %s, which is about the whole workspace.",
+				scope).At("scopes")
+		}
+	}
+	return folders, nil
+}

@@ -1,0 +1,600 @@
+package domain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
+)
+
+// hookedResolver calls afterLookup between a lookup and the use of its result.
+type hookedResolver struct {
+	Resolver
+	afterLookup func(ctx context.Context, name string)
+}
+
+func (h hookedResolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	texts, err := h.Resolver.LookupTXT(ctx, name)
+	h.afterLookup(ctx, name)
+	return texts, err
+}
+
+// meanwhile calls the function once, between the next DNS response and its use.
+func (z *zone) meanwhile(do func()) {
+	answering := z.Resolver
+	z.Resolver = hookedResolver{answering, func(context.Context, string) {
+		z.Resolver = answering // the function may query DNS
+		do()
+	}}
+}
+
+// check runs the job.
+func (z *zone) check(t *testing.T) {
+	t.Helper()
+	must.NoError(t, z.CheckAll(db.AsSystem(t.Context())))
+}
+
+// failing has the domain's record be missing, and found missing.
+func (z *zone) failing(t *testing.T, d *Domain) {
+	t.Helper()
+	z.dns.SetTXT(d.RecordName())
+	z.time = z.time.Add(checkEvery)
+	z.check(t)
+	z.is(t, d, Failing, "without its record")
+}
+
+func TestVerify_ReadsTheRecord(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		refused := func(when string) {
+			t.Helper()
+			_, err := z.Verify(t.Context(), z.adas, own.ID)
+			e := errs.From(err)
+			if e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"id"}) ||
+				!strings.Contains(e.Public(), own.RecordName()) || !strings.Contains(e.Public(), own.RecordValue()) {
+				t.Errorf("%s: %v", when, err)
+			}
+			z.is(t, own, Pending, when)
+		}
+		refused("without the name")
+		z.dns.SetTXT(own.RecordName())
+		refused("without a record")
+		z.prove(other)
+		refused("with another's record")
+		z.dns.SetTXT(own.RecordName(), own.RecordValue()+"A", "A"+own.RecordValue(), own.Token,
+			strings.ToLower(own.RecordValue()))
+		refused("with records that are almost right")
+		z.dns.SetTXT(own.Host, own.RecordValue())
+		refused("with the record elsewhere")
+
+		z.prove(own)
+		z.dns.Break(true)
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("with DNS away: %v", err)
+		}
+		z.is(t, own, Pending, "with DNS away")
+		z.dns.Break(false)
+		for i := range 2 {
+			z.time = dbtest.Noon.Add(time.Duration(i) * time.Hour)
+			verified := must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
+			for name, got := range map[string]*Domain{"answered": verified, "kept": z.kept(t, own)} {
+				if got.Status() != Verified || !got.VerifiedAt.Equal(dbtest.Noon) || !got.CheckedAt.Equal(z.time) {
+					t.Errorf("%s: %+v", name, got)
+				}
+			}
+		}
+		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
+		z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
+	})
+}
+
+func TestStore_VerifiesNoOwnHost(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.MigratedSQLite(t))
+	d := z.claim(t, z.adas, "go.example.com")
+	z.prove(d)
+	z.own(t, "https://sho.rt", "go.example.com") // configured after the claim
+	_, err := z.Verify(t.Context(), z.adas, d.ID)
+	if e := errs.From(err); e.Kind != errs.InvalidInput || !slices.Equal(e.Field, []string{"id"}) {
+		t.Errorf("%v at %v", err, e.Field)
+	}
+}
+
+func TestVerify_RestoresAFailingDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.failing(t, own)
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("without the record: %v", err)
+		}
+		z.is(t, own, Failing, "after it was not found")
+		z.prove(own)
+		must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
+		z.is(t, own, Verified, "after it was found")
+	})
+}
+
+// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any search domains of
+// the machine.
+func TestVerify_QueriesTheRecordName(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.MigratedSQLite(t))
+	own := z.claim(t, z.adas, "go.example.com")
+	z.prove(own)
+	var names []string
+	z.Resolver = hookedResolver{z.Resolver, func(ctx context.Context, name string) {
+		names = append(names, name)
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > lookupDeadline {
+			t.Errorf("%s may take until %s", name, deadline)
+		}
+	}}
+	must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
+	z.time = dbtest.Noon.Add(checkEvery)
+	z.check(t)
+	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
+		t.Errorf("looked up names (-want +got):\n%s", diff)
+	}
+}
+
+func TestVerify_IsRateLimited(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.MigratedSQLite(t))
+	z.Limits = ratelimit.New(dbtest.Redis(t, ""), z.Log, time.Now)
+	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+	for range 30 {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
+		t.Errorf("once more: %v", err)
+	}
+	if _, err := z.Verify(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("another workspace: %v", err)
+	}
+}
+
+func TestClaim_BlocksNobody(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		claim := z.claim(t, z.eves, "go.example.com")
+		own := z.verified(t, z.adas, "go.example.com")
+		z.claim(t, workspacetest.Of(t, d, z.eve, "eve-2"), "go.example.com")
+		z.is(t, own, Verified, "beside claims")
+		z.is(t, claim, Pending, "beside one that is verified")
+	})
+}
+
+func TestVerify_NewProofReplacesOld(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(t *testing.T, z *zone, adas, eves *Domain)
+		wins   bool
+	}{
+		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) { z.prove(adas, eves) },
+			false},
+		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			z.failing(t, adas)
+			z.prove(eves)
+		}, true},
+		"a record found missing loses it, though it has come back since": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			z.failing(t, adas)
+			z.prove(adas, eves)
+		}, true},
+		"a record that is missing now loses it": {func(_ *testing.T, z *zone, _, eves *Domain) { z.prove(eves) }, true},
+		"no proof wins nothing": {func(t *testing.T, z *zone, adas, _ *Domain) {
+			z.failing(t, adas)
+		}, false},
+		"a deleted workspace keeps what it can prove": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
+			z.prove(adas, eves)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+				z.makePrimary(t, z.adas, adas)
+				c.before(t, z, adas, eves)
+				before := z.events(t, z.adas)
+				had := z.kept(t, adas).Status()
+
+				_, err := z.Verify(t.Context(), z.eves, eves.ID)
+				if !c.wins {
+					if err == nil || !errs.From(err).Kind.IsUserError() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
+						t.Error(err)
+					}
+					z.is(t, adas, had, "after another has tried")
+					z.is(t, eves, Pending, "after having tried")
+					z.wantEvents(t, z.adas, before...)
+					z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
+					if got := z.primary(t, z.adas); got != adas.Host {
+						t.Errorf("primary is %q", got)
+					}
+					return
+				}
+				must.NoError(t, err)
+				z.is(t, adas, Pending, "after fresh proof")
+				z.is(t, eves, Verified, "with fresh proof")
+				z.wantEvents(t, z.adas, append(before, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
+				z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`,
+					`eve DOMAIN_VERIFIED {"host":"go.example.com"}`)
+				if got := z.primary(t, z.adas); got != "" {
+					t.Errorf("the loser's primary host is still %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestVerify_ReportsATakenHost(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.prove(adas, eves)
+		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then
+// it is the other's.
+func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.prove(eves)
+		z.meanwhile(func() {
+			z.time = z.time.Add(time.Second)
+			z.prove(adas, eves)
+			if _, err := z.Verify(t.Context(), z.adas, adas.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+			t.Errorf("with an answer from before: %v", err)
+		}
+		z.is(t, adas, Verified, "after the other")
+		z.is(t, eves, Pending, "after the other")
+	})
+}
+
+func TestVerify_ConcurrentWithRemove(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.claim(t, z.adas, "go.example.com")
+		z.prove(own)
+		z.meanwhile(func() {
+			if _, err := z.Remove(t.Context(), z.adas, own.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time with equal proof,
+// exactly one has it in the end, and the others receive DOMAIN_TAKEN. This holds for a free host,
+// and for one whose owner is about to lose it.
+func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				if held {
+					z.failing(t, z.verified(t, z.eves, "go.example.com"))
+				}
+				rivals := make([]workspace.Membership, 8)
+				claims := make([]*Domain, len(rivals))
+				for i := range rivals {
+					rivals[i] = workspacetest.Of(t, d, z.ada, fmt.Sprintf("rival-%d", i))
+					claims[i] = z.claim(t, rivals[i], "go.example.com")
+				}
+				z.prove(claims...)
+				// All receive the DNS response before any of them uses it.
+				var lookups sync.WaitGroup
+				lookups.Add(len(rivals))
+				z.Resolver = hookedResolver{z.Resolver, func(context.Context, string) {
+					lookups.Done()
+					lookups.Wait()
+				}}
+				var mu sync.Mutex
+				var winners []string
+				var all sync.WaitGroup
+				for i, m := range rivals {
+					all.Go(func() {
+						won, err := z.Verify(t.Context(), m, claims[i].ID)
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err == nil:
+							winners = append(winners, won.ID)
+						case !errs.Is(err, errs.DomainTaken) || !cmp.Equal(errs.From(err).Field, []string{"id"}):
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				var verified []string
+				must.NoError(t, d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").
+					Scan(db.AsSystem(t.Context()), &verified))
+				if diff := cmp.Diff(winners, verified); diff != "" || len(winners) != 1 {
+					t.Errorf("%d won; verified (-won +kept):\n%s", len(winners), diff)
+				}
+				for i, m := range rivals {
+					want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`}
+					if claims[i].ID == winners[0] {
+						want = append(want, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
+					}
+					z.wantEvents(t, m, want...)
+				}
+			})
+		})
+	}
+}
+
+// TestJob_ChecksDomains follows one domain from run to run.
+func TestJob_ChecksDomains(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.makePrimary(t, z.adas, own)
+		pending := z.claim(t, z.adas, "pending.example.com")
+		there, gone := func() { z.prove(own) }, func() { z.dns.SetTXT(own.RecordName()) }
+		away, back := func() { z.dns.Break(true) }, func() { z.dns.Break(false) }
+		for _, step := range []struct {
+			after time.Duration
+			dns   func()
+			want  Status
+			when  string
+		}{
+			{checkEvery - time.Second, gone, Verified, "too soon after the last look"},
+			{time.Second, there, Verified, "with its record"},
+			{checkEvery, away, Verified, "with DNS away"},
+			{100 * time.Hour, func() {}, Verified, "with DNS away for long"},
+			{checkEvery, func() { back(); gone() }, Failing, "without its record"},
+			{time.Minute, there, Verified, "with its record again"},
+			{checkEvery, gone, Failing, "without its record again"},
+			{grace - time.Second, func() {}, Failing, "at the end of its grace"},
+			{time.Second, away, Failing, "after its grace, with DNS away"},
+			{100 * time.Hour, func() {}, Failing, "with DNS away for long after its grace"},
+			{time.Minute, func() { back(); there() }, Verified, "with its record after its grace"},
+			{checkEvery, gone, Failing, "without its record for the third time"},
+			{grace - time.Second, func() {}, Failing, "at the end of its grace again"},
+			{time.Second, func() {}, Pending, "after its grace"},
+			{grace, there, Pending, "with its record after it was lost"},
+		} {
+			step.dns()
+			z.time = z.time.Add(step.after)
+			z.check(t)
+			z.is(t, own, step.want, step.when)
+			z.is(t, pending, Pending, step.when)
+			if want := map[bool]string{true: own.Host}[step.want != Pending]; z.primary(t, z.adas) != want {
+				t.Errorf("primary is %q %s, want %q", z.primary(t, z.adas), step.when, want)
+			}
+		}
+		events := z.events(t, z.adas)
+		var want []string
+		for _, status := range []string{"FAILING", "VERIFIED", "FAILING", "VERIFIED", "FAILING", "LOST"} {
+			want = append(want, `server DOMAIN_`+status+` {"host":"go.example.com"}`)
+		}
+		if diff := cmp.Diff(want, events[4:]); diff != "" {
+			t.Errorf("the audit log, at its end (-want +got):\n%s", diff)
+		}
+		z.verified(t, z.eves, own.Host) // it is free
+	})
+}
+
+func TestJob_MissingNameCountsAsMissingRecord(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.MigratedSQLite(t))
+	own := z.verified(t, z.adas, "go.example.com")
+	z.Resolver = answer{err: &net.DNSError{Err: "no such host", Name: own.RecordName(), IsNotFound: true}}
+	z.time = dbtest.Noon.Add(checkEvery)
+	z.check(t)
+	z.is(t, own, Failing, "without its name")
+}
+
+// answer is Names that always answers the same.
+type answer struct {
+	texts []string
+	err   error
+}
+
+func (a answer) LookupTXT(context.Context, string) ([]string, error) { return a.texts, a.err }
+
+// TestJob_IgnoresDNSFailures: other DNS responses neither verify nor fail a domain.
+func TestJob_IgnoresDNSFailures(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"a timeout":       &net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true},
+		"a refusal":       &net.DNSError{Err: "server misbehaving"},
+		"the deadline":    context.DeadlineExceeded,
+		"no name server":  &net.OpError{Op: "dial", Net: "udp", Err: errors.New("connection refused")},
+		"something wrong": errors.New("something"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			z := setupZone(t, dbtest.MigratedSQLite(t))
+			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
+			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
+			if _, err := z.Verify(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
+				t.Error(err)
+			}
+			z.time = dbtest.Noon.Add(checkEvery)
+			z.check(t)
+			z.is(t, own, Verified, "afterwards")
+			if got := z.kept(t, own).CheckedAt; !got.Equal(z.time) {
+				t.Errorf("checked at %s, want %s: others wait", got, z.time)
+			}
+		})
+	}
+}
+
+// TestJob_YieldsToVerify: a member may verify the domain while the job finds no record.
+func TestJob_YieldsToVerify(t *testing.T) {
+	t.Parallel()
+	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				own := z.verified(t, z.adas, "go.example.com")
+				z.dns.SetTXT(own.RecordName())
+				if failing {
+					z.failing(t, own)
+				}
+				z.time = z.time.Add(grace)
+				z.meanwhile(func() {
+					z.prove(own)
+					if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
+						t.Error(err)
+					}
+				})
+				z.check(t)
+				z.is(t, own, Verified, "after both")
+			})
+		})
+	}
+}
+
+// TestJob_ConcurrentWithTakeover: the job writes nothing of it to the one who lost it,
+// though the clock of the node where that happened is behind, nor to the one who has it.
+func TestJob_ConcurrentWithTakeover(t *testing.T) {
+	t.Parallel()
+	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+				z.dns.SetTXT(adas.RecordName())
+				if failing {
+					z.failing(t, adas)
+				}
+				z.time = z.time.Add(grace)
+				z.meanwhile(func() {
+					z.time = z.time.Add(-time.Minute)
+					z.prove(eves)
+					if _, err := z.Verify(t.Context(), z.eves, eves.ID); err != nil {
+						t.Error(err)
+					}
+				})
+				z.check(t)
+				z.is(t, eves, Verified, "after it has taken the host")
+				if got := z.kept(t, adas); got.Status() != Pending || got.FailedAt != nil {
+					t.Errorf("after it was taken: %+v", got)
+				}
+				want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`}
+				if failing {
+					want = append(want, `server DOMAIN_FAILING {"host":"go.example.com"}`)
+				}
+				z.wantEvents(t, z.adas, append(want, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
+			})
+		})
+	}
+}
+
+// TestJob_ChecksEveryDueDomain: more than one batch, those of deleted workspaces too, each once.
+func TestJob_ChecksEveryDueDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		rows := make([]*Domain, 0, checkBatch+10)
+		for i := range cap(rows) {
+			host := fmt.Sprintf("%d.example.com", i)
+			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: dbtest.Noon,
+				VerifiedAt: new(dbtest.Noon)}
+			if i%2 == 0 {
+				one.CheckedAt = new(dbtest.Noon)
+			}
+			if i%3 == 0 {
+				one.FailedAt = new(dbtest.Noon)
+			}
+			rows = append(rows, one)
+		}
+		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
+		var mu sync.Mutex
+		lookups := map[string]int{}
+		z.Resolver = hookedResolver{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lookups[name]++
+		}}
+		z.time = dbtest.Noon.Add(checkEvery)
+		z.check(t)
+		z.check(t)
+		for _, one := range rows {
+			if lookups[one.RecordName()+"."] != 1 {
+				t.Fatalf("%s was looked up %d times, want once", one.Host, lookups[one.RecordName()+"."])
+			}
+		}
+		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
+			Where("checked_at = ?", z.time).
+			Count(db.AsSystem(t.Context()))
+		if err != nil || n != int64(len(rows)) {
+			t.Errorf("%d of %d are well: %v", n, len(rows), err)
+		}
+	})
+}
+
+// TestJob_ResumesAfterInterruption: domains that it did not check stay unchanged and due.
+func TestJob_ResumesAfterInterruption(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.dns.SetTXT(own.RecordName())
+		z.time = dbtest.Noon.Add(checkEvery)
+		answering := z.Resolver
+
+		ctx, stop := context.WithCancel(db.AsSystem(t.Context()))
+		z.meanwhile(stop)
+		if err := z.CheckAll(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped: %v", err)
+		}
+		over, cancel := context.WithDeadline(db.AsSystem(t.Context()), time.Unix(0, 0))
+		defer cancel()
+		if err := z.CheckAll(over); err != nil {
+			t.Errorf("without time: %v", err)
+		}
+		if got := z.kept(t, own); got.Status() != Verified || !got.CheckedAt.Equal(dbtest.Noon) {
+			t.Errorf("afterwards: %+v", got)
+		}
+		z.Resolver = answering
+		z.check(t)
+		z.is(t, own, Failing, "in the next run")
+	})
+}

@@ -1,0 +1,290 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+)
+
+// given is a membership as the model has it.
+type given struct {
+	Role   Role
+	Source Source
+}
+
+// groupsModel has the memberships of one account by workspace.
+type groupsModel map[string]given
+
+// logIn is what SyncGroups promises.
+func (m groupsModel) logIn(mapping []GroupRole, groups map[string]bool) {
+	best := map[string]Role{}
+	for _, g := range mapping {
+		if m[g.WorkspaceID].Source != Manual && best[g.WorkspaceID] == "" {
+			delete(m, g.WorkspaceID)
+		}
+		if m[g.WorkspaceID].Source != Manual && groups[g.Group] && rank[g.Role] > rank[best[g.WorkspaceID]] {
+			best[g.WorkspaceID] = g.Role
+		}
+	}
+	for workspaceID, role := range best {
+		m[workspaceID] = given{role, SSO}
+	}
+}
+
+// change is what a manual change promises: members remain members with the role, by hand; an empty role removes them.
+func (m groupsModel) change(workspaceID string, role Role) {
+	if _, isMember := m[workspaceID]; isMember && role != "" {
+		m[workspaceID] = given{role, Manual}
+	} else {
+		delete(m, workspaceID)
+	}
+}
+
+// syncGroups logs an account in with groups.
+func (b *bundle) syncGroups(t *testing.T, accountID string, mapping []GroupRole, groups []string) error {
+	t.Helper()
+	return b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return b.SyncGroups(mapping)(ctx, tx, accountID, groups)
+	})
+}
+
+// given returns the memberships of an account by workspace.
+func (b *bundle) given(t *testing.T, a account.Actor) groupsModel {
+	t.Helper()
+	var members []Member
+	must.NoError(t, b.DB.NewSelect().Model(&members).Where("account_id = ?", a.AccountID).Scan(db.AsSystem(t.Context())))
+	all := groupsModel{}
+	for _, m := range members {
+		all[m.WorkspaceID] = given{m.Role, m.Source}
+	}
+	return all
+}
+
+// TestSyncGroups_FollowsModel runs random sequences of log-ins, with changing groups and mappings, and of manual changes.
+func TestSyncGroups_FollowsModel(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		spaces := []Membership{b.create(t, b.ada, "one"), b.create(t, b.ada, "two"), b.create(t, b.ada, "three")}
+		for seed := range uint64(200) {
+			r, user, model := rand.New(rand.NewPCG(seed, 0)), person(t, d), groupsModel{}
+			var done []string
+			for range 8 {
+				w := spaces[r.IntN(len(spaces))]
+				role := []Role{Owner, Admin, Editor, Viewer}[r.IntN(4)]
+				switch r.IntN(6) {
+				default:
+					var mapping []GroupRole
+					for range r.IntN(6) {
+						mapping = append(mapping, GroupRole{string('a' + rune(r.IntN(4))), spaces[r.IntN(len(spaces))].ID(), allRoles[1+r.IntN(3)]})
+					}
+					has := map[string]bool{}
+					var groups []string
+					for _, group := range []string{"a", "b", "c", "d", "other"}[:r.IntN(6)] {
+						has[group], groups = true, append(groups, group)
+					}
+					must.NoError(t, b.syncGroups(t, user.AccountID, mapping, groups))
+					model.logIn(mapping, has)
+					done = append(done, fmt.Sprint("log-in ", mapping, groups))
+				case 0:
+					_, err := b.UpdateRole(t.Context(), w, user.AccountID, role)
+					if isMember := model[w.ID()] != (given{}); isMember != (err == nil) {
+						t.Fatal(err)
+					}
+					model.change(w.ID(), role)
+					done = append(done, "update "+string(role))
+				case 1:
+					if err := b.RemoveMember(t.Context(), w, user.AccountID); err != nil && !errs.Is(err, errs.NotFound) {
+						t.Fatal(err)
+					}
+					model.change(w.ID(), "")
+					done = append(done, "remove")
+				case 2:
+					if model[w.ID()] == (given{}) {
+						join(t, d, w.ID(), user, role)
+						model[w.ID()] = given{role, Manual}
+						done = append(done, "join "+string(role))
+					}
+				}
+				if diff := cmp.Diff(model, b.given(t, user)); diff != "" {
+					t.Fatalf("seed %d, after %s (-want +got):\n%s", seed, strings.Join(done, "\n"), diff)
+				}
+			}
+		}
+	})
+}
+
+// TestSyncGroups_WritesEvents: the provider's changes are in the log, without an actor, and repeated log-ins are not.
+func TestSyncGroups_WritesEvents(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "engines")
+		mapping := []GroupRole{{"it", w.ID(), Admin}, {"all", w.ID(), Viewer}}
+		eve := b.eve.AccountID
+		for _, groups := range [][]string{{"it", "all"}, {"it"}} {
+			must.NoError(t, b.syncGroups(t, eve, mapping, groups))
+		}
+		_, _, err := b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
+		must.NoError(t, err)
+		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"all"}))
+		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Errorf("%d invitations of a member who may not invite any more", n)
+		}
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
+		var got []string
+		for _, event := range b.events(t, w.ID()) {
+			if !strings.Contains(event, "INVIT") {
+				got = append(got, event)
+			}
+		}
+		want := []string{
+			" MEMBER_JOINED " + eve + ` {"role":"ADMIN","source":"sso"}`,
+			" MEMBER_ROLE_UPDATED " + eve + ` {"from":"ADMIN","source":"sso","to":"VIEWER"}`,
+			" MEMBER_REMOVED " + eve + ` {"source":"sso"}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"it"}))
+		_, _, err = b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
+		must.NoError(t, err)
+		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
+		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Errorf("%d invitations of a member who has left", n)
+		}
+	})
+}
+
+// TestSyncGroups_ManualWins: a manual change also of the same role, and an invitation that is accepted at the same time.
+func TestSyncGroups_ManualWins(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "engines")
+		mapping := []GroupRole{{"it", w.ID(), Editor}}
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
+		must.Value(b.UpdateRole(t.Context(), w, b.eve.AccountID, Editor))(t)
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
+		if diff := cmp.Diff(groupsModel{w.ID(): {Editor, Manual}}, b.given(t, b.eve)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		bob := person(t, d)
+		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, []string{"it"}))
+		must.Value(b.TransferOwnership(t.Context(), w, bob.AccountID))(t)
+		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, nil))
+		if diff := cmp.Diff(groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob)); diff != "" {
+			t.Errorf("the last owner (-want +got):\n%s", diff)
+		}
+		_, err := d.NewInsert().Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, d).AccountID, Role: Owner, Source: SSO,
+			CreatedAt: noon}).Exec(db.AsSystem(t.Context()))
+		if err == nil {
+			t.Error("the database accepts owners of the provider")
+		}
+	})
+}
+
+// TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay as they are.
+func TestSyncGroups_SparesOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w, gone := b.create(t, b.ada, "engines"), b.create(t, b.ada, "gone")
+		mapping := []GroupRole{{"it", w.ID(), Editor}, {"it", gone.ID(), Editor}}
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
+		must.Value(b.AdminDelete(t.Context(), "gone"))(t)
+		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
+		if diff := cmp.Diff(groupsModel{gone.ID(): {Editor, SSO}}, b.given(t, b.eve)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		bob := person(t, d)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE accounts SET disabled_at = created_at WHERE id = ?", bob.AccountID))(t)
+		if err := b.syncGroups(t, bob.AccountID, mapping, []string{"it"}); !errs.Is(err, errs.Unauthenticated) ||
+			len(b.given(t, bob)) != 0 {
+			t.Errorf("a disabled account: %v", err)
+		}
+	})
+}
+
+// TestSyncGroups_Concurrent: log-ins on several nodes at once, beside manual changes, end in one state without an error.
+func TestSyncGroups_Concurrent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, two := b.create(t, b.ada, "one"), b.create(t, b.ada, "two")
+		var calls sync.WaitGroup
+		for n := range 20 {
+			calls.Go(func() {
+				mapping := []GroupRole{{"it", one.ID(), Editor}, {"it", two.ID(), Viewer}}
+				if n%2 == 0 {
+					mapping[0], mapping[1] = mapping[1], mapping[0]
+				}
+				if err := b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if diff := cmp.Diff(groupsModel{one.ID(): {Editor, SSO}, two.ID(): {Viewer, SSO}}, b.given(t, b.eve)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if n := len(b.events(t, one.ID())); n != 1 {
+			t.Errorf("%d events of one change", n)
+		}
+	})
+}
+
+// TestResolveGroups_FollowsWorkspace: a slug means the workspace that had it when a start first named it.
+func TestResolveGroups_FollowsWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "engines")
+		mapping := []config.GroupRole{{Group: "it", Slug: "engines", Role: "ADMIN"}, {Group: "all", Slug: "engines", Role: "VIEWER"}}
+		expect := func(what, workspaceID string) {
+			t.Helper()
+			got, err := b.ResolveGroups(t.Context(), mapping)
+			want := []GroupRole{{"it", workspaceID, Admin}, {"all", workspaceID, Viewer}}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
+			}
+		}
+		expect("first start", w.ID())
+		renamed := "motors"
+		must.Value(b.Update(t.Context(), w, Change{Slug: &renamed}))(t)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "DELETE FROM slugs WHERE slug = 'engines'"))(t) // as ReleaseSlugs does
+		other := b.create(t, b.eve, "engines")
+		expect("after a rename", w.ID())
+		must.Value(b.ResolveGroups(t.Context(), nil))(t)
+		expect("after a start without the slug", other.ID())
+
+		_, err := b.ResolveGroups(t.Context(), append(mapping, config.GroupRole{Group: "a", Slug: "unknown", Role: "EDITOR"},
+			config.GroupRole{Group: "a", Slug: "public", Role: "EDITOR"}))
+		if err == nil || strings.Count(err.Error(), "LINKFORGE_SSO_MEMBERSHIPS: no workspace has the slug") != 2 ||
+			!strings.Contains(err.Error(), `"unknown"`) {
+			t.Errorf("unknown slugs: %v", err)
+		}
+		must.Value(b.AdminDelete(t.Context(), "engines"))(t)
+		expect("a deleted workspace, which may be restored", other.ID())
+		b.Now = func() time.Time { return noon.Add(10 * purgeAfter) }
+		must.NoError(t, b.Purge(db.AsSystem(t.Context())))
+		if _, err := b.ResolveGroups(t.Context(), mapping); err == nil {
+			t.Error("a purged workspace has groups")
+		}
+	})
+}

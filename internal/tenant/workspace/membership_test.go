@@ -1,0 +1,161 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+)
+
+func join(t *testing.T, d *db.DB, workspaceID string, a account.Actor, r Role) {
+	t.Helper()
+	m := Member{WorkspaceID: workspaceID, AccountID: a.AccountID, Role: r, CreatedAt: noon}
+	must.Value(d.NewInsert().Model(&m).Exec(db.AsSystem(t.Context())))(t)
+}
+
+func TestRequire_ReturnsMembership(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "promo")
+		b.create(t, b.eve, "other")
+		for _, r := range []Role{Admin, Editor, Viewer} {
+			a := person(t, d)
+			join(t, d, w.ID(), a, r)
+			m := must.Value(b.Require(t.Context(), a, w.ID()))(t)
+			want := shapeOf(w)
+			want.Role = r
+			if diff := cmp.Diff(want, shapeOf(m)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", r, diff)
+			}
+		}
+	})
+}
+
+// TestRequire_HidesForeignWorkspace: a foreign workspace and a random ID have the same response.
+func TestRequire_HidesForeignWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "promo")
+		b.create(t, b.eve, "other")
+		_, unknown := b.Require(t.Context(), b.eve, id.New(id.Workspace))
+		if !errs.Is(unknown, errs.NotFound) || errs.From(unknown).Public() == "" {
+			t.Fatalf("an unknown workspace: %v", unknown)
+		}
+		for name, c := range map[string]struct {
+			actor       account.Actor
+			workspaceID string
+		}{
+			"foreign":           {b.eve, w.ID()},
+			"anonymous":         {account.Actor{}, w.ID()},
+			"an unknown user":   {account.Actor{AccountID: id.New(id.Account)}, w.ID()},
+			"SQL as account ID": {account.Actor{AccountID: "' OR 1=1 --"}, w.ID()},
+			"empty":             {b.ada, ""},
+			"a slug":            {b.ada, "promo"},
+			"in upper case":     {b.ada, strings.ToUpper(w.ID())},
+			"and a space":       {b.ada, w.ID() + " "},
+			"an account's":      {b.ada, b.ada.AccountID},
+			"SQL":               {b.ada, "' OR 1=1 --"},
+			"NUL":               {b.ada, w.ID() + "\x00"},
+			"not UTF-8":         {b.ada, "ws_\xff\xfe"},
+			"long":              {b.ada, "ws_" + strings.Repeat("0", 10_000)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				m, err := b.Require(t.Context(), c.actor, c.workspaceID)
+				if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
+					t.Errorf("got %+v, error (-unknown +this):\n%s", m, diff)
+				}
+			})
+		}
+	})
+}
+
+// said returns the parts of an error that a client sees.
+func said(err error) errs.Error {
+	e := errs.From(err)
+	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
+}
+
+func TestMembership_FollowsPermissions(t *testing.T) {
+	t.Parallel()
+	roles := []Role{Owner, Admin, Editor, Viewer, "", "OWNED", "owner"}
+	allowed := map[Permission]string{ // in the order of the roles, and then to API keys that have the scope
+		ReadLinks:       "yes yes yes yes no no no yes",
+		WriteLinks:      "yes yes yes no no no no yes",
+		CreateLinks:     "yes yes yes no no no no yes",
+		ReadStats:       "yes yes yes yes no no no yes",
+		ReadMembers:     "yes yes yes yes no no no yes",
+		WriteMembers:    "yes yes no no no no no no",
+		WriteOwners:     "yes no no no no no no no",
+		WriteKeys:       "yes yes no no no no no no",
+		ReadDomains:     "yes yes yes yes no no no yes",
+		WriteDomains:    "yes yes no no no no no yes",
+		ReadAudit:       "yes yes no no no no no yes",
+		WriteSettings:   "yes yes no no no no no no",
+		DeleteWorkspace: "yes no no no no no no no",
+		WriteWebhooks:   "yes yes no no no no no yes",
+	}
+	if len(Rules) != len(allowed) {
+		t.Errorf("%d rules, and %d are looked at", len(Rules), len(allowed))
+	}
+	answer := func(m Membership, p Permission) string {
+		_, err := m.Enter(t.Context(), p)
+		if err != nil && !errs.Is(err, errs.Forbidden) || m.May(p) != (err == nil) {
+			t.Errorf("%s: %v, may: %t", p, err, m.May(p))
+		}
+		return map[bool]string{true: "yes", false: "no"}[err == nil]
+	}
+	for p, want := range allowed {
+		var got []string
+		for _, r := range roles {
+			got = append(got, answer(Membership{workspace: &Workspace{}, role: r}, p))
+		}
+		// A key has the permissions of its scopes, with any role.
+		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner,
+			key: &account.Key{Scopes: []string{string(p)}}}, p))
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s is allowed to %v, and to keys (-want +got):\n%s", p, roles, diff)
+		}
+		for _, scopes := range [][]string{nil, {"OWNER"}, {strings.ToLower(string(p))}, {string(p) + " "}} {
+			if answer(Membership{workspace: &Workspace{}, role: Owner, key: &account.Key{Scopes: scopes}}, p) == "yes" {
+				t.Errorf("a key with the scopes %q may do %s", scopes, p)
+			}
+		}
+		if answer(Membership{role: Owner}, p) == "yes" {
+			t.Errorf("a membership of nothing may do %s", p)
+		}
+	}
+}
+
+func TestMembership_WriteImpliesRead(t *testing.T) {
+	t.Parallel()
+	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains} {
+		m := Membership{workspace: &Workspace{}, key: &account.Key{Scopes: []string{string(write)}}}
+		if !m.May(read) || m.May(ReadStats) {
+			t.Errorf("with %s: %s %t, stats %t", write, read, m.May(read), m.May(ReadStats))
+		}
+	}
+}
+
+// TestMembership_Responsible: the keys of an account are its own.
+func TestMembership_Responsible(t *testing.T) {
+	t.Parallel()
+	in := &Workspace{ID: "ws_1"}
+	for want, m := range map[string]Membership{
+		"usr_1": {workspace: in, accountID: "usr_1"},
+		"usr_2": {workspace: in, key: &account.Key{ID: "key_1", CreatedBy: "usr_2"}},
+		"ws_1":  {workspace: in, key: &account.Key{ID: "key_2"}},
+	} {
+		if got := m.Responsible(); got != want {
+			t.Errorf("%s is responsible, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/passwords"
+)
+
+// TestPresented_IsAcceptedByRegistering registers with tokens of invitations.
+func TestPresented_IsAcceptedByRegistering(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
+		accounts := &account.Store{
+			DB: d, Registration: account.Invited, Passwords: passwords.NewUsers(bcrypt.MinCost), SessionTTL: time.Hour,
+			Tokens: account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour}, Limits: ratelimit.Limiter{Off: true},
+			Now: b.Now,
+		}
+		register := func(email, token string) (string, error) {
+			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Client{}, b.Presented(token))
+			if err != nil {
+				return "", err
+			}
+			return l.Account.ID, nil
+		}
+		_, token := b.invite(t, team, "New@Example.com", Editor)
+		if _, err := register("other@example.com", token); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("another address: %v", err)
+		}
+		accountID := must.Value(register(" NEW@example.com", token))(t)
+		m := must.Value(b.Require(t.Context(), account.Actor{AccountID: accountID}, team.ID()))(t)
+		if m.Role() != Editor || m.isUnverified {
+			t.Errorf("joined as %+v", m)
+		}
+		_, ofDeleted := b.invite(t, gone, "late@example.com", Viewer)
+		invited := func(want bool) {
+			t.Helper()
+			if got := must.Value(b.IsInvited(t.Context(), "late@example.com"))(t); got != want {
+				t.Errorf("invited: %t, want %t", got, want)
+			}
+		}
+		invited(true)
+		must.Value(b.Delete(t.Context(), gone))(t)
+		invited(false)
+		_, ofDisabled := b.invite(t, team, "late@example.com", Viewer)
+		invited(true)
+		for name, c := range map[string]struct {
+			token string
+			want  errs.Kind
+			email string
+		}{
+			"used":                   {token, errs.NotFound, "new@example.com"},
+			"unknown":                {"invite_x", errs.NotFound, "late@example.com"},
+			"empty":                  {"", errs.NotFound, "late@example.com"},
+			"of a deleted workspace": {ofDeleted, errs.NotFound, "late@example.com"},
+		} {
+			if _, err := register(c.email, c.token); !errs.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		disable := func(to any) {
+			must.Value(d.NewUpdate().Table("accounts").Set("disabled_at = ?", to).Where("id = ?", b.ada.AccountID).
+				Exec(t.Context()))(t)
+		}
+		disable(noon)
+		invited(false)
+		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.NotFound) {
+			t.Errorf("sent by a disabled account: %v", err)
+		}
+		if _, err := b.Accept(t.Context(), b.eve, ofDisabled); !errs.Is(err, errs.NotFound) {
+			t.Errorf("accepted from a disabled account: %v", err)
+		}
+		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err, errs.Unauthenticated) {
+			t.Errorf("created by a disabled account: %v", err)
+		}
+		disable(nil)
+		accounts.Now = func() time.Time { return noon.Add(invitationLife) }
+		b.Now = accounts.Now
+		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.Expired) {
+			t.Errorf("expired: %v", err)
+		}
+	})
+}
+
+// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its verification.
+func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, mail := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		all := m.Permissions()
+		mail.configured = true
+		for _, verified := range []bool{false, true} {
+			if verified {
+				must.Value(d.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
+					Where("id = ?", b.ada.AccountID).Exec(t.Context()))(t)
+			}
+			m := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
+			again := must.Value(b.Presume(t.Context(), b.ada, m.ID(), ReadLinks))(t)
+			want := slices.DeleteFunc(slices.Clone(all), func(p Permission) bool { return !verified && !p.reads() })
+			if got := m.Permissions(); !slices.Equal(got, want) || !slices.Equal(again.Permissions(), want) ||
+				again.IsPresumed() != (verified && d.Kind == db.Postgres) {
+				t.Errorf("verified %t: %v, want %v", verified, got, want)
+			}
+			_, created := b.Create(t.Context(), b.ada, "Second", "second")
+			_, _, invited := b.Invite(t.Context(), m, "x@example.com", Viewer)
+			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys, func(_ context.Context, _ bun.Tx) error { return nil })
+			for _, err := range []error{created, invited, changed} {
+				if verified != (err == nil) || err != nil && (!errs.Is(err, errs.Forbidden) || errs.From(err).Message != errUnverified().Error()) {
+					t.Errorf("verified %t: %v", verified, err)
+				}
+			}
+		}
+	})
+}
+
+func TestOperator_AddsOwners(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
+		must.Value(b.Delete(t.Context(), deleted))(t)
+		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound, PublicID: errs.NotFound} {
+			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
+			})
+			if want == 0 && err != nil || want != 0 && !errs.Is(err, want) {
+				t.Errorf("%s: %v", slug, err)
+			}
+		}
+		if role := must.Value(b.Require(t.Context(), b.eve, m.ID()))(t).Role(); role != Owner {
+			t.Errorf("role %s", role)
+		}
+	})
+}
+
+func TestRecheck_SeesTheCurrentRole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		_, token := b.invite(t, m, "eve@example.com", Editor)
+		must.Value(b.Accept(t.Context(), b.eve, token))(t)
+		eve := must.Value(b.Require(t.Context(), b.eve, m.ID()))(t)
+		ctx := must.Value(eve.Enter(t.Context(), ReadLinks))(t)
+		key := Membership{workspace: m.workspace, key: &account.Key{Scopes: []string{string(WriteLinks)}}}
+		recheck := func() (refused error) {
+			must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+				lookup, refusals := Recheck(d, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
+				err := lookup.Run(ctx)
+				all := refusals()
+				if refused = all[2]; err == nil && (all[0] != nil || all[4] != nil || !errors.Is(all[3], all[2]) && all[3].Error() != all[2].Error()) {
+					t.Errorf("%v", all)
+				}
+				return err
+			}))
+			return refused
+		}
+		must.NoError(t, recheck())
+		must.Value(b.UpdateRole(t.Context(), m, b.eve.AccountID, Viewer))(t)
+		if err := recheck(); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("as a viewer: %v", err)
+		}
+		must.NoError(t, b.RemoveMember(t.Context(), m, b.eve.AccountID))
+		if err := recheck(); !errs.Is(err, errs.NotFound) {
+			t.Errorf("after the removal: %v", err)
+		}
+	})
+}
+
+// TestRefresh_SeesTheRequiredFactor that a membership which was read before did not need.
+func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		strong, weak := b.ada, b.ada
+		weak.SessionID, strong.HasSecondFactor = id.New(id.Session), true
+		team := b.create(t, strong, "team").ID()
+		m := must.Value(b.Require(t.Context(), weak, team))(t)
+		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t), Change{RequireSecondFactor: new(true)}))(t)
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
+			m, err = Refresh(ctx, d, tx, m)
+			return err
+		}))
+		if _, err := m.Enter(t.Context(), CreateLinks); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("without a second factor: %v", err)
+		}
+		if err := b.RemoveMember(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("removing another member without a second factor: %v", err)
+		}
+		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) { // may leave, and is the last one
+			t.Errorf("leaving without a second factor: %v", err)
+		}
+	})
+}

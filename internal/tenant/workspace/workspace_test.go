@@ -1,0 +1,383 @@
+package workspace
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+)
+
+// noon is when the tests begin.
+var noon = dbtest.Noon
+
+// bundle is a store and two people.
+type bundle struct {
+	*Store
+	ada, eve account.Actor
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	return &bundle{
+		Store: &Store{DB: d, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return noon }},
+		ada: person(t, d),
+		eve: person(t, d),
+	}
+}
+
+func person(t *testing.T, d *db.DB) account.Actor {
+	t.Helper()
+	return account.Actor{AccountID: dbtest.Account(t, d)}
+}
+
+func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
+	t.Helper()
+	m := must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
+	return m
+}
+
+// count counts the workspaces and the members in the database.
+func (b *bundle) count(t *testing.T) (workspaces, members int64) {
+	t.Helper()
+	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(db.AsSystem(t.Context())))(t)
+	members = must.Value(b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context())))(t)
+	return workspaces, members
+}
+
+// shape has the comparable fields of a membership.
+type shape struct {
+	ID, Slug, Name string
+	CreatedAt      time.Time
+	Role           Role
+}
+
+func shapeOf(m Membership) shape {
+	return shape{m.ID(), m.Slug(), m.Name(), m.CreatedAt().UTC(), m.Role()}
+}
+
+func TestCreate_MakesOwner(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		made := must.Value(b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1"))(t)
+		want := shape{made.ID(), "ada-1", "Ada & Söhne", noon, Owner}
+		if diff := cmp.Diff(want, shapeOf(made)); diff != "" || !id.Valid(id.Workspace, made.ID()) {
+			t.Errorf("created %s (-want +got):\n%s", made.ID(), diff)
+		}
+		kept := must.Value(b.Require(t.Context(), b.ada, made.ID()))(t)
+		if diff := cmp.Diff(want, shapeOf(kept)); diff != "" || kept.Workspace().HitQuota != nil ||
+			kept.Workspace().LinkQuota != nil {
+			t.Errorf("kept %+v (-want +got):\n%s", kept.Workspace(), diff)
+		}
+	})
+}
+
+func TestSlug_IsValidated(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t))
+	for name, c := range map[string]struct {
+		slug string
+		want string // the code of the answer
+	}{
+		"3 characters":      {"abc", "OK"},
+		"48 characters":     {strings.Repeat("a", 48), "OK"},
+		"digits":            {"123", "OK"},
+		"hyphens":           {"a--b-c", "OK"},
+		"like a reserved":   {"graphqls", "OK"},
+		"xn-- later":        {"a-xn--b", "OK"},
+		"xn":                {"xn-abc", "OK"},
+		"xn--":              {"xn--80ak6aa92e", "INVALID_INPUT"},
+		"empty":             {"", "INVALID_INPUT"},
+		"2 characters":      {"ab", "INVALID_INPUT"},
+		"49 characters":     {strings.Repeat("a", 49), "INVALID_INPUT"},
+		"hyphen first":      {"-abc", "INVALID_INPUT"},
+		"hyphen last":       {"abc-", "INVALID_INPUT"},
+		"upper case":        {"Abc", "INVALID_INPUT"},
+		"underscore":        {"a_c", "INVALID_INPUT"},
+		"dot":               {"a.c", "INVALID_INPUT"},
+		"slash":             {"a/c", "INVALID_INPUT"},
+		"space":             {"a c", "INVALID_INPUT"},
+		"spaces around":     {" abc ", "INVALID_INPUT"},
+		"letter not ASCII":  {"äbc", "INVALID_INPUT"},
+		"line break":        {"abc\n", "INVALID_INPUT"},
+		"two lines":         {"abc\ndef", "INVALID_INPUT"},
+		"NUL":               {"ab\x00c", "INVALID_INPUT"},
+		"SQL":               {"' OR 1=1 --", "INVALID_INPUT"},
+		"endpoint":          {"graphql", "SLUG_TAKEN"},
+		"page of accounts":  {"sign-in", "SLUG_TAKEN"},
+		"name of operators": {"linkforge", "SLUG_TAKEN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := b.Create(t.Context(), b.ada, "Ada", c.slug)
+			got, field := "OK", []string(nil)
+			if err != nil {
+				got, field = errs.From(err).Kind.Code(), errs.From(err).Field
+			}
+			if got != c.want || err != nil && !cmp.Equal(field, []string{"slug"}) {
+				t.Errorf("%q: %s at %v, want %s: %v", c.slug, got, field, c.want, err)
+			}
+		})
+	}
+}
+
+func TestName_IsValidated(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.MigratedSQLite(t))
+	for _, name := range []string{"", "  ", "two\nlines", "NUL\x00", "\xff", strings.Repeat("ä", 101)} {
+		_, err := b.Create(t.Context(), b.ada, name, "ada")
+		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"name"}) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"); err != nil {
+		t.Errorf("100 characters: %v", err)
+	}
+}
+
+func TestCreate_RefusesTakenSlug(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		first := b.create(t, b.ada, "promo")
+		for _, a := range []account.Actor{b.ada, b.eve} {
+			_, err := b.Create(t.Context(), a, "Another", "promo")
+			if !errs.Is(err, errs.SlugTaken) || !cmp.Equal(errs.From(err).Field, []string{"slug"}) {
+				t.Errorf("the slug again: %v", err)
+			}
+		}
+		if workspaces, members := b.count(t); workspaces != 1 || members != 1 {
+			t.Errorf("%d workspaces and %d members, want one of each", workspaces, members)
+		}
+		if kept, err := b.Require(t.Context(), b.ada, first.ID()); err != nil || kept.Name() != "Workspace promo" {
+			t.Errorf("the first one after the others: %v", err)
+		}
+	})
+}
+
+func TestCreate_IsExactConcurrently(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		people := []account.Actor{b.ada, b.eve, person(t, d), person(t, d)}
+		var mu sync.Mutex
+		var winners []shape
+		var owner account.Actor
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				a := people[i%len(people)]
+				m, err := b.Create(t.Context(), a, fmt.Sprintf("Attempt %d", i), "promo")
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					winners, owner = append(winners, shapeOf(m)), a
+				case !errs.Is(err, errs.SlugTaken):
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if workspaces, members := b.count(t); len(winners) != 1 || workspaces != 1 || members != 1 {
+			t.Fatalf("%d created, %d workspaces, %d members; want one of each", len(winners), workspaces, members)
+		}
+		kept := must.Value(b.Require(t.Context(), owner, winners[0].ID))(t)
+		if diff := cmp.Diff(winners[0], shapeOf(kept)); diff != "" {
+			t.Errorf("kept (-created +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCreate_IsAtomic(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		gone := account.Actor{AccountID: id.New(id.Account)}
+		if _, err := b.Create(t.Context(), gone, "Nobody's", "promo"); !errs.Is(err, errs.Unauthenticated) {
+			t.Errorf("a workspace whose owner does not exist: %v", err)
+		}
+		if workspaces, members := b.count(t); workspaces != 0 || members != 0 {
+			t.Errorf("%d workspaces and %d members are left behind", workspaces, members)
+		}
+		b.create(t, b.ada, "promo")
+	})
+}
+
+func TestIDBySlug_FindsWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, slug := range []string{"ada", "eve"} {
+			m := b.create(t, b.ada, slug)
+			if got, err := b.IDBySlug(t.Context(), slug); err != nil || got != m.ID() {
+				t.Errorf("%s is %q: %v", slug, got, err)
+			}
+		}
+		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd", "' OR 1=1 --",
+			strings.Repeat("a", 10_000)} {
+			if got, err := b.IDBySlug(t.Context(), slug); got != "" || !errs.Is(err, errs.NotFound) {
+				t.Errorf("%.20q is %q: %v", slug, got, err)
+			}
+		}
+	})
+}
+
+func TestList_ReturnsMemberships(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var want []string // newest first
+		for i := range 5 {
+			want = append([]string{b.create(t, b.ada, fmt.Sprintf("ada-%d", i)).ID()}, want...)
+			b.create(t, b.eve, fmt.Sprintf("eve-%d", i))
+		}
+		var got []string
+		var sizes []int
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p := must.Value(b.List(t.Context(), b.ada, false, r))(t)
+			for _, m := range p.Items {
+				got, r.After = append(got, m.ID()), m.ID()
+			}
+			sizes, more = append(sizes, len(p.Items)), p.HasNext
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" {
+			t.Errorf("sizes of the pages (-want +got):\n%s", diff)
+		}
+		none, err := b.List(t.Context(), account.Actor{}, false, page.Request{Size: 2})
+		if err != nil || len(none.Items) > 0 || none.HasNext {
+			t.Errorf("workspaces of an anonymous actor: %+v, %v", none, err)
+		}
+	})
+}
+
+func TestList_ReturnsRole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
+		want[0].Role = Viewer
+		join(t, d, want[0].ID, b.eve, Viewer)
+		p := must.Value(b.List(t.Context(), b.eve, false, page.Request{Size: 2}))(t)
+		got := []shape{}
+		for _, m := range p.Items {
+			got = append(got, shapeOf(m))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCreate_BoundsWorkspaces: concurrent calls of an account create as many as it may own.
+func TestCreate_BoundsWorkspaces(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.MaxWorkspaces = 3
+		var created, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				_, err := b.Create(t.Context(), b.ada, "Mine", fmt.Sprint("mine-", i))
+				switch {
+				case err == nil:
+					created.Add(1)
+				case errs.Is(err, errs.QuotaExceeded):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if created.Load() != 3 || refused.Load() != 17 {
+			t.Errorf("%d workspaces were created and %d refused, want 3 and 17", created.Load(), refused.Load())
+		}
+		b.create(t, b.eve, "of-eve")
+	})
+}
+
+// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among them.
+func TestUpdate_BoundsSlugChanges(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.SlugChanges = 10
+		now := noon
+		b.Now = func() time.Time { return now }
+		m := b.create(t, b.ada, "first")
+		rename := func(slug string) error {
+			_, err := b.Update(t.Context(), m, Change{Slug: &slug})
+			return err
+		}
+		now = now.Add(time.Minute)
+		for i := range 10 {
+			must.NoError(t, rename(fmt.Sprint("slug-", i)))
+		}
+		if err := rename("slug-10"); !errs.Is(err, errs.QuotaExceeded) {
+			t.Errorf("the eleventh slug: %v", err)
+		}
+		if err := rename("slug-3"); err != nil {
+			t.Errorf("a slug that it has had: %v", err)
+		}
+		if _, err := b.Create(t.Context(), b.eve, "Other", "slug-10"); err != nil {
+			t.Errorf("a refused slug is reserved: %v", err)
+		}
+		now = now.AddDate(0, 1, 0)
+		if err := rename("slug-11"); err != nil {
+			t.Errorf("in the next month: %v", err)
+		}
+	})
+}
+
+// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a day.
+func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		now := noon
+		b.Now = func() time.Time { return now }
+		quiet, busy := b.create(t, b.ada, "quiet"), b.create(t, b.ada, "busy")
+		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
+			must.Value(b.Update(t.Context(), m, Change{Slug: &slug}))(t)
+		}
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
+			"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
+		for _, step := range []struct {
+			after time.Duration
+			taken map[string]bool
+		}{
+			{time.Hour, map[string]bool{"quiet": true, "busy": true, "quiet-2": true, "busy-2": true}},
+			{25 * time.Hour, map[string]bool{"quiet": false, "busy": true, "quiet-2": true, "busy-2": true}},
+		} {
+			now = noon.Add(step.after)
+			must.NoError(t, b.ReleaseSlugs(t.Context()))
+			for slug, taken := range step.taken {
+				_, err := b.IDBySlug(t.Context(), slug)
+				if taken != (err == nil) {
+					t.Errorf("after %s, %s: %v, want it taken: %t", step.after, slug, err, taken)
+				}
+			}
+		}
+	})
+}
