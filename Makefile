@@ -52,7 +52,7 @@ test-postgres18: ## as test, on PostgreSQL 18, which npm installs (needs Node.js
 
 test-clickhouse: ## the store of clicks on ClickHouse, which npm installs (needs Node.js; Linux on x86-64)
 	LINKFORGE_TEST_CLICKHOUSE=on LINKFORGE_TEST_BACKENDS=postgres scripts/with-services bash -c ' \
-	  LINKFORGE_TEST_PACKAGES=./internal/clickstore/clickhouse scripts/test && \
+	  LINKFORGE_TEST_PACKAGES=./internal/click/clickhouse scripts/test && \
 	  LINKFORGE_TEST_PACKAGES="./server -run ^TestClickHouse_" scripts/test'
 
 test-sso: ## single sign-on with a real provider, oidc-provider, which npm installs (needs Node.js)

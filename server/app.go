@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/cli"
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/firstvisit"
 	"github.com/linkforge/linkforge/internal/platform/admission"
@@ -41,7 +42,6 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/passwords"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 	"github.com/linkforge/linkforge/migrations"
 )

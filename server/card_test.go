@@ -17,7 +17,7 @@ import (
 // recordedAgents returns the user agents in a file of package visitor.
 func recordedAgents(t *testing.T, file string) []string {
 	t.Helper()
-	text := must.Value(os.ReadFile("../internal/visitor/testdata/" + file))(t)
+	text := must.Value(os.ReadFile("../internal/click/visitor/testdata/" + file))(t)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click/visitor/visitortest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
-	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
 // outcome is a status with the locations that a draw may choose.

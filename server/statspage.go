@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/stats"
+	"github.com/linkforge/linkforge/internal/click/statspage"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/resolve"
-	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visitorpage"
 )

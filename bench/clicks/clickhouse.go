@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
+	"github.com/linkforge/linkforge/internal/click/clickhouse"
 )
 
 // inClickHouse names the kind of a run whose clicks are in ClickHouse, beside PostgreSQL.

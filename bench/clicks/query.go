@@ -9,10 +9,10 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/clickstore"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/rollup"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // subject is a link, or a workspace if the link is below zero.

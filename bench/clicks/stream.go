@@ -16,9 +16,9 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/month"
-	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // agentList has a User-Agent header a line, after its share of clicks in thousandths.

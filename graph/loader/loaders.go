@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/linkforge/linkforge/internal/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/qr"

@@ -19,9 +19,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/archive"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/clickstore"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/creation"
 	"github.com/linkforge/linkforge/internal/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/importer"

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
-	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/click/clickhouse"
+	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"

@@ -17,11 +17,11 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/linkforge/linkforge/internal/click/wal"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/wal"
 )
 
 const (

@@ -5,8 +5,8 @@ package click
 import (
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/click/visitor"
 )
 
 // Row is a click as the database keeps it.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -14,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/route/explain"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // FillTemplates replaces the UTM templates that changes name by their values.

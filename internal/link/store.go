@@ -16,6 +16,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/destination"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -29,7 +30,6 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // Config configures a Store.

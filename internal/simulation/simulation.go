@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -18,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/route/explain"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // Store simulates visits of links.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickstore/clickhouse"
+	"github.com/linkforge/linkforge/internal/click/clickhouse"
 	"github.com/linkforge/linkforge/internal/platform/jobs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/click/visitor"
 )
 
 // english is the language of visitors whose language is not in the catalogue.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/clickledger"
-	"github.com/linkforge/linkforge/internal/clickstore/clicksql"
-	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/ingest"
+	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // Clicks are both halves of their room, as the server wires them.

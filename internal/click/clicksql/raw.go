@@ -1,0 +1,157 @@
+package clicksql
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+)
+
+// This file counts single clicks, as long as they are stored: by column those of busy days, and one by one the others.
+
+// CheckKept implements clickstore.Store.
+func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
+	return (&query{of, s}).checkKept(ctx, of.Range)
+}
+
+// clicks selects the single clicks that the filter permits.
+func (q *query) clicks() *bun.SelectQuery {
+	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.Member.ID())
+	if !q.IsWorkspace() {
+		sel = q.subject(sel, "link_id")
+	}
+	if q.Bots != nil {
+		sel = sel.Where("bot = ?", *q.Bots)
+	}
+	for _, dimension := range slices.Sorted(maps.Keys(q.Values)) {
+		column, value := dimension.Definition().Column, q.Values[dimension]
+		switch {
+		case dimension == click.Status:
+			status, err := strconv.Atoi(value)
+			if err != nil {
+				status = 0
+			}
+			sel = sel.Where("status = ?", status)
+		case value == "":
+			sel = sel.Where("? IS NULL", bun.Ident(column))
+		default:
+			sel = sel.Where("? = ?", bun.Ident(column), value)
+		}
+	}
+	return sel
+}
+
+// clicksIn selects the single clicks of some spans.
+func (q *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
+	return q.clicks().WhereGroup(" AND ", func(sel *bun.SelectQuery) *bun.SelectQuery {
+		for _, span := range spans {
+			sel = sel.WhereOr("clicked_at >= ? AND clicked_at < ?", span.From, span.To)
+		}
+		return sel
+	})
+}
+
+// counted are the columns of a Count.
+const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
+
+// countClicks counts the clicks of spans by the quarter of an hour.
+func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
+	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *storedDetail) {
+		var found [click.Day / click.BucketLength]rollup.Count
+		d.eachClick(q.Values, func(_ int, quarter byte, one rollup.Count) { found[quarter].Add(one) })
+		for quarter, n := range found {
+			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
+			if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
+				points = append(points, clickstore.Point{Start: at, Count: n})
+			}
+		}
+	})
+	if err != nil || len(rest) == 0 {
+		return points, err
+	}
+	var rows []struct {
+		Quarter int64
+		rollup.Count
+	}
+	err = q.clicksIn(rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+		Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks one by one: %w", err)
+	}
+	for _, r := range rows {
+		start := time.Unix(r.Quarter*int64(click.BucketLength/time.Second), 0).UTC()
+		points = append(points, clickstore.Point{Start: start, Count: r.Count})
+	}
+	return points, nil
+}
+
+// countBy counts the clicks of spans by the values of a dimension.
+func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickstore.Range, all rollup.Values) error {
+	wanted := slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(q.Values)), by))))
+	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *storedDetail) {
+		column := d.columns[by]
+		found := make([]rollup.Count, len(column.values))
+		d.eachClick(q.Values, func(number int, quarter byte, one rollup.Count) {
+			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
+			if !at.Before(span.From) && at.Before(span.To) {
+				found[column.clickCode(number)].Add(one)
+			}
+		})
+		for code, n := range found {
+			if n.Clicks > 0 {
+				all.Add(column.values[code], n)
+			}
+		}
+	})
+	if err != nil || len(rest) == 0 {
+		return err
+	}
+	var rows []struct {
+		Value *string
+		rollup.Count
+	}
+	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
+		GroupExpr("1").Scan(ctx, &rows)
+	if err != nil {
+		return fmt.Errorf("counting clicks one by one: %w", err)
+	}
+	for _, r := range rows {
+		if r.Value == nil {
+			r.Value = new("")
+		}
+		all.Add(*r.Value, r.Count)
+	}
+	return nil
+}
+
+// latencies adds the latencies of the clicks of spans, one by one.
+func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *rollup.Tally, steps rollup.Values) error {
+	if len(spans) == 0 {
+		return nil
+	}
+	if err := q.checkKept(ctx, spans...); err != nil {
+		return err
+	}
+	rows, err := q.clicksIn(spans...).Column("latency_ms").Rows(ctx)
+	if err != nil {
+		return fmt.Errorf("reading latencies: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var ms float64
+		if err := rows.Scan(&ms); err != nil {
+			return fmt.Errorf("reading latencies: %w", err)
+		}
+		tally.Add(ms)
+		steps.Add(string([]byte{rollup.LatencyStep(ms)}), rollup.Count{Clicks: 1})
+	}
+	return rows.Err()
+}

@@ -1,0 +1,346 @@
+package clicksql_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/click/stats"
+	"github.com/linkforge/linkforge/internal/click/visitor"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+// clicksKept is the retention at noon: single clicks of 13 whole months. longAgo is a year before.
+var (
+	clicksKept = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
+	longAgo    = time.Date(2024, 10, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// aged is a world of 30 months after retention.
+func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
+	t.Helper()
+	w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(8, 8))
+	var clicks []click.Click
+	for range 400 {
+		clicks = append(clicks, w.Draw(random, clicktest.Noon.AddDate(0, -30, 0), clicktest.Noon))
+	}
+	for _, edge := range []time.Time{clicksKept, longAgo} { // the last that go, and the first that stay
+		for _, at := range []time.Time{edge.Add(-time.Microsecond), edge} {
+			c := w.Draw(random, at, at.Add(time.Microsecond))
+			c.LinkID, c.WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
+			clicks = append(clicks, c)
+		}
+	}
+	w.WriteAll(t, random, clicks)
+	w.Tidy(t)
+	return w, random
+}
+
+// months are the tables that PostgreSQL keeps months of a table in.
+func months(t *testing.T, d *db.DB, table string) (names []string) {
+	t.Helper()
+	must.NoError(t, d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
+		Scan(db.AsSystem(t.Context()), &names))
+	return names
+}
+
+// wantStored compares the stored rows with the expected ones.
+func wantStored(t *testing.T, w *clicktest.World) {
+	t.Helper()
+	var clicks int64
+	for _, c := range w.Clicks {
+		if !c.ClickedAt.Before(clicksKept) {
+			clicks++
+		}
+	}
+	rows, err := w.DB.NewSelect().Table("clicks").Count(db.AsSystem(t.Context()))
+	if err != nil || rows != clicks {
+		t.Errorf("%d clicks are stored, want %d: %v", rows, clicks, err)
+	}
+	if !must.Value(w.DB.NewSelect().Table(clicksql.Days).Where("starts_at < ?", longAgo).Exists(db.AsSystem(t.Context())))(t) {
+		t.Error("days were deleted")
+	}
+	if w.DB.Kind != db.Postgres {
+		return
+	}
+	for table, first := range map[string]string{"clicks": "clicks_2025_10", clicksql.Details: "click_details_2025_10"} {
+		names := months(t, w.DB, table)
+		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
+			t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
+		}
+	}
+}
+
+// wantRefused checks that a query is refused, with the earliest permitted date in the message.
+func wantRefused(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), clicksKept.Format(time.DateOnly)) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestRetention_RemovesOldDetails: clicks go after 13 months; days and
+// totals stay for ever, and what cannot be known is refused, not counted as nothing.
+func TestRetention_RemovesOldDetails(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		wantStored(t, w)
+		w.CheckTotals(t)
+		w.VerifyRollups(t)
+		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change what it cannot compute
+			t.Fatal(err)
+		}
+		w.CheckTotals(t)
+
+		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
+		for _, f := range []clickstore.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}},
+			{Values: map[click.Dimension]string{click.Country: ""}}} {
+			q := ever
+			q.F = f
+			meant := w.Meant(q)
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) ||
+				got.Clicks == 0 {
+				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
+			}
+			if points, err := w.QueryStats(t, q).Series(t.Context(), stats.Month); err != nil || len(points) != 32 {
+				t.Errorf("%v: %d months: %v", q, len(points), err)
+			}
+			if f.Values == nil {
+				w.CheckBreakdown(t, q, click.ByLink, 10, meant)
+				w.CheckBreakdown(t, q, click.Referrer, 2, meant)
+			}
+		}
+
+		nepal := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP"}}
+		two := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Device: visitor.Mobile}}
+		ask := func(from time.Time, zone string, f clickstore.Filter) (*stats.Stats, clicktest.Question) {
+			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: zone, F: f}
+			return w.QueryStats(t, q), q
+		}
+		for _, one := range []struct {
+			what string
+			zone string
+			f    clickstore.Filter
+			do   func(s *stats.Stats) error
+		}{
+			{"two filters", "", two, func(s *stats.Stats) error { _, err := s.Total(t.Context()); return err }},
+			{"a series of them", "", two, func(s *stats.Stats) error {
+				_, err := s.Series(t.Context(), stats.Month)
+				return err
+			}},
+			{"a filter and a dimension", "", nepal, func(s *stats.Stats) error {
+				_, err := s.Breakdown(t.Context(), click.Browser, 3)
+				return err
+			}},
+			{"a latency of people", "", clickstore.Filter{Bots: new(false)},
+				func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
+			{"days of a zone, of a country", "Asia/Kathmandu", nepal,
+				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
+			{"weeks of a zone, of a country", "America/St_Johns", nepal,
+				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Week); return err }},
+		} {
+			t.Run(one.what, func(t *testing.T) {
+				for _, early := range []time.Duration{click.BucketLength, 60 * click.Day, 120 * click.Day} {
+					s, _ := ask(clicksKept.Add(-early), one.zone, one.f)
+					wantRefused(t, one.what, one.do(s))
+				}
+				s, q := ask(clicksKept, one.zone, one.f)
+				if err := one.do(s); err != nil {
+					t.Errorf("%s since it is known: %v", one.what, err)
+				}
+				w.Check(t, random, q)
+			})
+		}
+		for _, zone := range []string{"", "Asia/Kathmandu", "America/St_Johns"} { // days know their quarters for ever
+			s, q := ask(longAgo.Add(-20*click.Day+time.Hour), zone, clickstore.Filter{})
+			if got, err := s.Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(w.Meant(q)), err)
+			}
+			w.CheckSeries(t, random, q, w.Meant(q))
+		}
+	})
+}
+
+// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks of
+// its batch.
+func TestRetention_AcceptsLateClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		before := len(w.Clicks)
+		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), longAgo.AddDate(0, -3, 3),
+			clickledger.Never.AddDate(0, 0, 1)} {
+			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)),
+				w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
+			batch[0].LinkID, batch[0].WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
+			w.Position += 3
+			err := w.Store.Write(t.Context(), w.Batch(batch...))
+			if err != nil { // the writer has not known that the month is gone: now it does
+				if db.IsRefused(err) {
+					t.Errorf("writing the batch: %v", err)
+				}
+				err = w.Store.Write(t.Context(), w.Batch(batch...))
+			}
+			must.NoError(t, err)
+			w.Remember(batch)
+		}
+		check := func() {
+			t.Helper()
+			w.CheckTotals(t)
+			w.VerifyRollups(t)
+			for _, m := range w.Members {
+				for _, q := range []clicktest.Question{
+					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)),
+					w.All(m, clickledger.Never, clickledger.Never.Add(60*click.Day)),
+				} {
+					meant := w.Meant(q)
+					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
+						t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
+					}
+					w.CheckBreakdown(t, q, click.Country, 3, meant)
+				}
+			}
+		}
+		if len(w.Clicks) != before+9 {
+			t.Fatal("not all were written")
+		}
+		check()
+		w.Tidy(t)
+		wantStored(t, w)
+		check()
+	})
+}
+
+// TestRetention_SkipsYoungLinks can be queried for any range, because it is known to have had no
+// clicks.
+func TestRetention_SkipsYoungLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(9, 9))
+		for range 5 {
+			w.Write(t, w.Draw(random, clicktest.Noon.AddDate(0, -5, 0), clicktest.Noon))
+		}
+		w.Tidy(t)
+		for _, zone := range []string{"", "Asia/Kathmandu"} {
+			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicktest.Noon.AddDate(-3, 0, 0), To: clicktest.Noon},
+				Zone: zone, F: clickstore.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
+			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone},
+				w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+				t.Errorf("%v: %+v: %v", q, got, err)
+			}
+		}
+		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: clickstore.Subject{LinkID: id.New(id.Link)},
+			R: clickstore.Range{From: clicktest.Noon.AddDate(-9, 0, 0), To: clicktest.Noon}, Zone: "Asia/Kathmandu"}).
+			Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
+			t.Errorf("a link without clicks: %v", err)
+		}
+	})
+}
+
+// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known by its
+// day.
+func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
+		w.Tidy(t)
+		// begins within a day
+		edges := w.All(w.Members[0], longAgo.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day))
+		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(edges)) {
+			t.Errorf("the first day has no clicks: %+v: %v", got, err)
+		}
+		// ends before there were clicks
+		earlier := w.All(w.Members[0], longAgo.Add(-300*click.Day), longAgo.Add(-250*click.Day))
+		earlier.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
+		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (rollup.Count{}) {
+			t.Errorf("no day has clicks: %+v: %v", got, err)
+		}
+	})
+}
+
+// TestRetention_CanBeExtended: raising the number of stored months does not rebuild rollups from
+// deleted clicks.
+func TestRetention_CanBeExtended(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		w.Store.(*clicksql.Store).ClickMonths = 2
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
+		w.Tidy(t)
+		w.Store.(*clicksql.Store).ClickMonths = 0
+		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
+		w.VerifyRollups(t)
+		must.Value(w.Rebuild(t.Context()))(t)
+		w.CheckTotals(t)
+		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+			t.Errorf("after a rebuild: %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
+		}
+	})
+}
+
+// TestRetention_DaysWithoutQuarters were sealed by an earlier version, or are damaged. Their clicks are counted one by one
+// as long as they are stored.
+func TestRetention_DaysWithoutQuarters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		// nothing, and a quarter without a number
+		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} {
+			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", counts).
+				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())))(t)
+			for _, from := range []time.Time{clicksKept, clicksKept.Add(click.Day + time.Hour),
+				clicktest.Noon.AddDate(0, -3, 0)} {
+				q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: "Asia/Kathmandu"}
+				w.CheckSeries(t, random, q, w.Meant(q))
+			}
+		}
+		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicksKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		_, err := s.Series(t.Context(), stats.Day)
+		wantRefused(t, "days of a zone", err)
+	})
+}
+
+// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read as a
+// whole.
+func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		var rows []clicksql.Day
+		must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("subject_id", "starts_at", "counts").
+			Scan(db.AsSystem(t.Context()), &rows))
+		for _, b := range rows {
+			all, quarters := rollup.Counts{}, rollup.Counts{}
+			must.NoError(t, all.AddEncoded(b.Counts))
+			for value, n := range all.Of(click.QuarterDimension) {
+				quarters.Add(click.QuarterDimension, value, n)
+			}
+			for i := range rollup.QuartersBytes / 10 { // more than is read of other rows
+				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
+			}
+			front := quarters.Encode()
+			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
+				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context())))(t)
+		}
+		q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: longAgo.Add(-60 * click.Day), To: clicktest.Noon},
+			Zone: "Asia/Kathmandu"}
+		w.CheckSeries(t, random, q, w.Meant(q))
+	})
+}

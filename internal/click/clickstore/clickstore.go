@@ -1,0 +1,190 @@
+// Package clickstore says what a store of clicks does: it keeps single clicks, and what is counted of them, and answers
+// questions about the clicks of one workspace. Packages stats, clickstream, ingest and link know no more of it. Package
+// clicksql is the store in the SQL database. Totals, positions and announcements are those of package clickledger.
+package clickstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// Store keeps clicks. Callers of methods with a Query or a Membership have entered the workspace by it, see
+// workspace.Membership.Enter. Points, Slices and Latencies return InvalidInput, which names the first day that works, for a
+// range of which something that the answer needs is deleted.
+type Store interface {
+	// Write writes a batch, with the totals, the position of its log and the announcement: all of them once, however often
+	// the batch, or a larger one that begins where it does, is written.
+	Write(ctx context.Context, b Batch) error
+
+	// Points counts clicks in pieces, none of which spans a cut, in the order of time.
+	Points(ctx context.Context, q Query, cuts []time.Time) ([]Point, error)
+	// Slices counts clicks by the values of a dimension. Those of rollup.Others are of values that are not known.
+	Slices(ctx context.Context, q Query, by click.Dimension) (rollup.Values, error)
+	// Latencies tallies latencies, and counts clicks by the step of their latency, see rollup.LatencyStep.
+	Latencies(ctx context.Context, q Query) (rollup.Tally, rollup.Values, error)
+	// List returns single clicks. It returns those that are left of a range of which some are deleted.
+	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
+	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
+	CheckKept(ctx context.Context, q Query) error
+	// ByID returns the clicks with the public ids. Other ids are missing.
+	ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error)
+	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id. Other ids are missing.
+	WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error)
+	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
+	Span(ctx context.Context, spans []Span, workspaceIDs []string, linkID string) ([]*click.Click, error)
+
+	// Count counts the clicks of a workspace after an instant whose numbers are lower than another's.
+	Count(ctx context.Context, workspaceID string, after time.Time, below int64) (int64, error)
+
+	// Move moves the clicks of a link without an account to a workspace, including those that are not written yet.
+	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
+	// PurgeWorkspace removes all clicks of a workspace, and what was counted of them.
+	PurgeWorkspace(ctx context.Context, workspaceID string) error
+	// Seal sums up the clicks of days (UTC) that are over, and of busy subjects those of the day so far. Later clicks of
+	// that time are added when they are written.
+	Seal(ctx context.Context) error
+	// Retain prepares the next months, and deletes what has been kept for long enough.
+	Retain(ctx context.Context) error
+
+	// Verify compares what is counted of every link and workspace with the single clicks, and calls found for each difference.
+	// It returns the number of links and workspaces. Only months whose clicks are all kept are compared. Clicks may be written
+	// meanwhile.
+	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
+	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
+	Rebuild(ctx context.Context) (subjects int, err error)
+}
+
+// DefaultMonths is the default number of whole months for which single clicks are stored. What is counted of days is stored
+// forever.
+const DefaultMonths = 13
+
+// KeptSince is the instant since which single clicks are kept for whole months; zero months mean DefaultMonths.
+func KeptSince(now time.Time, months int) time.Time {
+	return month.Of(now).Start().AddDate(0, -cmp.Or(months, DefaultMonths), 0)
+}
+
+// ErrRefused says that a click of a batch can never be written.
+var ErrRefused = errors.New("the store of clicks refuses a click")
+
+// NotKept is the error of a question that needs single clicks of a time in which they are deleted.
+func NotKept(since time.Time) error {
+	return errs.New(errs.InvalidInput, "Several filters, and parts of a day (UTC), are counted from single clicks, which "+
+		"are stored since %s: begin the range then or later.", since.Format(time.DateOnly)).At("range")
+}
+
+// Difference is a link, or a workspace, whose counts are not those of its clicks in a month.
+type Difference struct {
+	// SubjectID is the ID of the link or workspace.
+	SubjectID string
+	// Month is the first instant of the month in UTC; zero if the total differs from the
+	// other counts.
+	Month time.Time
+	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs from it.
+	Clicks, Counted int64
+}
+
+// Batch is a part of a click log.
+type Batch struct {
+	// Log is the id of the log, and To the position in it at which the batch ends.
+	Log string
+	To  int64
+	// Clicks are in the order of the log.
+	Clicks []click.Click
+}
+
+// After returns the clicks of the batch behind a position.
+func (b Batch) After(position int64) []click.Click {
+	if position >= b.To {
+		return nil
+	}
+	clicks := b.Clicks
+	for len(clicks) > 0 && clicks[0].End > 0 && clicks[0].End <= position {
+		clicks = clicks[1:]
+	}
+	return clicks
+}
+
+// Range is a span of time: From belongs to it, To does not. The zero Range is unbounded.
+type Range struct{ From, To time.Time }
+
+// Earlier and Later return one of two instants.
+func Earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func Later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// Subject selects the clicks of one link or of several links, else of a whole workspace.
+type Subject struct {
+	LinkID string
+	// Links finds the ids of links.
+	Links *bun.SelectQuery
+}
+
+// IsWorkspace reports whether it selects all clicks of the workspace.
+func (s Subject) IsWorkspace() bool { return s.LinkID == "" && s.Links == nil }
+
+// Filter leaves clicks out.
+type Filter struct {
+	// Bots keeps only bots, or only people; nil keeps both.
+	Bots *bool
+	// Values are the required values of dimensions. An empty text means unknown.
+	Values map[click.Dimension]string
+}
+
+// People applies the filter of bots to a count. Bots are not visitors.
+func (f Filter) People(n rollup.Count) rollup.Count {
+	switch {
+	case f.Bots == nil:
+		return n
+	case *f.Bots:
+		return rollup.Count{Clicks: n.Bots, Bots: n.Bots}
+	}
+	return rollup.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
+}
+
+// Query selects clicks of the member's workspace.
+type Query struct {
+	Member workspace.Membership
+	Subject
+	Range
+	Filter
+}
+
+// Point is a count from a start on, until the next one at the earliest.
+type Point struct {
+	Start time.Time
+	rollup.Count
+}
+
+// Page is a part of a list, in the order of time.
+type Page struct {
+	// After is the click before the page; nil for the first page.
+	After       *click.Click
+	Size        int
+	NewestFirst bool
+}
+
+// Span has the bounds of the numbers and times of clicks.
+type Span struct {
+	FirstID, LastID int64
+	FirstAt, LastAt time.Time
+}

@@ -1,0 +1,157 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+// drawText draws what ids may be made of, and more.
+func drawText(t *rapid.T, name string) string {
+	return strings.ReplaceAll(rapid.String().Draw(t, name), "\x00", "0")
+}
+
+func TestRecord_ClickRoundTrips(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := &click.Click{
+			WorkspaceID: "w" + drawText(t, "workspace"),
+			LinkID:      "l" + drawText(t, "link"),
+			ClickedAt: time.UnixMicro(rapid.Int64Range(clickledger.Never.UnixMicro(), clickledger.Never.AddDate(200, 0, 0).UnixMicro()).
+				Draw(t, "time")).UTC(),
+			LatencyMs: rapid.Float64().Draw(t, "latency"),
+			Status:    rapid.IntRange(0, 999).Draw(t, "status"),
+			Visitor:   rapid.Int64().Draw(t, "visitor"),
+			HitLease:  rapid.Int64().Draw(t, "hit lease"),
+		}
+		want.Bot = rapid.Bool().Draw(t, "bot")
+		for _, d := range click.VisitDimensions {
+			*d.Text(want) = drawText(t, string(d.Name))
+		}
+		got, lease, err := parseRecord(appendClick(nil, want))
+		if diff := cmp.Diff(want, got); diff != "" || lease != nil || err != nil {
+			t.Errorf("click (-want +got):\n%s%v, %v", diff, lease, err)
+		}
+	})
+}
+
+func TestRecord_LeaseRoundTrips(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().
+			Draw(t, "hits")}
+		if rapid.Bool().Draw(t, "monthly") {
+			want.Month = month.Of(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
+		}
+		click, got, err := parseRecord(appendLease(nil, want))
+		if diff := cmp.Diff(want, got); diff != "" || click != nil || err != nil {
+			t.Errorf("lease (-want +got):\n%s%v, %v", diff, click, err)
+		}
+	})
+}
+
+// TestRecord_ReadsOldVersions: these bytes were written by the first version that had a log.
+func TestRecord_ReadsOldVersions(t *testing.T) {
+	t.Parallel()
+	aClick := &click.Click{
+		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300,
+	}
+	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon), Number: 300, Hits: 64}
+	for name, c := range map[string]struct {
+		record string
+		click  *click.Click
+		lease  *hitquota.Lease
+	}{
+		"click": {"010010cafbb3600600000000000000e03fd8040e056c6e6b5f310477735f31", aClick, nil},
+		"lease": {"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record, err := hex.DecodeString(c.record)
+			must.NoError(t, err)
+			click, lease, err := parseRecord(record)
+			if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
+				t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)
+			}
+			if diff := cmp.Diff(c.lease, lease); diff != "" {
+				t.Errorf("%s, lease (-want +got):\n%s", c.record, diff)
+			}
+		})
+	}
+}
+
+func TestRecord_RefusesInvalid(t *testing.T) {
+	t.Parallel()
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon), Number: 1,
+		Hits: 1}
+	nul := exampleClick("lnk_\x00")
+	noMonth := bytes.Replace(appendLease(nil, &l), []byte("2026-11"), []byte("2026-13"), 1)
+	for name, record := range map[string][]byte{
+		"nothing":                      {},
+		"an unknown kind":              {3, 1, 2, 3},
+		"a link that no database has":  appendClick(nil, &nul),
+		"a month that no calendar has": noMonth,
+		"more than a click":            append(appendClick(nil, &c), 0),
+		"more than a lease":            append(appendLease(nil, &l), 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if click, lease, err := parseRecord(record); err == nil {
+				t.Errorf("%s is read as %v, %v", name, click, lease)
+			}
+		})
+	}
+	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
+		for size := range record {
+			if click, lease, err := parseRecord(record[:size]); err == nil {
+				t.Errorf("%d bytes of %d are read as %v, %v", size, len(record), click, lease)
+			}
+		}
+	}
+}
+
+// TestRecord_AcceptsAnyBytes: a record that was read can be written, and is not longer then. Half
+// of the inputs begin like a record.
+func TestRecord_AcceptsAnyBytes(t *testing.T) {
+	t.Parallel()
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon),
+		Number: math.MaxInt64, Hits: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		record := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		switch rapid.IntRange(0, 3).Draw(t, "begins as") {
+		case clickRecord:
+			record = append(appendClick(nil, &c)[:rapid.IntRange(1, 20).Draw(t, "bytes of a click")], record...)
+		case leaseRecord:
+			record = append(appendLease(nil, &l)[:rapid.IntRange(1, 20).Draw(t, "bytes of a lease")], record...)
+		}
+		click, lease, err := parseRecord(record)
+		if err != nil {
+			return
+		}
+		var again []byte
+		switch {
+		case click != nil && lease == nil:
+			again = appendClick(nil, click)
+		case lease != nil && click == nil:
+			again = appendLease(nil, lease)
+		}
+		if len(again) == 0 || len(again) > len(record) { // numbers have longer forms than the one that is written
+			t.Errorf("%x is read as %v, %v, which is written as %x", record, click, lease, again)
+		}
+	})
+}
+
+func exampleClick(linkID string) click.Click {
+	return click.Click{WorkspaceID: "ws_nobody", LinkID: linkID, ClickedAt: dbtest.Noon, LatencyMs: 1}
+}

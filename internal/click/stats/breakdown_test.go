@@ -1,0 +1,184 @@
+package stats_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/click/stats"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+// crowd writes clicks of a link on two days, each with a referrer of its own, and of the first one
+// more than of all others.
+func crowd(t *testing.T, w *clicktest.World, n int) {
+	t.Helper()
+	c := w.Links[0]
+	c.Status = 302
+	for at, from := range map[time.Time]int{clicktest.Noon.Add(-click.Day): 0, clicktest.Noon: n / 2} {
+		c.ClickedAt, c.Referrer = at, "first.example"
+		batch := []click.Click{c, c, c}
+		for i := range n {
+			c.Referrer = fmt.Sprintf("%04d.example", from+i)
+			c.Visitor = clicktest.Person(&c, i)
+			c.Bot = i%3 == 0
+			batch = append(batch, c)
+		}
+		c.Visitor, c.Bot = 0, false
+		w.Write(t, batch...)
+	}
+}
+
+// TestBreakdown_BoundsValues: the rest are others, and all of them add up, by the quarter of
+// an hour and by the day.
+func TestBreakdown_BoundsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		crowd(t, w, rollup.MaxValues+200)
+		check := func() {
+			t.Helper()
+			for _, q := range []clicktest.Question{
+				// by the day, when they are over
+				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
+					Truncate(click.Day)),
+				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour)),
+				{Member: w.Members[0], Of: clickstore.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID},
+					R: clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
+			} {
+				meant := w.Meant(q)
+				for first, other := range map[int]bool{1: true, 5: true, rollup.MaxValues: true} {
+					got, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Referrer, first)
+					if err != nil || len(got) != first+1 && first < rollup.MaxValues || got[len(got)-1].IsOther != other {
+						t.Fatalf("first %d: %d slices: %v", first, len(got), err)
+					}
+					var sum rollup.Count
+					for _, s := range got {
+						sum.Add(s.Count)
+					}
+					if want := clicktest.CountAll(meant); sum != want {
+						t.Errorf("first %d: the slices add up to %+v, want %+v", first, sum, want)
+					}
+				}
+			}
+			w.VerifyRollups(t)
+		}
+		check()
+		w.Set(clicktest.Noon.Add(click.Day))
+		must.NoError(t, w.Seal(t.Context()))
+		check()
+	})
+}
+
+// TestBreakdown_KeepsTheMostFrequent, also where there is no room for each.
+func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		crowd(t, w, rollup.MaxValues+200)
+		for _, now := range []time.Time{clicktest.Noon, clicktest.Noon.Add(click.Day)} {
+			w.Set(now)
+			must.NoError(t, w.Seal(t.Context()))
+			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
+				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
+			if want := (stats.Slice{Value: "first.example", Count: rollup.Count{Clicks: 6}}); err != nil || got[0] != want {
+				t.Errorf("%+v, want %+v: %v", got, want, err)
+			}
+		}
+	})
+}
+
+// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there were too
+// many to keep each.
+func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		crowd(t, w, rollup.MaxValues+200)
+		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour))
+		for i := range 2 * rollup.MaxValues {
+			if i%97 > 0 {
+				continue
+			}
+			q.F.Values = map[click.Dimension]string{click.Referrer: fmt.Sprintf("%04d.example", i)}
+			got, err := w.QueryStats(t, q).Total(t.Context())
+			if want := clicktest.CountAll(w.Meant(q)); err != nil || got != want {
+				t.Fatalf("%v: %+v, want %+v: %v", q, got, want, err)
+			}
+		}
+	})
+}
+
+// TestBreakdown_UnknownValues: an empty text means unknown, in a filter and in a slice.
+func TestBreakdown_UnknownValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		c := w.Links[0]
+		c.ClickedAt, c.Status = clicktest.Noon, 302
+		known := c
+		known.Country, known.Status = "NP", 308
+		w.Write(t, c, c, known)
+		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
+		for _, one := range []struct {
+			f    clickstore.Filter
+			by   click.Dimension
+			want []stats.Slice
+		}{
+			{clickstore.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}},
+				{Value: "NP", Count: rollup.Count{Clicks: 1}}}},
+			{clickstore.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}},
+				{Value: "308", Count: rollup.Count{Clicks: 1}}}},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
+				[]stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}}},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
+				[]stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}}},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
+				[]stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
+		} {
+			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
+				q.F = one.f
+				got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
+				if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+					t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
+				}
+				total, err := w.QueryStats(t, q).Total(t.Context())
+				if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
+					t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
+				}
+			})
+		}
+	})
+}
+
+func TestBreakdown_RefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	w := clicktest.NewWorld(t, dbtest.MigratedSQLite(t))
+	q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon)
+	for _, first := range []int{-1, 0, stats.MostSlices + 1} {
+		if _, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Country, first); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%d slices: %v", first, err)
+		}
+	}
+	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
+		"the others": rollup.Others} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
+				t.Error(err)
+			}
+		})
+	}
+}

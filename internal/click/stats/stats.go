@@ -1,0 +1,204 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/route/zone"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+const (
+	// defaultRange is how far stats reach back when no range is given, longestRange how far apart its
+	// ends may be.
+	defaultRange = 30 * click.Day
+	longestRange = 3700 * click.Day
+	// MostSlices bounds a breakdown.
+	MostSlices = 1000
+)
+
+// Stats are the clicks of a subject in a range, as seen from a time zone. Each method reads when it
+// is called.
+type Stats struct {
+	clickstore.Query
+	Zone  *time.Location
+	store *Store
+
+	mu    sync.Mutex
+	count *rollup.Count
+}
+
+// Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends are
+// moved outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or
+// Forbidden.
+func (s *Store) Stats(
+	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, timezone string,
+	f clickstore.Filter,
+) (*Stats, error) {
+	if _, err := s.enter(ctx, m, of); err != nil {
+		return nil, err
+	}
+	f, err := checked(f)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		now := s.Now()
+		r = &clickstore.Range{From: now.Add(-defaultRange), To: now}
+	}
+	if !r.From.Before(r.To) {
+		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
+	}
+	if r.From.Before(clickledger.Never) {
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", clickledger.Never.Format(time.DateOnly)).
+			At("range")
+	}
+	if r.To.Sub(r.From) > longestRange {
+		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
+	}
+	location := zone.Load(cmp.Or(timezone, "UTC"))
+	if location == nil {
+		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
+	}
+	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).
+		Truncate(click.BucketLength)}
+	q := clickstore.Query{Member: m, Subject: of, Range: whole, Filter: f}
+	return &Stats{Query: q, Zone: location, store: s}, nil
+}
+
+// maxFilterLength bounds the text of a filter: no stored value is longer.
+const maxFilterLength = 300
+
+// checked returns the filter with its texts as clicks have them. It returns InvalidInput.
+func checked(f clickstore.Filter) (clickstore.Filter, error) {
+	values := make(map[click.Dimension]string, len(f.Values))
+	for dimension, value := range f.Values {
+		text, err := validate.Opaque("A value", value, 0, maxFilterLength)
+		if err != nil {
+			return clickstore.Filter{}, errs.From(err).At("filter")
+		}
+		values[dimension] = text
+	}
+	return clickstore.Filter{Bots: f.Bots, Values: values}, nil
+}
+
+// Previous are the stats of the period before: it is as long, and ends where this one begins.
+func (s *Stats) Previous() (*Stats, error) {
+	from := s.From.Add(-s.To.Sub(s.From))
+	if from.Before(clickledger.Never) {
+		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", clickledger.Never.Format(time.DateOnly)).
+			At("range")
+	}
+	q := s.Query
+	q.Range = clickstore.Range{From: from, To: s.From}
+	return &Stats{Query: q, Zone: s.Zone, store: s.store}, nil
+}
+
+// Total counts all clicks of the range.
+func (s *Stats) Total(ctx context.Context) (rollup.Count, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count != nil {
+		return *s.count, nil
+	}
+	points, err := s.points(ctx, nil)
+	if err != nil {
+		return rollup.Count{}, err
+	}
+	all := rollup.Count{}
+	for _, p := range points {
+		all.Add(p.Count)
+	}
+	s.count = &all
+	return all, nil
+}
+
+// points counts clicks in pieces, none of which spans a cut, in the order of time.
+func (s *Stats) points(ctx context.Context, cuts []time.Time) ([]clickstore.Point, error) {
+	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.Clicks.Points(ctx, s.Query, cuts)
+}
+
+// Slice is the part of the clicks with one value or, with IsOther, with any value that is not
+// listed.
+type Slice struct {
+	Value   string
+	IsOther bool
+	rollup.Count
+}
+
+// Breakdown divides the clicks by a dimension: the values with the most clicks, and all others
+// together. The slices add up to the total. It returns InvalidInput.
+func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([]Slice, error) {
+	if first < 1 || first > MostSlices {
+		return nil, errs.New(errs.InvalidInput, "Request 1 to %d slices.", MostSlices).At("first")
+	}
+	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.store.Clicks.Slices(ctx, s.Query, by)
+	if err != nil {
+		return nil, err
+	}
+	return slicesOf(all, first), nil
+}
+
+// slicesOf returns the values with the most clicks, and all others together.
+func slicesOf(all rollup.Values, first int) []Slice {
+	other := Slice{IsOther: true, Count: all[rollup.Others]}
+	delete(all, rollup.Others)
+	sorted := make([]Slice, 0, len(all))
+	for value, n := range all {
+		if n.Clicks > 0 {
+			sorted = append(sorted, Slice{Value: value, Count: n})
+		}
+	}
+	slices.SortFunc(sorted, func(a, b Slice) int {
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks),
+			cmp.Compare(a.Value, b.Value))
+	})
+	if len(sorted) > first {
+		for _, rest := range sorted[first:] {
+			other.Add(rest.Count)
+		}
+		sorted = sorted[:first]
+	}
+	if other.Clicks > 0 {
+		sorted = append(sorted, other)
+	}
+	return sorted
+}
+
+// Latency describes the time that redirects took, in milliseconds: the exact mean and standard
+// deviation, and percentiles to five per cent.
+type Latency struct {
+	Mean, StdDev, P50, P95, P99 float64
+}
+
+// Latency is nil without clicks.
+func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
+	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return nil, err
+	}
+	tally, steps, err := s.store.Clicks.Latencies(ctx, s.Query)
+	if err != nil || tally.Clicks == 0 {
+		return nil, err
+	}
+	p := steps.Percentiles(0.5, 0.95, 0.99)
+	return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1], p[2]}, nil
+}
