@@ -54,7 +54,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/passwords"
 	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/visit/unmatched"
 	"github.com/linkforge/linkforge/internal/webhook"
 	"github.com/linkforge/linkforge/internal/webhook/dispatch"
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
 
 func (r *workspaceResolver) UnmatchedRequests(

@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // findLink calls find within the rate of a kind of response about links. If find returns NotFound, the request

@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // maxReportBytes bounds the form of a report: a short URL and 2,000 characters, percent-encoded.

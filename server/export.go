@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // exports is how many exports a caller may begin.

@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/throttle"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // This file answers requests for a workspace's domain that are not for a link.

@@ -6,7 +6,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/tenant/account"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // maxPasswordForm bounds the form of a password of 1,024 bytes, percent-encoded.

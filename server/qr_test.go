@@ -18,8 +18,8 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
 // readQR decodes a PNG image.

@@ -8,9 +8,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/playground"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // routes returns the handler of all URLs. Short URLs come first, see shorturl.go: /CODE and

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/obs"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/visit/fastpath"
 )
 
 // serveCommand is `linkforge serve`.

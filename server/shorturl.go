@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/platform/obs"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/visit/fastpath"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
 // shortURL returns the address that a request names: /CODE or /SLUG/CODE at the instance's own

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
 // TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the workspace has it.

@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
 func TestStore_AtRejectsHostileCodes(t *testing.T) {

@@ -31,7 +31,6 @@ import (
 	"github.com/linkforge/linkforge/internal/edit"
 	"github.com/linkforge/linkforge/internal/eventstream"
 	"github.com/linkforge/linkforge/internal/history"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/importer"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
@@ -60,8 +59,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/sso"
 	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/upkeep"
+	"github.com/linkforge/linkforge/internal/visit/hitquota"
+	"github.com/linkforge/linkforge/internal/visit/unmatched"
 	"github.com/linkforge/linkforge/internal/webhook"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/wal"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 
 // defaultLogBytes bounds a log unless it is configured.

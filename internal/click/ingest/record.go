@@ -9,8 +9,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/rollup"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 
 // The types of records in the log. A number keeps its meaning forever, because a later version may

@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/linkforge/linkforge/internal/visitorpage"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // Middleware wraps a handler.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/firstvisit"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/visit/firstvisit"
 )
 
 // TestMark_OneVisitIsFirst marks the same visit many times at once.

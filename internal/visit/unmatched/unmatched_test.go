@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
-	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
 
 func newRecorder(d *db.DB) *unmatched.Recorder {
