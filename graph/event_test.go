@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"

@@ -3,7 +3,7 @@ package graph
 import (
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/creation"
+	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/click/visitor"
-	"github.com/linkforge/linkforge/internal/codecounter"
+	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/consistency"

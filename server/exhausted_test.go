@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
-	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // TestCreateLink_CodesExhausted takes the ten codes of a URL with custom links. The next creation

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // patterns are the patterns that routes.go registers, as they are written there.

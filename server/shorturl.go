@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/obs"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/visit/fastpath"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )

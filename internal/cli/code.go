@@ -9,9 +9,9 @@ import (
 	"io"
 	"iter"
 
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/history"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/link/history"
+	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"

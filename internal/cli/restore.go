@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstream"
 	"github.com/linkforge/linkforge/internal/click/ingest"
-	"github.com/linkforge/linkforge/internal/codecounter"
+	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"

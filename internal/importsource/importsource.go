@@ -12,7 +12,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )

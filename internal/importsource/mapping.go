@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/destination"
-	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/link/destination"
+	"github.com/linkforge/linkforge/internal/link/ownhost"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"

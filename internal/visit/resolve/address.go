@@ -10,9 +10,9 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
 // Address is where a short URL lives: at the root, below a workspace's slug, or at a workspace's

@@ -10,7 +10,7 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click/clickledger"
-	"github.com/linkforge/linkforge/internal/patch"
+	"github.com/linkforge/linkforge/internal/link/patch"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/month"

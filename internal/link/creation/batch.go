@@ -1,0 +1,323 @@
+package creation
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/idempotency"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// call is one caller's request for links in a workspace.
+type call struct {
+	member workspace.Membership
+	items  []*item
+	policy link.Policy
+	key    *idempotency.Key // may be nil
+	// operationID is the bulk call; empty for none.
+	operationID string
+	imported    *Import // nil for other calls
+
+	// results are those of the items. err is why there are none, and hasLeft means that the call must run in another
+	// batch.
+	results []link.Result
+	err     error
+	hasLeft bool
+}
+
+// batch creates the links of calls. A shared one has calls of several workspaces, with policy SkipFailed and without a
+// key: it only inserts links, waits at most 100 ms for another transaction, and leaves the calls of workspaces that need
+// more. Other batches have calls of one workspace.
+type batch struct {
+	*Store
+	now      time.Time
+	calls    []*call
+	isShared bool
+
+	// The state of the transaction, which may be retried: the items of the calls that are permitted and have not left,
+	// and the quotas by workspace.
+	items  []*item
+	quotas map[string]*allowance
+}
+
+// item is a proposal in a batch.
+type item struct {
+	proposal
+	call *call
+	// domain gets the code; nil means the workspace.
+	domain *domain.Domain
+	// holder is the link that has the external id of the upsert, or nil, and versionBefore the version of the link that
+	// it changes.
+	holder        *link.Link
+	versionBefore int
+	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
+	// are tried: nearly always the first is free.
+	codes []string
+	// identity is empty for strategies that create a new link each time.
+	identity identity
+	link.Result
+
+	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
+	// decided, the result so far, and how many codes were taken by other links.
+	duplicateOf *item
+	facts       facts
+	decision    decision
+	attempt     link.Result
+	tried       int
+}
+
+// identity is what two requests for the same link have in common: the workspace, the URL, and the code if the
+// caller chose one.
+type identity struct{ workspaceID, hash, code string }
+
+// request is what equal requests have in common: the link, and the external id that it must have.
+type request struct {
+	identity
+	externalID string
+}
+
+// errRetry rolls back a batch that must run again from prepare: it needs something that is not read or computed in the
+// transaction, such as a generated code or the comparison of a password, or others have changed what it has read.
+var errRetry = errors.New("the batch must run again")
+
+func (s *Store) newBatch(calls ...*call) *batch {
+	for _, c := range calls {
+		for _, it := range c.items {
+			it.resetAttempt() // of a batch that it has left
+		}
+	}
+	return &batch{Store: s, now: s.now(), calls: calls}
+}
+
+func (c *call) add(in *Input) {
+	c.items = append(c.items, &item{call: c, proposal: proposal{in: in, isImported: c.imported != nil}})
+}
+
+// run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
+// lost a race with another one.
+func (b *batch) run(ctx context.Context) error {
+	for races := 0; ; races++ {
+		isPending, err := b.prepare(ctx)
+		if isPending && err == nil {
+			err = b.DB.Tx(b.enter(ctx), b.create)
+		}
+		isRetry, isUpsert := errors.Is(err, errRetry), b.isUpsert()
+		switch {
+		case isRetry && !isUpsert || (isRetry || db.IsOvertaken(err)) && races < link.MaxRaces:
+		case err == nil || errors.Is(err, link.ErrFailed):
+			b.finish(ctx)
+			return nil
+		case isRetry:
+			return errs.New(errs.Unavailable, "Other calls change the same links at the same time. Repeat the call.")
+		default:
+			return err
+		}
+	}
+}
+
+// enter returns the context of the transaction.
+func (b *batch) enter(ctx context.Context) context.Context {
+	if !b.isShared {
+		return ctx
+	}
+	var ids []string
+	for _, c := range b.calls {
+		if !slices.Contains(ids, c.member.ID()) {
+			ids = append(ids, c.member.ID())
+		}
+	}
+	return db.WithShortLockTimeout(db.AsCreator(ctx, ids...))
+}
+
+// prepare looks up what upserts name, validates, compares passwords and generates codes, which would take too long in the
+// transaction. It reports whether a transaction is needed.
+func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
+	b.items = nil
+	for _, c := range b.calls {
+		c.err, c.hasLeft, b.items = nil, false, append(b.items, c.items...)
+	}
+	if err := b.findUpserted(ctx); err != nil {
+		return false, err
+	}
+	if err := b.findDomains(ctx); err != nil {
+		return false, err
+	}
+	hasFailed := false
+	for _, it := range b.items {
+		it.attempt = link.Result{}
+		b.validate(it)
+		hasFailed = hasFailed || it.Err != nil
+	}
+	isPresumed := slices.ContainsFunc(b.calls, func(c *call) bool { return c.member.IsPresumed() })
+	if b.isAllOrNothing() && hasFailed || !isPresumed && !slices.ContainsFunc(b.items, (*item).isOpen) {
+		return false, nil
+	}
+	if err := b.comparePasswords(ctx); err != nil {
+		return false, err
+	}
+	return true, b.generateCodes(ctx)
+}
+
+// isAllOrNothing reports whether the batch is one call with this policy.
+func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNothing }
+
+// isUpsert reports whether the batch is one call of upserts.
+func (b *batch) isUpsert() bool { return b.calls[0].items[0].upsert != nil }
+
+// validate drafts the link of an item, once.
+func (b *batch) validate(it *item) {
+	if it.isKnown() || it.draft != nil || it.Err != nil {
+		return
+	}
+	if it.call.member.IsPublishable() {
+		if field := it.in.besideURL(); field != "" {
+			it.Err = errPublishable(field)
+			return
+		}
+	}
+	if it.draft, it.Err = it.in.draft(it.call.member, b.now, it.isImported); it.Err == nil {
+		it.Err = b.draftUpsert(it)
+	}
+	if it.Err == nil {
+		it.draft.FolderID, it.Err = it.call.member.NewFolder(it.draft.FolderID)
+	}
+	if it.Err == nil {
+		it.draft.VersionOperation = optional.Of(it.call.operationID)
+		it.codes, it.Err = it.customCodes()
+	}
+	if it.Err == nil && it.draft.Routing != nil {
+		if it.draft.Strategy.IsIdempotent() { // tests of routings see the first code to try
+			code, _ := b.nextCode(it)
+			it.setCode(code)
+		}
+		it.Err = b.RunTests(it.draft)
+	}
+	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
+		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.draft.CanonicalHash)}
+		if it.draft.Strategy == link.Custom {
+			it.setCode(it.codes[0])
+			it.identity.code = it.draft.CodeIdentity()
+		}
+	}
+}
+
+// finish makes the results of the attempt final. Duplicates get theirs after all others.
+func (b *batch) finish(ctx context.Context) {
+	done := slices.DeleteFunc(slices.Clone(b.calls), func(c *call) bool { return c.hasLeft || c.err != nil })
+	for _, c := range done {
+		for _, it := range c.items {
+			if it.isOpen() {
+				it.Result = it.attempt
+			}
+		}
+	}
+	for _, c := range done {
+		c.results = c.resultsOf()
+		b.announce(ctx, c.items)
+	}
+}
+
+// announce removes new and revived links from the cache, which may have their codes as unused, and logs links that got
+// no code.
+func (b *batch) announce(ctx context.Context, items []*item) {
+	for _, it := range items {
+		if it.Link != nil && (it.Created || it.Revived) {
+			b.Forget(it.Link)
+		}
+		if errs.Is(it.Err, errs.CodeExhausted) {
+			b.exhausted.Add(1)
+			b.Log.WarnContext(ctx, "codes exhausted", "workspace", it.call.member.ID(), "strategy", it.draft.Strategy,
+				"canonical_sha256", hex.EncodeToString(it.draft.CanonicalHash))
+		}
+	}
+}
+
+// restart resets everything but the request.
+func (it *item) restart() {
+	*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert, isImported: it.isImported}}
+}
+
+// resetAttempt resets the state of the transaction.
+func (it *item) resetAttempt() {
+	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
+	it.tried = 0
+}
+
+// isOpen reports whether the item has no final result yet.
+func (it *item) isOpen() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+
+// isUndecided reports whether the attempt has no result yet.
+func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt.Err == nil }
+
+// isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is false for other items.
+func (it *item) isKnown() bool {
+	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
+}
+
+// unresolved returns the items that have no result yet, neither final nor in this attempt.
+func (b *batch) unresolved() (items []*item) {
+	for _, it := range b.items {
+		if it.isOpen() && it.isUndecided() {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// failed reports whether an item has an error.
+func (b *batch) failed() bool {
+	return slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Err != nil })
+}
+
+// resultsOf returns the results of the items. Each has a copy of its link, with the membership of its own caller: other
+// calls may have found the same link.
+func (c *call) resultsOf() []link.Result {
+	results := make([]link.Result, 0, len(c.items))
+	for _, it := range c.items {
+		if it.Result = it.result(); it.Link != nil {
+			own := *it.Link
+			own.In, it.Link = c.member, &own
+		}
+		results = append(results, it.Result)
+	}
+	if c.policy == link.AllOrNothing {
+		link.FailAll(results)
+	}
+	return results
+}
+
+// findDomains looks up the domains that get codes. An item whose domain has no codes of its own gets its result.
+func (b *batch) findDomains(ctx context.Context) error {
+	var ids []string
+	for _, it := range b.items {
+		if it.in.DomainID != nil {
+			ids = append(ids, *it.in.DomainID)
+		}
+	}
+	found, err := domain.Find(ctx, b.DB, b.calls[0].member.ID(), ids) // such a call is alone
+	if err != nil {
+		return err
+	}
+	for _, it := range b.items {
+		if it.in.DomainID == nil || it.Err != nil || it.call.member.IsPublishable() { // which may not name one
+			continue
+		}
+		it.domain = found[*it.in.DomainID]
+		switch {
+		case it.domain == nil:
+			it.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
+		case it.domain.CodeSpace != domain.Own:
+			it.Err = errs.New(errs.InvalidInput, "%s has no codes of its own: all codes of the workspace answer there. "+
+				"Omit domainId.", it.domain.Host).At("domainId")
+		}
+	}
+	return nil
+}

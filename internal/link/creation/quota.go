@@ -1,0 +1,114 @@
+package creation
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/link/linkquota"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// allowance is what a batch may insert in a workspace.
+type allowance struct {
+	wanted, created int
+	// left is how many more links the quota permits.
+	left int64
+}
+
+// quotaOf returns the allowance of the item's workspace.
+func (b *batch) quotaOf(it *item) *allowance { return b.quotas[it.call.member.ID()] }
+
+// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that locks them:
+// transactions of a workspace insert links one after the other. A shared batch leaves the workspaces whose quota is
+// locked, or has no row yet. Anonymous links have no quota.
+func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
+	quotas := map[string]*allowance{}
+	for _, it := range b.unresolved() {
+		workspaceID := it.call.member.ID()
+		if quotas[workspaceID] == nil {
+			quotas[workspaceID] = &allowance{left: b.quota.Limit(it.call.member)}
+		}
+		quotas[workspaceID].wanted++
+	}
+	if public := quotas[workspace.PublicID]; public != nil {
+		public.left = math.MaxInt64
+	}
+	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked WHERE locked.workspace_id = input.workspace_id
+		AND locked.month = input.month FOR UPDATE SKIP LOCKED) AS unlocked `
+	rest := ""
+	if b.isShared && b.DB.Kind == db.Postgres {
+		rest = unlocked
+	}
+	used, err := linkquota.Add(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
+	if err != nil {
+		return err
+	}
+	isCharged := map[string]bool{workspace.PublicID: true}
+	for _, u := range used {
+		a := quotas[u.WorkspaceID]
+		a.left, isCharged[u.WorkspaceID] = max(0, a.left-u.Links+int64(a.wanted)), true
+	}
+	maps.DeleteFunc(quotas, func(workspaceID string, _ *allowance) bool { return !isCharged[workspaceID] })
+	err = b.leaveIf(func(it *item) bool {
+		return it.isOpen() && it.isUndecided() && !isCharged[it.call.member.ID()]
+	})
+	b.quotas = quotas
+	return err
+}
+
+// returnQuotas returns links that were consumed and not created.
+func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
+	_, err := linkquota.Add(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	return err
+}
+
+// usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
+func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []linkquota.Usage) {
+	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
+		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
+			rows = append(rows, linkquota.NewUsage(workspaceID, b.now, n))
+		}
+	}
+	return rows
+}
+
+// affordable returns the first of the items in each workspace, as many as its quota permits.
+func (b *batch) affordable(items []*item) (some []*item) {
+	taken := map[*allowance]int64{}
+	for _, it := range items {
+		if a := b.quotaOf(it); taken[a] < a.left {
+			taken[a]++
+			some = append(some, it)
+		}
+	}
+	return some
+}
+
+// distinct returns the items without those that want the code or the external id of an earlier one, which gets it.
+func distinct(items []*item) []*item {
+	type key struct {
+		place
+		isCode bool
+	}
+	given := map[key]bool{}
+	return slices.DeleteFunc(items, func(it *item) bool {
+		code, externalID := key{it.at(it.draft.CodeIdentity()), true}, key{it.at(optional.Value(it.draft.ExternalID)), false}
+		isLater := given[code] || externalID.key != "" && given[externalID]
+		given[code], given[externalID] = true, true
+		return isLater
+	})
+}
+
+// refuseForQuota fails items because the quota is used up.
+func (b *batch) refuseForQuota(items []*item) {
+	for _, it := range items {
+		it.facts.overQuota = b.quota.Exceeded(it.call.member, b.now)
+		it.decide()
+	}
+}

@@ -1,0 +1,325 @@
+package creation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// Upsert is the input for creating the link with an external id, or changing it.
+type Upsert struct {
+	ExternalID string
+	// URL is the destination in the caller's spelling.
+	URL string
+	// Strategy, CustomCode and DomainID must be those of an existing link. A new link without a Strategy is Custom
+	// if there is a CustomCode, or else Random.
+	Strategy   *link.Strategy
+	CustomCode *string
+	DomainID   *string
+	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
+	// URL, ExternalID and Seen are not used.
+	Fields link.Change
+}
+
+// UpsertOutcome is what an upsert did.
+type UpsertOutcome string
+
+// The outcomes.
+const (
+	UpsertCreated   UpsertOutcome = "CREATED"
+	UpsertUpdated   UpsertOutcome = "UPDATED" // also one that was adopted or restored
+	UpsertUnchanged UpsertOutcome = "UNCHANGED"
+)
+
+// Upserted is the result of an upsert.
+type Upserted struct {
+	link.Result
+	// Outcome is empty if there is an error.
+	Outcome UpsertOutcome
+}
+
+// Upsert is UpsertMany for one link.
+func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) (Upserted, error) {
+	results, err := s.upsert(ctx, m, []*Upsert{in}, link.SkipFailed, "")
+	if err != nil {
+		return Upserted{}, err
+	}
+	return results[0], results[0].Err
+}
+
+// UpsertMany creates or changes up to MaxBatch links, with one result each, in the same order. A link that
+// has all the values already is only read. One without an external id that has the URL of a Deterministic
+// input, or the code of a Custom one, is adopted. A deleted link is restored. Of any number of concurrent
+// calls exactly one creates a link.
+//
+// The results' errors are those of Create and Update, Immutable for another strategy or code, and Conflict
+// or CodeTaken for a URL or code of a link with another external id. An error means that nothing was
+// changed: InvalidInput or Forbidden. The call is an operation, which package edit can undo.
+func (s *Store) UpsertMany(
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy,
+) ([]Upserted, error) {
+	return s.upsert(ctx, m, in, policy, id.New(id.Operation))
+}
+
+func (s *Store) upsert(
+	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy, operationID string,
+) ([]Upserted, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
+		return nil, err
+	}
+	if err := link.CheckBatch(len(in), "links"); err != nil {
+		return nil, err
+	}
+	in = normalized(in, m)
+	if err := checkDistinct(in); err != nil {
+		return nil, err
+	}
+	routings, needClicks := make([]link.Routed, 0, len(in)), false
+	for _, u := range in {
+		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
+		needClicks = needClicks || u.Fields.MaxClicks.To != nil
+	}
+	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
+		return nil, err
+	}
+	if needClicks { // the redirects of this node count towards new limits
+		s.AwaitClicks(ctx)
+	}
+	c := &call{member: m, policy: policy, operationID: operationID}
+	for _, u := range in {
+		c.items = append(c.items, &item{call: c, proposal: proposal{in: u.creation(), upsert: u}})
+	}
+	if err := s.create(ctx, c); err != nil {
+		return nil, fmt.Errorf("upserting links: %w", err)
+	}
+	upserted := make([]Upserted, 0, len(in))
+	for i, r := range c.results {
+		outcome := c.items[i].outcome(r)
+		if outcome == UpsertCreated || outcome == UpsertUpdated {
+			s.Forget(r.Link)
+		}
+		upserted = append(upserted, Upserted{Result: r, Outcome: outcome})
+	}
+	return upserted, link.InternalError(c.results)
+}
+
+// normalized returns the input with external ids as they are stored. For a membership that is restricted to one folder, no folder
+// means that of a new link.
+func normalized(in []*Upsert, m workspace.Membership) []*Upsert {
+	normal := make([]*Upsert, 0, len(in))
+	for _, u := range in {
+		copied := *u
+		copied.ExternalID = validate.Normal(u.ExternalID)
+		if len(m.Fence()) == 1 && u.Fields.FolderID.To == nil {
+			copied.Fields.FolderID = optional.Edit[*string]{}
+		}
+		normal = append(normal, &copied)
+	}
+	return normal
+}
+
+func checkDistinct(in []*Upsert) error {
+	known := make(map[string]bool, len(in))
+	for _, u := range in {
+		if known[u.ExternalID] && u.ExternalID != "" { // each link without one has an error of its own
+			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.", u.ExternalID).
+				At("links")
+		}
+		known[u.ExternalID] = true
+	}
+	return nil
+}
+
+// creation is the part of the input that a new link cannot do without.
+func (u *Upsert) creation() *Input {
+	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, DomainID: u.DomainID, ExternalID: &u.ExternalID}
+	if u.Strategy == nil && u.CustomCode == nil {
+		in.Strategy = new(link.Random)
+	}
+	return in
+}
+
+func (it *item) outcome(r link.Result) UpsertOutcome {
+	switch {
+	case r.Err != nil:
+		return ""
+	case r.Created:
+		return UpsertCreated
+	case r.Revived || r.Link.Version != it.versionBefore:
+		return UpsertUpdated
+	}
+	return UpsertUnchanged
+}
+
+// findUpserted looks up the links with the external ids of upserts. An item whose link has all values already
+// gets its result: nothing is locked or written for it.
+func (b *batch) findUpserted(ctx context.Context) error {
+	if !b.isUpsert() {
+		return nil
+	}
+	var externalIDs wanted[string]
+	var tagged []string
+	for _, it := range b.items {
+		it.restart()
+		if _, err := linkfield.CheckExternalID(it.upsert.ExternalID); err != nil {
+			it.Err = errs.From(err).At("externalId")
+			continue
+		}
+		externalIDs.add(it.call.member.ID(), it.upsert.ExternalID)
+	}
+	var links []*link.Link
+	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
+		return fmt.Errorf("selecting links: %w", err)
+	}
+	if err := link.Complete(ctx, b.DB, b.now, links...); err != nil {
+		return err
+	}
+	holders := make(map[string]*link.Link, len(links))
+	for _, l := range links {
+		holders[*l.ExternalID] = l
+	}
+	for _, it := range b.items {
+		it.holder = holders[it.upsert.ExternalID]
+		if it.holder != nil && !it.call.member.IsInside(it.holder.FolderID) {
+			it.holder, it.Err = nil, link.ErrExternalIDTaken()
+		}
+		if it.holder != nil && it.upsert.Fields.Tags.Set {
+			tagged = append(tagged, it.holder.ID)
+		}
+	}
+	tags := map[string][]string{}
+	if len(tagged) > 0 {
+		var err error
+		if tags, err = b.TagsOf(ctx, b.calls[0].member, tagged...); err != nil {
+			return err
+		}
+	}
+	for _, it := range b.items {
+		l := it.holder
+		if l == nil || it.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
+			continue // a scheduled change that is due is written first
+		}
+		l.In = it.call.member
+		after := *l
+		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
+			continue
+		}
+		if link.IsSame(l, &after, tags[l.ID]) {
+			it.Result = link.Result{Link: l}
+		}
+	}
+	return nil
+}
+
+// draftUpsert gives a draft the fields of its upsert.
+func (b *batch) draftUpsert(it *item) error {
+	if it.upsert == nil {
+		return nil
+	}
+	fields := &it.upsert.Fields
+	if err := fields.SetFields(it.draft, b.now); err != nil {
+		return err
+	}
+	it.draft.UpdatedAt = it.draft.CreatedAt
+	if !fields.Routing.Set {
+		return nil
+	}
+	return it.draft.ChangeRouting(fields.Routing.To)
+}
+
+// changeFound locks and changes the links that the upserts of the batch have found. It returns ErrFailed for an
+// AllOrNothing batch that has an error.
+func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
+	var found []*item
+	e := link.Edits{ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
+	for _, it := range b.items {
+		if it.decision.act == changes {
+			found, e.IDs = append(found, it), append(e.IDs, it.decision.link.ID)
+			e.NeedClicks = e.NeedClicks || it.upsert.Fields.MaxClicks.Set
+		}
+	}
+	if len(found) > 0 {
+		e.Mutate = func(i int, l *link.Link) error { return b.applyUpsert(found[i], l) }
+		results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
+		if err != nil {
+			return err
+		}
+		for i, r := range results {
+			if errs.Is(r.Err, errs.NotFound) { // it was purged meanwhile
+				return errRetry
+			}
+			found[i].attempt = r
+		}
+	}
+	if b.isAllOrNothing() && b.failed() {
+		return link.ErrFailed
+	}
+	return nil
+}
+
+func reasonOfUpsert(before *link.Link) link.Reason {
+	if before.DeletedAt != nil {
+		return revived
+	}
+	return link.Reason{Action: audit.LinkUpdated, Cause: link.CauseUpdated}
+}
+
+// hasCode reports whether a link has the custom code of an item, in any case where case does not matter.
+func (it *item) hasCode(l *link.Link) bool {
+	named := link.Link{Strategy: link.Custom, In: it.call.member}
+	if it.domain != nil {
+		named.SetOwnCode(it.domain, *it.in.CustomCode)
+	} else {
+		named.Code = *it.in.CustomCode
+		named.ClaimCodeKey()
+	}
+	return named.CodeIdentity() == l.CodeIdentity() || named.Code == l.ShownCode()
+}
+
+// applyUpsert changes an existing link to the values of an upsert.
+func (b *batch) applyUpsert(it *item, l *link.Link) error {
+	u := it.upsert
+	it.versionBefore = l.Version
+	hasID := optional.Equal(l.ExternalID, &u.ExternalID)
+	switch {
+	case !hasID && it.facts.ofID != nil:
+		return errRetry
+	case !hasID && l.ExternalID != nil:
+		return errOfOther(it.draft.Strategy, withOtherID)
+	case u.Strategy != nil && *u.Strategy != l.Strategy:
+		return errOtherStrategy(l)
+	case u.DomainID != nil && !optional.Equal(u.DomainID, l.DomainID):
+		return errs.New(errs.Immutable, "The code of the link with this externalId is not of this domain, which cannot change.").
+			At("domainId")
+	case u.CustomCode != nil && !it.hasCode(l):
+		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.ShownCode()).
+			At("customCode")
+	}
+	before := l.OriginalURL
+	if err := l.ChangeURL(u.URL, b.now); err != nil {
+		return err
+	}
+	if l.ExternalID = &u.ExternalID; l.DeletedAt != nil {
+		if err := l.UnmarkDeleted(b.now); err != nil {
+			return err
+		}
+	}
+	if err := b.Mutate(&u.Fields, l); err != nil {
+		return err
+	}
+	if l.OriginalURL != before && !u.Fields.Routing.Set {
+		return b.RunTests(l)
+	}
+	return nil
+}

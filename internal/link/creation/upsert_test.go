@@ -1,0 +1,339 @@
+package creation
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/route/routing"
+)
+
+// upsert returns the link and the outcome, or the code of the error.
+func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
+	t.Helper()
+	one, err := b.Upsert(t.Context(), b.Mine, &u)
+	if err != nil {
+		if !errs.From(err).Kind.IsUserError() {
+			t.Fatal(err)
+		}
+		return nil, kindOf(err)
+	}
+	return one.Link, string(one.Outcome)
+}
+
+// TestStore_UpsertTellsWhatItDid walks one link through all outcomes.
+func TestStore_UpsertTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const url = "https://example.com/a"
+		past, soon := b.Now.Add(-time.Hour), b.Now.Add(time.Hour)
+		rules := func(to string) optional.Edit[*routing.Change] {
+			return optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &to}}}})})
+		}
+		var l *link.Link
+		for _, c := range []struct {
+			name string
+			in   Upsert
+			want string
+		}{
+			{"new", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
+				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
+				Routing: rules("https://example.com/r")}}, "CREATED"},
+			{"equal", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
+				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
+				Routing: rules("https://example.com/r")}}, "UNCHANGED"},
+			{"nothing given", Upsert{URL: url}, "UNCHANGED"},
+			{"other tags", Upsert{URL: url, Fields: link.Change{Tags: to([]string{"a"})}}, "UPDATED"},
+			{"other metadata", Upsert{URL: url, Fields: link.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
+			{"other routing", Upsert{URL: url, Fields: link.Change{Routing: rules("https://example.com/s")}}, "UPDATED"},
+			{"no routing", Upsert{URL: url, Fields: link.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
+			{"other URL", Upsert{URL: "https://example.com/b"}, "UPDATED"},
+			{"other spelling", Upsert{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
+			{"bad URL", Upsert{URL: "ftp://example.com"}, "INVALID_URL"},
+			{"circular URL", Upsert{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
+			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{Title: to(new("a\x00"))}}, "INVALID_INPUT"},
+			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&past)}}, "INVALID_INPUT"},
+			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
+			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
+			{"another code", Upsert{URL: "https://EXAMPLE.com/b", CustomCode: new("promo")}, "IMMUTABLE"},
+		} {
+			c.in.ExternalID = "1"
+			got, outcome := b.upsertLink(t, c.in)
+			if outcome != c.want {
+				t.Fatalf("%s: %s, want %s", c.name, outcome, c.want)
+			}
+			if got == nil {
+				continue
+			}
+			if l == nil {
+				l = got
+			}
+			stored, err := b.Get(t.Context(), b.Mine, got.ID)
+			if err != nil || got.ID != l.ID || got.Version != stored.Version || !got.UpdatedAt.Equal(stored.UpdatedAt) {
+				t.Fatalf("%s: returned %+v, stored %+v: %v", c.name, got, stored, err)
+			}
+		}
+		b.Now = b.Now.Add(2 * time.Hour) // it has expired
+		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&soon)}}
+		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
+			t.Errorf("an expired link: %s", outcome)
+		}
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
+		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
+			revived.VersionCause != link.CauseRevived {
+			t.Errorf("revived: %s, %+v", outcome, revived)
+		}
+		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 1 || err != nil {
+			t.Errorf("%d links have consumed the quota: %v", n, err)
+		}
+		b.verifyHistory(t)
+	})
+}
+
+// verifyHistory checks that versions and events agree.
+func (b *bundle) verifyHistory(t *testing.T) {
+	t.Helper()
+	if got := b.Differences(t); len(got) > 0 {
+		t.Errorf("links verify: %v", got)
+	}
+}
+
+func TestStore_UpsertAdoptsLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		url := func(s string) string { return "https://example.com/" + s }
+		plain, _ := b.create(t, Input{URL: url("plain")})
+		custom, _ := b.create(t, Input{URL: url("custom"), CustomCode: new("custom")})
+		b.create(t, Input{URL: url("own"), ExternalID: new("own")})
+		b.create(t, Input{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
+		deleted, _ := b.create(t, Input{URL: url("deleted")})
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		for name, c := range map[string]struct {
+			in      Upsert
+			want    string
+			adopted *link.Link
+		}{
+			"a URL":                {Upsert{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
+			"a code":               {Upsert{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
+			"a deleted link":       {Upsert{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED", deleted},
+			"a URL of another id":  {Upsert{URL: url("own"), Strategy: new(link.Deterministic)}, "CONFLICT", nil},
+			"a code of another id": {Upsert{URL: url("own"), CustomCode: new("own")}, "CODE_TAKEN", nil},
+			"no link":              {Upsert{URL: url("plain")}, "CREATED", nil},
+		} {
+			c.in.ExternalID = name
+			l, outcome := b.upsertLink(t, c.in)
+			if outcome != c.want || c.adopted != nil && (l == nil || l.ID != c.adopted.ID || *l.ExternalID != name) {
+				t.Errorf("%s: %s, %+v", name, outcome, l)
+			}
+			if l == nil {
+				continue
+			}
+			if _, outcome := b.upsertLink(t, c.in); outcome != "UNCHANGED" {
+				t.Errorf("%s, again: %s", name, outcome)
+			}
+		}
+		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "a URL", URL: url("elsewhere")}); outcome != "IMMUTABLE" {
+			t.Errorf("another URL of a deterministic link: %s", outcome)
+		}
+		b.verifyHistory(t)
+	})
+}
+
+// TestStore_UpsertNamesTheConflict: a link with another external id is not one with another URL.
+func TestStore_UpsertNamesTheConflict(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const url = "https://example.com/a"
+		b.create(t, Input{URL: url, ExternalID: new("1")})
+		b.create(t, Input{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
+		for field, in := range map[string]Upsert{
+			"url":        {URL: url, Strategy: new(link.Deterministic)},
+			"customCode": {URL: url, CustomCode: new("promo")},
+		} {
+			in.ExternalID = "3"
+			_, err := b.Upsert(t.Context(), b.Mine, &in)
+			e := errs.From(err)
+			if !strings.Contains(e.Message, "a link with another externalId") || !cmp.Equal(e.Field, []string{field}) {
+				t.Errorf("%s: %v at %v", field, err, e.Field)
+			}
+		}
+		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/b", CustomCode: new("promo")})
+		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
+			t.Errorf("another URL: %v", err)
+		}
+	})
+}
+
+func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.create(t, Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
+		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
+		in := func() []*Upsert {
+			return []*Upsert{
+				{ExternalID: "b", URL: "https://example.com/b", Fields: link.Change{Title: to(new("b"))}},
+				{ExternalID: "c", URL: "https://example.com/b"},
+				{ExternalID: "bad", URL: "ftp://example.com"},
+				{ExternalID: "a", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}},
+				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
+				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
+				{ExternalID: "\n", URL: "https://example.com/d"},
+			}
+		}
+		run := func(policy link.Policy) (said []string) {
+			t.Helper()
+			results := must.Value(b.UpsertMany(t.Context(), b.Mine, in(), policy))(t)
+			for i, r := range results {
+				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil && *r.Link.ExternalID != in()[i].ExternalID {
+					t.Errorf("result %d is of %s", i, *r.Link.ExternalID)
+				}
+			}
+			return said
+		}
+		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT"}
+		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
+			t.Errorf("all or nothing (-want +got):\n%s", diff)
+		}
+		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
+			t.Errorf("%d links have consumed the quota: %v", n, err)
+		}
+		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
+		if diff := cmp.Diff(some, run(link.SkipFailed)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}, {ExternalID: "x", URL: "https://example.com/x"}}
+		if _, err := b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("an id that occurs twice: %v", err)
+		}
+		b.verifyHistory(t)
+	})
+}
+
+func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Quota.Default = 1
+		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
+			t.Fatal(outcome)
+		}
+		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "2", URL: "https://example.com/2"}); outcome != "QUOTA_EXCEEDED" {
+			t.Error(outcome)
+		}
+		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/3"}); outcome != "UPDATED" {
+			t.Error(outcome)
+		}
+	})
+}
+
+// TestStore_UpsertsRace: of concurrent upserts of one id on two nodes one creates the link, with one event.
+// Two ids with one URL are two links.
+func TestStore_UpsertsRace(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other := NewStore(b.config)
+		var all sync.WaitGroup
+		outcomes := make([]string, n)
+		for i := range n {
+			all.Go(func() {
+				u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
+				one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
+				outcomes[i] = string(one.Outcome)
+				if err != nil {
+					outcomes[i] = fmt.Sprint(err)
+				}
+			})
+		}
+		all.Wait()
+		got := map[string]int{}
+		for _, o := range outcomes {
+			got[o]++
+		}
+		if diff := cmp.Diff(map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for _, table := range []string{"links", "audit_events"} {
+			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID())
+			if table == "audit_events" {
+				q = q.Where("action = 'LINK_CREATED'")
+			}
+			if rows, err := q.Count(db.AsSystem(t.Context())); rows != 1 || err != nil {
+				t.Errorf("%d rows of %s: %v", rows, table, err)
+			}
+		}
+		if l, outcome := b.upsertLink(t, Upsert{ExternalID: "2", URL: "https://example.com/a"}); outcome != "CREATED" {
+			t.Errorf("another id with the same URL: %s, %+v", outcome, l)
+		}
+		b.verifyHistory(t)
+	})
+}
+
+// BenchmarkStore_UpsertUnchanged compares an upsert of an equal link with reading it.
+func BenchmarkStore_UpsertUnchanged(b *testing.B) {
+	d := dbtest.MigratedPostgres(b)
+	store := setup(b, d)
+	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
+	must.Value(store.Upsert(b.Context(), store.Mine, u))(b)
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			must.Value(store.ByExternalID(b.Context(), store.Mine, "1"))(b)
+		}
+	})
+	b.Run("upsert", func(b *testing.B) {
+		for b.Loop() {
+			if one, err := store.Upsert(b.Context(), store.Mine, u); err != nil || one.Outcome != UpsertUnchanged {
+				b.Fatal(one.Outcome, err)
+			}
+		}
+	})
+}
+
+// TestStore_UpsertOfPurgedLinkAppliesAllFields as for a new link: its URL has a code already.
+func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		purged, _ := b.create(t, Input{URL: "https://example.com/purged"})
+		b.Remove(t, purged.ID)
+		b.Now = noon.Add(linktest.Tombstones)
+		b.PurgeEnded(t)
+		starts, expires := b.Now.Add(time.Hour), b.Now.Add(2*time.Hour)
+		fields := link.Change{
+			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),
+			ExpiresAt: to(&expires), MaxClicks: to(new(int64(5))), RedirectStatus: to(301), Archived: to(true),
+			StatsPublic: to(true), Metadata: to(pairs("k", "v")),
+			Routing: to(&routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}),
+		}
+		states := map[string]link.Snapshot{}
+		for _, url := range []string{"https://example.com/purged", "https://example.com/new"} {
+			l, _ := b.upsertLink(t, Upsert{ExternalID: url, URL: url, Strategy: new(link.Deterministic), Fields: fields})
+			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
+				t.Fatalf("%s is %s", url, l.ID)
+			}
+			state := must.Value(b.History.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
+			state.URL, state.ExternalID = "", nil
+			states[url] = state
+		}
+		if diff := cmp.Diff(states["https://example.com/new"], states["https://example.com/purged"]); diff != "" {
+			t.Errorf("(-new +revived):\n%s", diff)
+		}
+	})
+}

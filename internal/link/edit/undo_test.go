@@ -1,0 +1,375 @@
+package edit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// operate creates links in one operation.
+func (b *bundle) operate(t *testing.T, operationID string, in ...*creation.Input) []link.Result {
+	t.Helper()
+	results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OperationID: operationID}))(t)
+	return results
+}
+
+func (b *bundle) updateMany(t *testing.T, changes ...link.Change) []link.Result {
+	t.Helper()
+	results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
+	return results
+}
+
+func (b *bundle) undo(t *testing.T, operationID string) edit.Undo {
+	t.Helper()
+	undo := must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, operationID))(t)
+	return undo
+}
+
+// undone returns the outcome of undoing, by the links' ids: the code of an error, or nothing.
+func undone(u edit.Undo) map[string]string {
+	all := map[string]string{}
+	for i, r := range u.Results {
+		all[u.LinkIDs[i]] = ""
+		if r.Err != nil {
+			all[u.LinkIDs[i]] = errs.From(r.Err).Kind.Code()
+		}
+	}
+	return all
+}
+
+// state describes a link in the database with its tags.
+func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
+	t.Helper()
+	return *b.Reload(t, l).Snapshot(b.Tags(t, l))
+}
+
+// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
+func TestOperation_IsRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		single, _ := b.create(t, creation.Input{URL: "https://example.com/single"})
+		first := id.New(id.Operation)
+		created := b.operate(t, first, urls(0, 3)...)
+		if got := optional.Value(link.OperationOf(created)); got != first {
+			t.Errorf("creation: operation %q, want %q", got, first)
+		}
+		if got := link.OperationOf(b.operate(t, id.New(id.Operation), urls(0, 3)...)); got != nil {
+			t.Errorf("links that exist: operation %q", *got)
+		}
+		l, other := created[0].Link, created[1].Link
+		second := optional.Value(link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: other.ID})))
+		if !id.Valid(id.Operation, second) || second == first {
+			t.Errorf("update: operation %q", second)
+		}
+		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: "unknown"})); got != nil {
+			t.Errorf("an update without effect: operation %q", *got)
+		}
+		b.Change(t, l, link.Change{Title: to(new("c"))})
+		third := optional.Value(link.OperationOf(b.Remove(t, l.ID, other.ID)))
+		if got := link.OperationOf(b.Remove(t, l.ID, other.ID)); got != nil {
+			t.Errorf("a deletion without effect: operation %q", *got)
+		}
+		revival := id.New(id.Operation)
+		if got := optional.Value(link.OperationOf(b.operate(t, revival, urls(0, 1)...))); got != revival {
+			t.Errorf("revival: operation %q, want %q", got, revival)
+		}
+		for _, c := range []struct {
+			link *link.Link
+			want []string // from version 1
+		}{
+			{single, []string{""}}, {l, []string{first, second, "", third, revival}}, {other, []string{first, third}},
+		} {
+			versions := b.AllVersions(t, c.link)
+			var got []string
+			for i := range versions {
+				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("operations of versions (-want +got):\n%s", diff)
+			}
+			got = nil
+			for _, e := range b.Events(t, 9) {
+				if e.TargetID == c.link.ID {
+					got = append(got, optional.Value(e.OperationID))
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("operations of events (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestOperation_RepeatedCallHasTheSame: a call with an idempotency key is one operation.
+func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, n := range []int{1, 3} {
+			key, operations := fmt.Sprint("key ", n), map[string]bool{}
+			for range 3 {
+				results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{
+					Links: urls(10*n, 10*n+n), IdempotencyKey: &key, OperationID: id.New(id.Operation),
+				}))(t)
+				operations[optional.Value(link.OperationOf(results))] = true
+			}
+			if len(operations) != 1 || operations[""] {
+				t.Errorf("operations %v", operations)
+			}
+		}
+	})
+}
+
+// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since. A
+// second undo changes nothing.
+func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Quota.Default = link.MaxBatch
+		var links []*link.Link
+		var changes []link.Change
+		before := map[string]link.Snapshot{}
+		for _, r := range b.operate(t, id.New(id.Operation), urls(0, link.MaxBatch)...) {
+			links = append(links, r.Link)
+			before[r.Link.ID] = *r.Link.Snapshot(nil)
+			changes = append(changes, link.Change{
+				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
+			})
+		}
+		b.Tick()
+		operationID := *link.OperationOf(b.updateMany(t, changes...))
+		b.Tick()
+		since := map[string]string{}
+		for _, l := range []*link.Link{links[0], links[500]} {
+			b.Change(t, l, link.Change{Title: to(new("changed again"))})
+			since[l.ID] = "CONFLICT"
+		}
+		b.Remove(t, links[999].ID)
+		since[links[999].ID] = "CONFLICT"
+		for _, l := range []*link.Link{links[0], links[500], links[999]} {
+			before[l.ID] = b.state(t, l)
+		}
+		b.Tick()
+		for round := range 2 {
+			undo := b.undo(t, operationID)
+			failed := map[string]string{}
+			for linkID, code := range undone(undo) {
+				if code != "" {
+					failed[linkID] = code
+				}
+			}
+			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != link.MaxBatch || undo.Remaining != 0 {
+				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results), undo.Remaining, diff)
+			}
+			for _, l := range links {
+				if got := b.Reload(t, l); got.Version != 3 {
+					t.Fatalf("undo %d: version %d of %s", round, got.Version, l.ID)
+				}
+			}
+		}
+		for _, l := range []*link.Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
+			if diff := cmp.Diff(before[l.ID], b.state(t, l)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		undone := b.AllVersions(t, links[1])[0]
+		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.Me {
+			t.Errorf("%+v", undone)
+		}
+		if all := b.Differences(t); len(all) > 0 {
+			t.Errorf("differences: %v", all)
+		}
+	})
+}
+
+// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored, and
+// restored ones deleted.
+func TestRevertOperation_UndoesEachKind(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		creating := id.New(id.Operation)
+		l := b.operate(t, creating, urls(0, 1)...)[0].Link
+		expect := func(when string, action audit.Action, version int, deleted bool) {
+			t.Helper()
+			got := b.Reload(t, l)
+			events := b.Events(t, version)
+			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
+				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt, events[version-1].Action)
+			}
+		}
+		b.Tick()
+		b.undo(t, creating)
+		expect("undone creation", audit.LinkDeleted, 2, true)
+		revival := id.New(id.Operation)
+		b.operate(t, revival, urls(0, 1)...)
+		b.undo(t, revival)
+		expect("undone revival", audit.LinkDeleted, 4, true)
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
+		deletion := *link.OperationOf(b.Remove(t, l.ID))
+		b.undo(t, deletion)
+		expect("undone deletion", audit.LinkRestored, 7, false)
+		b.Change(t, l, link.Change{Title: to(new("later"))})
+		for _, operationID := range []string{creating, revival, deletion} {
+			if code := undone(b.undo(t, operationID))[l.ID]; code != "" {
+				t.Errorf("undone before, and changed since: %s", code)
+			}
+		}
+		expect("a second undo", audit.LinkUpdated, 8, false)
+	})
+}
+
+// blockedHost is the only host that the operator has blocked.
+type blockedHost string
+
+func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]bool) {
+	return db.Lookup{}, func() map[string]bool { return map[string]bool{string(b): true} }
+}
+
+// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the
+// operator.
+func TestRevertOperation_RunsAllChecks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var ids []string
+		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
+			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
+			ids = append(ids, l.ID)
+		}
+		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
+		deletion := *link.OperationOf(b.Remove(t, ids[1:]...))
+		b.Destinations.Blocklist = blockedHost("blocked.example.com")
+		b.Set(t, &link.Link{ID: ids[2]}, "disabled_at = ?", noon)
+		got := undone(b.undo(t, moved))
+		for linkID, code := range undone(b.undo(t, deletion)) {
+			got[linkID] = code
+		}
+		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestRevertOperation_OfTheWorkspaceOnly and of the last 30 days only.
+func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		operationID := id.New(id.Operation)
+		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
+		refuse := func(what string, m workspace.Membership, operationID string) {
+			t.Helper()
+			if _, err := b.Edit.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		refuse("of another workspace", b.Foreign, operationID)
+		refuse("unknown", b.Mine, id.New(id.Operation))
+		refuse("no id", b.Mine, "opn_x\x00")
+		refuse("the largest id", b.Mine, "opn_7zzzzzzzzzzzzzzzzzzzzzzzzz")
+		refuse("an event's id", b.Mine, b.Events(t, 1)[0].ID)
+		b.Now = noon.Add(audit.FeedRetention)
+		refuse("30 days old", b.Mine, operationID)
+		b.Now = b.Now.Add(-time.Second)
+		if got := undone(b.undo(t, operationID)); got[l.ID] != "" || b.Reload(t, l).DeletedAt == nil {
+			t.Errorf("within 30 days: %v", got)
+		}
+	})
+}
+
+// TestRevertOperation_InSeveralCalls undoes an operation with more links than one call may change.
+func TestRevertOperation_InSeveralCalls(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.Quota.Default = 2 * link.MaxBatch
+		operationID := id.New(id.Operation)
+		b.operate(t, operationID, urls(0, link.MaxBatch)...)
+		b.operate(t, operationID, urls(link.MaxBatch, link.MaxBatch+5)...)
+		for _, want := range []int{5, 0, 0} {
+			if undo := b.undo(t, operationID); undo.Remaining != want || len(undo.Results) != link.MaxBatch {
+				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
+			}
+		}
+		left, err := d.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		if err != nil || left != 0 {
+			t.Errorf("%d links are left: %v", left, err)
+		}
+	})
+}
+
+// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
+func TestRevertOperation_UndoesRevival(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
+		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
+		b.Remove(t, purged.ID)
+		b.Now = noon.Add(linktest.Tombstones)
+		b.PurgeEnded(t)
+		b.Remove(t, l.ID)
+		before := b.state(t, l)
+		creating := id.New(id.Operation)
+		b.operate(t, creating, &creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+			&creation.Input{URL: purged.OriginalURL})
+		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
+			t.Errorf("outcomes (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
+			t.Errorf("after createLinks (-want +got):\n%s", diff)
+		}
+		if b.Reload(t, purged).DeletedAt == nil {
+			t.Error("the link that was purged is not deleted")
+		}
+		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
+			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, link.SkipFailed)
+		if err != nil || upserted[0].Err != nil {
+			t.Fatal(err, upserted)
+		}
+		b.undo(t, *link.OperationOf(upserted))
+		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
+			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
+		}
+		if got := b.Differences(t); len(got) > 0 {
+			t.Errorf("differences: %v", got)
+		}
+	})
+}
+
+// TestRevertOperation_KnowsLaterUndo whose events lie behind those that the operation can have.
+func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
+		b.undo(t, operationID)
+		later := id.From(id.Event, time.Now().Add(time.Hour))
+		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).Where("version = 3").
+			Exec(db.AsSystem(t.Context())))(t)
+		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

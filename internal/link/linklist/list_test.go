@@ -1,0 +1,522 @@
+package linklist
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
+	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
+)
+
+// vocabulary has words that are parts of each other, that differ in case, and that mean something
+// somewhere.
+var vocabulary = []string{
+	"a", "ab", "abc", "Abcd", "ABCDE", "ÜBER", "über", "Straße", "ΣΊΣΥΦΟΣ", "日本", "日本語", "漢", "👩‍🚀", "🚀🚀🚀", "100%", "%",
+	"_", "a_c",
+	`\`, `a\b`, `\%`, `"`, `"quoted"`, `say"so`, "'", "it's", "*", "abc*", "AND", "OR", "NOT", "NEAR(", "NEAR(a b)", "-",
+	"--", "a-b", ":", "search:", "^abc", `abc\`, "abc%d", "abc_d", "abc?d",
+	"+", "(", ")", "{a}", ";", "?", "?0", "$1", "??", "http", "example.com", "https://", "c1", "/2",
+}
+
+// TestList_MatchesReference compares lists with a naive implementation in Go.
+func TestList_MatchesReference(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const seed = 20261120
+		rows, lists := suitetest.Size(150, 300), suitetest.Size(40, 80)
+		r := rand.New(rand.NewPCG(seed, seed))
+		b := setup(t, d)
+		mine, foreign := mixed(r, b.mine, rows), mixed(r, b.foreign, rows)
+		put(t, d, mine)
+		put(t, d, foreign)
+		some, none := 0, 0
+		for range lists {
+			l, samples := lister{bundle: b, member: b.mine, maxCandidates: []int{0, 20, maxCandidates}[r.IntN(3)]}, mine
+			if r.IntN(4) == 0 {
+				l.member, samples = b.foreign, foreign
+			}
+			f := randomFilter(r)
+			if r.IntN(3) == 0 {
+				f.FolderIDs = foldersOf(samples)[r.IntN(3):]
+			}
+			if len(f.FolderIDs) > 0 && r.IntN(2) == 0 { // a key that is restricted to these folders, and gives all or none
+				l.member = workspacetest.Fenced(t, d, l.member.ID(), f.FolderIDs...)
+			}
+			if l.check(t, samples, f, orders[r.IntN(len(orders))], 1+r.IntN(7)) > 0 {
+				some++
+			} else {
+				none++
+			}
+		}
+		if some < lists/2 || none < lists/20 {
+			t.Errorf("%d of the lists have links and %d have none: that compares too little", some, none)
+		}
+	})
+}
+
+func randomFilter(r *rand.Rand) *Filter {
+	f := &Filter{}
+	given := func() bool { return r.IntN(4) == 0 }
+	if given() || given() {
+		words := vocabulary[r.IntN(len(vocabulary))]
+		if given() {
+			words += "  " + vocabulary[r.IntN(len(vocabulary))]
+		}
+		f.Search = &words
+	}
+	if given() || given() {
+		f.TagMatch = []TagMatch{"", AnyTag, AllTags}[r.IntN(3)]
+		for _, name := range []string{"half", "rare", "all", "none"} {
+			if r.IntN(3) == 0 {
+				f.Tags = append(f.Tags, name)
+			}
+		}
+	}
+	if given() {
+		all := []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted,
+			routing.Disabled}
+		f.Status = all[r.IntN(3) : 3+r.IntN(4)]
+	}
+	if given() {
+		f.Strategy = []link.Strategy{link.Custom, link.Counter, link.Deterministic}[r.IntN(2):]
+	}
+	if given() {
+		f.Archived = new(r.IntN(2) == 0)
+	}
+	if given() {
+		f.CreatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
+	}
+	if given() {
+		f.CreatedTo = new(noon.Add(time.Duration(r.IntN(3)-1) * time.Hour))
+	}
+	if given() {
+		f.Host = new(hosts[1+r.IntN(len(hosts)-1)])
+	}
+	if given() {
+		f.Origin = new([]importsource.Source{importsource.Bitly, importsource.CSV}[r.IntN(2)])
+	}
+	if given() {
+		f.UpdatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
+	}
+	return f
+}
+
+func TestList_AppliesEachFilter(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		samples := mixed(rand.New(rand.NewPCG(1, 2)), b.mine, 200)
+		put(t, d, samples)
+		for name, f := range map[string]*Filter{
+			"nothing":             {},
+			"search":              {Search: new("abc")},
+			"two words":           {Search: new("com  ABC ")},
+			"a search of spaces":  {Search: new(" \t ")},
+			"a tag":               {Tags: []string{"half"}},
+			"any of tags":         {Tags: []string{"rare", "half", "none"}},
+			"all of tags":         {Tags: []string{"rare", "half", "half"}, TagMatch: AllTags},
+			"a tag of no link":    {Tags: []string{"none"}},
+			"all, and one missed": {Tags: []string{"all", "none"}, TagMatch: AllTags},
+			"no tags":             {Tags: []string{}, TagMatch: AllTags},
+			"status":              {Status: []routing.Status{routing.Expired, routing.Deleted}},
+			"strategy":            {Strategy: []link.Strategy{link.Custom, link.Random}},
+			"put away":            {Archived: new(true)},
+			"not put away":        {Archived: new(false)},
+			"created from":        {CreatedFrom: new(noon)},
+			"created to":          {CreatedTo: new(noon)},
+			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
+			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20", "id33", "id40", "id47", "id51", "id58", "id66", "id71"}},
+			"no link has the id":  {ExternalIDs: []string{"unknown"}},
+			"metadata":            {Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
+			"no link's metadata":  {Metadata: &linkfield.Pair{Key: "v", Value: "k"}},
+			"origin":              {Origin: new(importsource.Bitly)},
+			"origin of no link":   {Origin: new(importsource.Kutt)},
+			"domains":             {DomainIDs: domainsOf(samples)},
+			"a domain":            {DomainIDs: domainsOf(samples)[:1]},
+			"no link's domain":    {DomainIDs: []string{id.New(id.Domain), "x"}},
+			"creator":             {CreatedByID: new(b.mine.AccountID())},
+			"host":                {Host: new("example.com")},
+			"host below":          {Host: new("WWW.example.com")},
+			"host of no link":     {Host: new("example")},
+			"IPv6 address":        {Host: new("2001:DB8::1")},
+			"without tags":        {WithoutTags: []string{"half", "rare"}},
+			"updated from":        {UpdatedFrom: new(noon)},
+			"updated to":          {UpdatedTo: new(noon)},
+			"expires from":        {ExpiresFrom: new(noon)},
+			"expires to":          {ExpiresTo: new(noon.Add(time.Hour))},
+			"last clicked before": {LastClickedBefore: new(noon)},
+			"routing":             {HasRouting: new(true)},
+			"plain":               {HasRouting: new(false)},
+			"no scheduled change": {HasScheduledChanges: new(false)},
+			"unreachable":         {Destination: []link.DestinationState{link.DestinationUnreachable}},
+			"broken":              {Destination: []link.DestinationState{link.DestinationBroken}},
+			"unchecked or fine": {Destination: []link.DestinationState{
+				link.DestinationUnchecked, link.DestinationOK,
+			}},
+			"several": {Host: new("com"), UpdatedTo: new(noon.Add(time.Hour)), Search: new("example"),
+				WithoutTags: []string{"rare"}},
+			"a folder":                       {FolderIDs: foldersOf(samples)[:1]},
+			"folders":                        {FolderIDs: foldersOf(samples)[:2]},
+			"no link, a folder that is none": {FolderIDs: []string{"x"}},
+			"in a folder":                    {InFolder: new(true)},
+			"in none":                        {InFolder: new(false)},
+			"in another zone":                {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
+		} {
+			t.Run(name, func(t *testing.T) {
+				for _, limit := range []int{0, maxCandidates} {
+					l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+					if n := l.check(t, samples, f, nil, 50); (n == 0) != strings.Contains(name, "no link") &&
+						(n == 0) != strings.Contains(name, "missed") {
+						t.Errorf("%d links", n)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of its inputs.
+func TestList_StatusMatchesRouting(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ever := []*time.Time{nil, new(noon)}
+		times := []*time.Time{nil, new(noon.Add(-time.Microsecond)), new(noon), new(noon.Add(time.Microsecond))}
+		var samples []sample
+		for _, disabled := range ever {
+			for _, deleted := range ever {
+				for _, starts := range times {
+					for _, expires := range times {
+						for _, granted := range []int64{-1, 4, 5, 6} {
+							s := plain(b.mine, len(samples))
+							s.DisabledAt, s.DeletedAt, s.StartsAt, s.ExpiresAt = disabled, deleted, starts, expires
+							if granted >= 0 {
+								s.MaxClicks, s.Granted = new(int64(5)), granted
+							}
+							samples = append(samples, s)
+						}
+					}
+				}
+			}
+		}
+		put(t, d, samples)
+		for _, status := range []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted,
+			routing.Deleted, routing.Disabled} {
+			if b.lister().check(t, samples, &Filter{Status: []routing.Status{status}}, nil, 100) == 0 {
+				t.Errorf("nothing is %s", status)
+			}
+		}
+		b.lister().check(t, samples, &Filter{}, nil, 100)
+	})
+}
+
+// TestSearch_TreatsTextLiterally looks for everything that means something in LIKE, in FTS5 or in a
+// literal.
+func TestSearch_TreatsTextLiterally(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var samples []sample
+		for i, word := range vocabulary {
+			for j, title := range []string{word, "x" + word + "y", strings.ToUpper(word)} {
+				s := plain(b.mine, 3*i+j)
+				s.Title = &title
+				samples = append(samples, s)
+			}
+		}
+		put(t, d, samples)
+		for _, word := range vocabulary {
+			for _, limit := range []int{0, maxCandidates} {
+				l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+				for _, text := range []string{strings.ToUpper(word), "x" + word} {
+					if l.check(t, samples, &Filter{Search: &text}, nil, 100) == 0 {
+						t.Errorf("nothing has %q", text)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestList_RefusesBadFilters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		tags := func(n int) (tags []string) {
+			for i := range n {
+				tags = append(tags, fmt.Sprint(i))
+			}
+			return tags
+		}
+		for name, c := range map[string]struct {
+			filter Filter
+			at     string // empty: it is not refused
+		}{
+			"200 characters":       {Filter{Search: new(strings.Repeat("ü", 200))}, ""},
+			"201 characters":       {Filter{Search: new(strings.Repeat("ü", 201))}, "search"},
+			"10 words":             {Filter{Search: new(strings.Repeat("ab ", 10))}, ""},
+			"11 words":             {Filter{Search: new(strings.Repeat("ab ", 11))}, "search"},
+			"NUL":                  {Filter{Search: new("a\x00b")}, "search"},
+			"not UTF-8":            {Filter{Search: new("abc\xff")}, "search"},
+			"a control character":  {Filter{Search: new("a\x1bb")}, "search"},
+			"a line break":         {Filter{Search: new("a\nb")}, "search"},
+			"20 tags":              {Filter{Tags: tags(20)}, ""},
+			"20 tags, one twice":   {Filter{Tags: append(tags(20), "7")}, ""},
+			"20 tags, all of them": {Filter{Tags: tags(20), TagMatch: AllTags}, ""},
+			"21 tags":              {Filter{Tags: tags(21)}, "tags"},
+			"NUL in a tag":         {Filter{Tags: []string{"\x00"}}, "tags"},
+			"a tag not in UTF-8":   {Filter{Tags: []string{"\xff"}}, "tags"},
+			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags"},
+			"101 external ids":     {Filter{ExternalIDs: tags(101)}, "externalIds"},
+			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds"},
+			"a bad key":            {Filter{Metadata: &linkfield.Pair{Key: "a b"}}, "metadata"},
+			"21 tags not to have":  {Filter{WithoutTags: tags(21)}, "withoutTags"},
+			"21 domains":           {Filter{DomainIDs: tags(21)}, "domainIds"},
+			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
+			"a URL as host":        {Filter{Host: new("example.com/a")}, "host"},
+			"a port":               {Filter{Host: new("example.com:8080")}, "host"},
+			"a port of an address": {Filter{Host: new("[2001:db8::1]:8080")}, "host"},
+			"an IPv6 address":      {Filter{Host: new("[2001:db8::1]")}, ""},
+			"SQL in a tag":         {Filter{Tags: []string{`' OR 1=1 --`, `\'`, "?"}}, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				_, err := b.List(t.Context(), b.mine, &c.filter, page.Request{Size: 1})
+				_, countErr := b.Count(t.Context(), b.mine, &c.filter)
+				for _, err := range []error{err, countErr} {
+					if c.at == "" && err != nil {
+						t.Error(err)
+					}
+					if c.at != "" && (!errs.Is(err, errs.InvalidInput) ||
+						!gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
+						t.Errorf("at %v: %v", errs.From(err).Field, err)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestList_RequiresMembership(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("listing without a membership: %v", err)
+		}
+		if _, err := b.Count(t.Context(), workspace.Membership{}, nil); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("counting without a membership: %v", err)
+		}
+	})
+}
+
+// TestCursor_BelongsToItsOrder: a cursor of one order says nothing in another.
+func TestCursor_BelongsToItsOrder(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		title, numbers := plain(b.mine, 1), plain(b.mine, 2)
+		title.Title, numbers.Title = new(strings.Repeat("\ufdfa", 200)), new("12") // which has the longest folded form
+		put(t, d, []sample{title, numbers})
+		for _, from := range orders {
+			for i, cursor := range b.lister().page(t, nil, from, nil, nil, nil, nil).Cursors {
+				for _, to := range orders {
+					_, after := to.Page(nil, &cursor, nil, nil)
+					_, before := to.Page(nil, nil, nil, &cursor)
+					for field, err := range map[string]error{"after": after, "before": before} {
+						if from == to && err != nil {
+							t.Errorf("cursor %d of %+v in its own: %v", i, from, err)
+						}
+						if from != to && (!errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{field})) {
+							t.Errorf("cursor %d of %+v in %+v: at %v: %v", i, from, to, errs.From(err).Field, err)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestExport_HasCodesAsShown: also those of links at a domain with codes of its own.
+func TestExport_HasCodesAsShown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		s, domainID, me := plain(b.mine, 1), id.New(id.Domain), b.mine.AccountID()
+		s.DomainID, s.CreatedBy = &domainID, &me
+		s.Code, s.OwnAddress = domainID+"/promo", new(domainID+".example/Promo")
+		put(t, d, []sample{s})
+		links, next, err := b.Export(t.Context(), account.Actor{AccountID: me}, "")
+		if err != nil || next != "" || len(links) != 1 || links[0].Code != "Promo" || links[0].ID != s.ID {
+			t.Errorf("%+v, %q, %v", links, next, err)
+		}
+	})
+}
+
+// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order, while
+// others are added.
+func TestList_IsStableDuringInserts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := rand.New(rand.NewPCG(3, 4))
+		b := setup(t, d)
+		next := 0
+		some := func(n int) (samples []sample) {
+			for range n {
+				s := plain(b.mine, next)
+				s.Title, s.clicks = optional.Of(strings.Repeat("a", r.IntN(9))), r.Int64N(6)-2
+				samples = append(samples, s)
+				next++
+			}
+			return samples
+		}
+		put(t, d, some(20))
+		for _, o := range orders {
+			for name, pages := range map[string]iter.Seq[[]string]{"forward": b.lister().forward(t, nil, o, 3),
+				"backward": b.lister().backward(t, nil, o, 3)} {
+				was, _ := b.lister().all(t, nil, o, 100)
+				want, seen := slices.Clone(was), map[string]bool{}
+				if name == "backward" {
+					slices.Reverse(want)
+				}
+				var got []string
+				added := 0
+				for ids := range pages {
+					if name == "backward" {
+						slices.Reverse(ids)
+					}
+					for _, linkID := range ids {
+						if seen[linkID] {
+							t.Errorf("%+v %s: %s comes twice", o, name, linkID)
+						}
+						seen[linkID] = true
+						if slices.Contains(was, linkID) {
+							got = append(got, linkID)
+						}
+					}
+					if added++; added <= 5 { // otherwise an order in which new links come last never ends
+						put(t, d, some(3))
+					}
+				}
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Errorf("%+v %s (-want +got):\n%s", o, name, diff)
+				}
+			}
+		}
+	})
+}
+
+// TestGet_HidesForeignLinks, even if they differ in the workspace only.
+func TestGet_HidesForeignLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var samples []sample
+		for _, m := range []workspace.Membership{b.mine, b.foreign} {
+			for i := range 5 {
+				s := plain(m, i)
+				s.Title, s.tags, s.clicks = new("A title"), []string{"tag"}, int64(i)
+				samples = append(samples, s)
+			}
+		}
+		put(t, d, samples)
+		for _, limit := range []int{0, maxCandidates} {
+			l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+			for _, f := range []*Filter{{}, {Search: new("title")}, {Tags: []string{"tag"}},
+				{Tags: []string{"tag"}, TagMatch: AllTags, Search: new("example")}} {
+				for _, o := range orders {
+					l.check(t, samples[:5], f, o, 2)
+				}
+			}
+		}
+	})
+}
+
+func TestList_Pages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var want []string
+		for i := range 5 {
+			l := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
+			want = append(want, l.ID)
+		}
+		gone := b.create(t, creation.Input{URL: "https://example.com/gone"})
+		must.Value(b.edit.Delete(t.Context(), b.mine, gone.ID))(t)
+		slices.Reverse(want) // newest first
+		var forward, backward []string
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p := b.list(t, r)
+			for _, l := range p.Items {
+				forward = append(forward, l.ID)
+				r.After = l.ID
+			}
+			more = p.HasNext
+		}
+		r = page.Request{Size: 2, Backward: true}
+		for more := true; more; {
+			p := b.list(t, r)
+			var ids []string
+			for _, l := range p.Items {
+				ids = append(ids, l.ID)
+			}
+			backward = append(ids, backward...)
+			r.Before, more = ids[0], p.HasPrevious
+		}
+		if diff := gocmp.Diff(want, forward); diff != "" {
+			t.Errorf("forward (-want +got):\n%s", diff)
+		}
+		if diff := gocmp.Diff(want, backward); diff != "" {
+			t.Errorf("backward (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func (b *bundle) list(t *testing.T, r page.Request) page.Page[*link.Link] {
+	t.Helper()
+	p := must.Value(b.List(t.Context(), b.mine, nil, r))(t)
+	return p
+}
+
+// TestList_FindsCreatedLinks searches what package link has written, instead of a test's own rows.
+func TestList_FindsCreatedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		in := creation.Input{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
+			Note: new("For Ada"), Tags: []string{"Launch"}}
+		var samples []sample
+		for _, in := range []creation.Input{{URL: "https://example.org/", Title: new("Zebra")}, in} {
+			samples = append(samples, sample{Link: b.create(t, in), tags: in.Tags})
+		}
+		for _, f := range []*Filter{
+			{Search: new("über")}, {Search: new("ada")}, {Search: new("STRASSE")}, {Search: new("STRAßE")},
+			{Search: new("promo")}, {Search: new("com")}, {Tags: in.Tags}, {Tags: []string{"launch"}}, {},
+		} {
+			for _, o := range orders {
+				b.lister().check(t, samples, f, o, 1)
+			}
+		}
+	})
+}

@@ -1,0 +1,277 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/visit/resolve"
+)
+
+// there says which of the links the store still has.
+func (b *bundle) there(t *testing.T, links map[string]*link.Link) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for name, l := range links {
+		_, err := b.Get(t.Context(), b.Mine, l.ID)
+		if err != nil && !errs.Is(err, errs.NotFound) {
+			t.Fatal(err)
+		}
+		found[name] = err == nil
+	}
+	return found
+}
+
+func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
+		tagged := creation.Input{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
+		links := map[string]*link.Link{}
+		for name, in := range map[string]creation.Input{
+			"expired":          tagged,
+			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(link.Counter)},
+			"deleted":          {URL: "https://example.com/deleted"},
+			"deleted, custom":  {URL: "https://example.com/custom", CustomCode: new("promo")},
+			"disabled":         {URL: "https://example.com/disabled", ExpiresAt: &soon},
+			"active":           {URL: "https://example.com/active"},
+			"expires later":    {URL: "https://example.com/later", ExpiresAt: &late},
+			"prolonged":        {URL: "https://example.com/prolonged", ExpiresAt: &soon},
+			"restored":         {URL: "https://example.com/restored"},
+		} {
+			links[name] = b.create(t, in)
+		}
+		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, links[name].ID))(t)
+		}
+		must.Value(d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())))(t)
+		all := map[string]bool{}
+		for name := range links {
+			all[name] = true
+		}
+		b.Now = soon
+		must.NoError(t, b.CleanUp(t.Context())) // marks
+		b.Change(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
+		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
+		must.NoError(t, b.CleanUp(t.Context()))
+		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
+			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
+		}
+		b.Now = soon.Add(linktest.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
+			all[gone] = false
+		}
+		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
+			t.Errorf("after it (-want +got):\n%s", diff)
+		}
+		if n, err := d.NewSelect().Table("link_tags").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+			t.Errorf("%d tags of purged links: %v", n, err)
+		}
+	})
+}
+
+// TestUpkeep_PurgedURLKeepsItsCode: nothing else of the link is left.
+func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, title := noon.Add(time.Hour), "title"
+		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
+		b.Now = soon
+		must.NoError(t, b.CleanUp(t.Context()))
+		b.Now = soon.Add(linktest.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		var kept struct {
+			link.Link `bun:",extend"`
+
+			TitleKey, Search string
+		}
+		must.NoError(t, d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
+		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
+			kept.CreatedBy != nil {
+			t.Errorf("more is kept than the code: %+v", kept)
+		}
+		for name, err := range map[string]error{
+			"update":  second(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: optional.Set(&title)})),
+			"delete":  second(b.Edit.Delete(t.Context(), b.Mine, l.ID)),
+			"restore": second(b.Edit.Restore(t.Context(), b.Mine, l.ID)),
+			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
+		} {
+			t.Run(name, func(t *testing.T) {
+				if !errs.Is(err, errs.NotFound) {
+					t.Error(err)
+				}
+			})
+		}
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
+			target.Status(b.Now) != routing.Deleted {
+			t.Errorf("resolved: %v, %v", target, err)
+		}
+		if p, err := b.creation.Preview(t.Context(), b.Mine, "https://example.com/a"); err != nil || p.Existing != nil {
+			t.Errorf("previewed: %v, %v", p, err)
+		}
+		again := b.create(t, creation.Input{URL: "https://example.com/a"})
+		if again.Code != l.Code || again.Status(b.Now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
+			again.CanonicalURL != l.CanonicalURL {
+			t.Errorf("made again: %+v", again)
+		}
+	})
+}
+
+// TestUpkeep_CleanUpInBatches: more links than one batch, from two nodes at once.
+func TestUpkeep_CleanUpInBatches(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon := noon.Add(time.Hour)
+		var in []*creation.Input
+		for i := range 2*batchSize + 10 {
+			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter), ExpiresAt: &soon})
+		}
+		b.createMany(t, in[:link.MaxBatch]...)
+		b.createMany(t, in[link.MaxBatch:]...)
+		stays := b.create(t, creation.Input{URL: "https://example.com/stays"})
+		b.Now = soon
+		b.recordTransitions(t)
+		b.Now = soon.Add(linktest.Tombstones)
+		done := make(chan error)
+		for range 2 {
+			go func() { done <- b.CleanUp(t.Context()) }()
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		must.NoError(t, b.CleanUp(t.Context())) // what one of them passed over because the other had it
+		var left []string
+		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
+			!cmp.Equal(left, []string{stays.ID}) {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
+// TestUpkeep_FailingStepDelaysNoOther of a clean-up.
+func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon := noon.Add(time.Hour)
+		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		b.Now = soon
+		must.NoError(t, b.RecordTransitions(t.Context()))
+		b.Now = soon.Add(linktest.Tombstones)
+		clicktest.Rename(t, d, "grants", "elsewhere") // which transitions read
+		if err := b.CleanUp(t.Context()); err == nil {
+			t.Error("transitions were recorded without their table")
+		}
+		clicktest.Rename(t, d, "elsewhere", "grants")
+		if b.there(t, map[string]*link.Link{"it": l})["it"] {
+			t.Error("the link is not purged")
+		}
+	})
+}
+
+// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored, or enabled again.
+func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon := noon.Add(time.Hour)
+		deleted := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		disabled := b.create(t, creation.Input{URL: "https://example.com/b", ExpiresAt: &soon})
+		links := map[string]*link.Link{"deleted": deleted, "disabled": disabled}
+		b.Set(t, disabled, "disabled_at = ?", noon)
+		b.Now = noon.Add(linktest.Tombstones - 24*time.Hour)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
+		returned := noon.Add(linktest.Tombstones + 24*time.Hour)
+		b.Now = returned
+		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
+		b.Set(t, disabled, "disabled_at = NULL")
+		must.NoError(t, b.CleanUp(t.Context()))
+		if diff := cmp.Diff(map[string]bool{"deleted": true, "disabled": true}, b.there(t, links)); diff != "" {
+			t.Errorf("returned, and gone with the next clean-up (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		b.Now = returned.Add(linktest.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		if diff := cmp.Diff(map[string]bool{"deleted": false, "disabled": false}, b.there(t, links)); diff != "" {
+			t.Errorf("stands for ever (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestUpkeep_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
+func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l := b.create(t, creation.Input{URL: "https://example.com/a"})
+		b.Follow(t, l, 10)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		b.Now = noon.Add(linktest.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		five := int64(5)
+		if l = b.create(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
+			*l.CreatedBy != b.Me {
+			t.Errorf("%+v", l)
+		}
+		for _, count := range []func(context.Context) error{b.Grants.RaiseGrants, b.Grants.RecountGrants} {
+			must.NoError(t, count(t.Context()))
+			if l, err := b.Get(t.Context(), b.Mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {
+				t.Errorf("read: %+v, %v", l, err)
+			}
+		}
+	})
+}
+
+// TestUpkeep_PurgeForgetsValues of the events of a link, but not the fact of each event.
+func TestUpkeep_PurgeForgetsValues(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
+			l := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
+			b.Change(t, l, link.Change{Title: optional.Set(new("secret"))})
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+		}
+		b.Now = b.Now.Add(linktest.Tombstones)
+		must.NoError(t, b.CleanUp(t.Context()))
+		actions := map[audit.Action]int{}
+		for _, e := range b.events(t) {
+			actions[e.Action]++
+			if e.Changes != nil {
+				t.Errorf("%s has %s", e.Action, *e.Changes)
+			}
+		}
+		want := map[audit.Action]int{
+			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
+		}
+		if diff := cmp.Diff(want, actions); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
