@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"

@@ -79,7 +79,7 @@ var fixedLimits = map[string]string{
 	"internal/tenant/apikey.maxNetworks":               "networks | API key",
 	"internal/tenant/apikey.maxRequestsPerMinute":      "requests of its own rate per minute | API key",
 	"internal/tenant/apikey.maxFolders":                "folders | API key",
-	"internal/webhook.maxPerWorkspace":                 "webhooks | workspace",
+	"internal/event/webhook.maxPerWorkspace":           "webhooks | workspace",
 	"internal/link/moderation.reportsPerAddress":       "reports of abuse | address network",
 	"internal/link/probe.perWorkspace":                 "checks of destinations on request | workspace",
 	"internal/visit/redirect.wrongFromNetwork":         "wrong passwords of a link | address network",
@@ -88,13 +88,13 @@ var fixedLimits = map[string]string{
 	"internal/visit/redirect.lastFromNetwork":          "wrong passwords of a link after that | address network",
 	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a time | " +
 		"owner; workspace of a public image",
-	"internal/webhook.initialConcurrency": "requests to receivers at once | webhook",
-	"internal/webhook/dispatch.maxSending": "requests to receivers at once | " +
+	"internal/event/webhook.initialConcurrency": "requests to receivers at once | webhook",
+	"internal/event/dispatch.maxSending": "requests to receivers at once | " +
 		"node; an account has a quarter, a workspace an eighth, those that fail slowly a half",
-	"internal/webhook/dispatch.maxPerHost":              "requests to one host at once | node; the same shares",
-	"internal/webhook/dispatch.testRate":                "tests of webhooks | workspace",
-	"internal/webhook/dispatch.webhookRate":             "requests to receivers | webhook",
-	"internal/webhook/dispatch.workspaceRate":           "requests to receivers | workspace",
+	"internal/event/dispatch.maxPerHost":                "requests to one host at once | node; the same shares",
+	"internal/event/dispatch.testRate":                  "tests of webhooks | workspace",
+	"internal/event/dispatch.webhookRate":               "requests to receivers | webhook",
+	"internal/event/dispatch.workspaceRate":             "requests to receivers | workspace",
 	"internal/tenant/workspace.invitationsPerWorkspace": "invitations | workspace",
 	"internal/tenant/workspace.invitationsPerAccount":   "invitations | account; where mail is sent, with a verified address",
 	"internal/tenant/workspace.invitationsPerRecipient": "invitations | recipient",

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

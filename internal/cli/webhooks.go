@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/stores"
-	"github.com/linkforge/linkforge/internal/webhook"
 )
 
 // webhooksCommand is `linkforge webhooks list|disable|enable|stop|start`, for use beside running servers.

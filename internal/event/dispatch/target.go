@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/event/webhook"
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/db"
+)
+
+const (
+	// maxSending bounds the requests of a node in flight, maxPerHost those to one host.
+	maxSending = 256
+	maxPerHost = 32
+	// A receiver that does not answer holds a request for attemptTimeout. So webhooks that time out share a half of the
+	// requests of a node and of those to a host, those of an account a quarter, and those of a workspace an eighth.
+	slowDivisor, accountDivisor, workspaceDivisor = 2, 4, 8
+	// maxDue is how many due webhooks one read returns.
+	maxDue = 100
+)
+
+// accountOf is the expression of target.Account.
+const accountOf = `coalesce((SELECT api_keys.created_by FROM api_keys WHERE api_keys.id = webhook.created_by),
+	webhook.created_by)`
+
+// subjects are the expressions of the subjects of bounds, by kind.
+var subjects = map[string]string{
+	"account": accountOf, "workspace": "workspace_id", "host": "host", "account and host": accountOf + " || ' ' || host",
+	"workspace and host": "workspace_id || ' ' || host", "slow": "CASE concurrency WHEN 1 THEN '' ELSE 'quick' END",
+	"slow and host": "CASE concurrency WHEN 1 THEN host ELSE '' END",
+}
+
+// allRequests bounds the requests of a node.
+var allRequests = admission.Bound{Kind: "node", Max: maxSending}
+
+// target is a webhook with the subjects of its requests.
+type target struct {
+	ID, WorkspaceID, Host string
+	// Account is the creator, or the creator of the API key that created the webhook.
+	Account string
+	// Concurrency is that of the webhook.
+	Concurrency int64
+	// Turn is the place of the webhook among the due ones of its workspace, which are due since DueAt.
+	Turn  int64
+	DueAt time.Time
+}
+
+// bounds are those of the requests of a webhook in flight on this node.
+func (t *target) bounds() []admission.Bound {
+	all := []admission.Bound{
+		allRequests, {Kind: "account", Subject: t.Account, Max: maxSending / accountDivisor}, t.ofWorkspace(),
+		{Kind: "host", Subject: t.Host, Max: maxPerHost},
+		{Kind: "account and host", Subject: t.Account + " " + t.Host, Max: maxPerHost / accountDivisor},
+		{Kind: "workspace and host", Subject: t.WorkspaceID + " " + t.Host, Max: maxPerHost / workspaceDivisor},
+	}
+	if t.Concurrency == 1 {
+		all = append(all, admission.Bound{Kind: "slow", Max: maxSending / slowDivisor},
+			admission.Bound{Kind: "slow and host", Subject: t.Host, Max: maxPerHost / slowDivisor})
+	}
+	return all
+}
+
+func (t *target) ofWorkspace() admission.Bound {
+	return admission.Bound{Kind: "workspace", Subject: t.WorkspaceID, Max: maxSending / workspaceDivisor}
+}
+
+// targets selects webhooks as targets.
+func (d *Dispatcher) targets() *bun.SelectQuery {
+	return d.DB.NewSelect().Model((*webhook.Webhook)(nil)).Column("id", "workspace_id", "host", "concurrency").
+		ColumnExpr(accountOf + " AS account")
+}
+
+// targetOf returns a webhook as a target.
+func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, error) {
+	t := &target{}
+	if err := d.targets().Where("id = ?", webhookID).Scan(db.AsSystem(ctx), t); err != nil {
+		return nil, fmt.Errorf("looking up a webhook: %w", err)
+	}
+	return t, nil
+}
+
+// due returns webhooks with due deliveries that may send more, those that have been due for the longest time. Workspaces take turns, those
+// with the fewest requests in flight first. It leaves out webhooks of ended API keys and deleted workspaces.
+func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
+	if d.sending.Used(allRequests) == maxSending {
+		return nil, nil
+	}
+	q := d.WithoutEnded(d.targets()).Column("due_at").Where("due_at <= ?", d.now()).Where("status = ?", webhook.Active).
+		Order("due_at").Limit(maxDue)
+	for kind, subject := range subjects {
+		if full := d.sending.Full(kind); len(full) > 0 {
+			q = q.Where(subject+" NOT IN (?)", bun.In(full))
+		}
+	}
+	if paused := d.paused(); len(paused) > 0 {
+		q = q.Where("id NOT IN (?)", bun.In(paused))
+	}
+	err = d.DB.NewSelect().TableExpr("(?) AS due", q).ColumnExpr("due.*").
+		ColumnExpr("row_number() OVER (PARTITION BY workspace_id ORDER BY due_at) AS turn").Order("turn", "due_at").
+		Scan(db.AsSystem(ctx), &rows)
+	if err != nil {
+		return nil, fmt.Errorf("looking up due webhooks: %w", err)
+	}
+	for _, t := range rows {
+		t.Turn += d.sending.Used(t.ofWorkspace())
+	}
+	slices.SortStableFunc(rows, func(a, b *target) int { return cmp.Compare(a.Turn, b.Turn) })
+	return rows, nil
+}

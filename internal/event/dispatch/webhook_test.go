@@ -1,0 +1,449 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/event/dispatch"
+	"github.com/linkforge/linkforge/internal/event/webhook"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/outbound"
+	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
+)
+
+// TestStore_RefusesUnsafeURLs tries them on create and update.
+func TestStore_RefusesUnsafeURLs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		s := *b.Webhooks
+		s.AllowHTTP, s.Allow = false, outbound.Public
+		s.Lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			if host == "rebinding.example" {
+				return []netip.Addr{netip.MustParseAddr("93.184.216.34"), netip.MustParseAddr("10.0.0.1")}, nil
+			}
+			return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+		}
+		must.Value(b.Blocklist.Block(t.Context(), "blocked.example", ""))(t)
+		w, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
+			URL: optional.Set(" https://hooks.example:8443/a//?b=2&a=1#part"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
+		must.NoError(t, err)
+		for url, want := range map[string]errs.Kind{
+			"http://hooks.example/":                    errs.InvalidURL,
+			"ftp://hooks.example/":                     errs.InvalidURL,
+			"https://user:password@hooks.example/":     errs.InvalidURL,
+			"https://hooks.example:22/":                errs.InvalidURL,
+			"https://hooks.example:80/":                errs.InvalidURL,
+			"https://127.0.0.1/":                       errs.UnsafeURL,
+			"https://10.1.2.3/":                        errs.UnsafeURL,
+			"https://169.254.169.254/latest/meta-data": errs.UnsafeURL,
+			"https://[::1]/":                           errs.UnsafeURL,
+			"https://[fe80::1]/":                       errs.UnsafeURL,
+			"https://[::ffff:10.0.0.1]/":               errs.UnsafeURL,
+			"https://[64:ff9b::7f00:1]/":               errs.UnsafeURL,
+			"https://[2002:7f00:1::]/":                 errs.UnsafeURL,
+			"https://sho.rt/":                          errs.UnsafeURL,
+			"https://a.blocked.example/":               errs.UnsafeURL,
+			"https://rebinding.example/":               errs.UnsafeURL,
+		} {
+			_, _, created := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"), URL: optional.Set(url),
+				Types: optional.Set([]audit.Action{audit.LinkCreated})})
+			_, updated := s.Update(t.Context(), b.m, w.ID, webhook.Change{URL: optional.Set(url)})
+			for _, err := range []error{created, updated} {
+				if e := errs.From(err); e.Kind != want || !slices.Equal(e.Field, []string{"url"}) || strings.Contains(e.Public(), "rule R") {
+					t.Errorf("%s: %v, want %s at url", url, err, want)
+				}
+			}
+		}
+		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" { // a receiver may tell apart what is canonically equal
+			t.Errorf("the URL is %s", got)
+		}
+	})
+}
+
+// TestDispatcher_RefusesPrivateAddresses sends to a name that has become private, and to an address that the
+// check of the URL accepts: nothing arrives, and redirects are not followed.
+func TestDispatcher_RefusesPrivateAddresses(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, inside, outside := setup(t, d), newReceiver(t), newReceiver(t)
+		w, _ := b.create(t, outside.URL, audit.LinkUpdated)
+		outside.respond(func(rw http.ResponseWriter, _ int) {
+			rw.Header().Set("Location", inside.URL)
+			rw.WriteHeader(http.StatusTemporaryRedirect)
+			_, _ = rw.Write([]byte("a secret of the response"))
+		})
+		a, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
+		if err != nil || a.Status == nil || *a.Status != 307 || a.Error == nil || *a.Error != webhook.StatusError {
+			t.Errorf("after a redirect: %+v, %v", a, err)
+		}
+		text, err := json.Marshal(a)
+		if err != nil || strings.Contains(string(text), "secret") || len(inside.got()) > 0 {
+			t.Errorf("%s, %d requests followed: %v", text, len(inside.got()), err)
+		}
+		guarded := dispatch.New(b.dispatcher.Config)
+		guarded.Client = outbound.NewClient(dispatch.ClientConfig(outbound.Config{}))
+		before := len(outside.got())
+		a, err = guarded.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
+		if err != nil || a.Error == nil || *a.Error != webhook.RefusedError || a.Status != nil ||
+			len(outside.got()) != before {
+			t.Errorf("to a private address: %+v, %v", a, err)
+		}
+	})
+}
+
+// TestStore_RotatesSecrets checks both signatures during the overlap, and one afterwards.
+func TestStore_RotatesSecrets(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, first := b.create(t, r.URL, audit.LinkUpdated)
+		_, second, err := b.Webhooks.Rotate(t.Context(), b.m, w.ID, time.Hour)
+		if err != nil || first == second || !strings.HasPrefix(second, "whsec_") {
+			t.Fatal(second, err)
+		}
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(second, "whsec_"))
+		if stored := b.reload(t, w.ID); err != nil || len(raw) != 32 || bytes.Contains(stored.Secret, raw) {
+			t.Errorf("the secret of %d bytes is stored as it is, %v", len(raw), err)
+		}
+		test := func() request {
+			must.Value(b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated))(t)
+			all := r.got()
+			return all[len(all)-1]
+		}
+		for _, secret := range []string{first, second} {
+			if last := test(); !verifies(t, secret, last) {
+				t.Errorf("the signature of %v", last.header)
+			}
+		}
+		b.clock.advance(time.Hour)
+		if last := test(); verifies(t, first, last) || !verifies(t, second, last) {
+			t.Errorf("after the overlap: %v", last.header)
+		}
+	})
+}
+
+// TestStore_NeedsAKey creates without a key, and uses a secret with another one.
+func TestStore_NeedsAKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		s := *b.Webhooks
+		s.Sealed = sealed.Box{}
+		_, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
+			URL: optional.Set("https://hooks.example/"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
+		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "LINKFORGE_ENCRYPTION_KEY") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDispatcher_StopsWithinASecond stops while a request is open, and starts again.
+func TestDispatcher_StopsWithinASecond(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		open, ended := make(chan struct{}, 10), make(chan struct{}, 10)
+		release := make(chan struct{})
+		r.respond(func(_ http.ResponseWriter, _ int) {
+			open <- struct{}{}
+			<-release
+			ended <- struct{}{}
+		})
+		b.run(t)
+		want := b.write(t, audit.LinkUpdated, newLinkID())
+		<-open
+		began := time.Now()
+		must.NoError(t, b.Webhooks.Stop(t.Context()))
+		until(t, "the attempt ends", func() bool {
+			n, err := d.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").
+				Count(db.AsSystem(t.Context()))
+			return err == nil && n == 0
+		})
+		if took := time.Since(began); took > 5*time.Second { // a second, on a machine that is not busy
+			t.Errorf("it took %s", took)
+		}
+		close(release)
+		if _, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("a test while stopped: %v", err)
+		}
+		r.respond(nil)
+		must.NoError(t, b.Webhooks.Start(t.Context()))
+		until(t, "it is delivered", func() bool { return slices.Equal(b.delivered(t, w), []string{want}) })
+	})
+}
+
+// TestDispatcher_EndsWithTheKey revokes the key that created a webhook.
+func TestDispatcher_EndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		keyID := id.New(id.Key)
+		_, err := d.NewRaw(`INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at,
+			revoked_at) VALUES (?, ?, 'n', 'p', ?, 's', ?, ?, ?)`, keyID, b.m.ID(), []byte(keyID), b.m.AccountID(),
+			b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context()))
+		if err == nil {
+			_, err = d.NewRaw("UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, w.ID).Exec(db.AsSystem(t.Context()))
+		}
+		must.NoError(t, err)
+		b.write(t, audit.LinkUpdated, newLinkID())
+		b.run(t)
+		until(t, "it is disabled", func() bool { return b.reload(t, w.ID).Status == webhook.Disabled })
+		if n := len(r.got()); n > 0 {
+			t.Errorf("%d requests", n)
+		}
+		_, err = b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Active)})
+		if !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("ACTIVE: %v", err)
+		}
+		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
+		if text := b.mails.sent()[0]; strings.Contains(text, "ACTIVE") || !strings.Contains(text, "Create another webhook") {
+			t.Errorf("the email has a remedy that is refused: %s", text)
+		}
+	})
+}
+
+// TestStore_OperatorsWordStands disables a host, which members cannot undo.
+func TestStore_OperatorsWordStands(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		if n, err := b.Webhooks.BlockHost(t.Context(), "127.0.0.1"); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		_, err := b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Active)})
+		if !errs.Is(err, errs.UnsafeURL) {
+			t.Error(err)
+		}
+		if err := b.Webhooks.SetBlocked(t.Context(), w.ID, false); err != nil || b.reload(t, w.ID).Status != webhook.Active {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, both of which return 410.
+func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		r.respond(status(http.StatusGone))
+		b.writeEvents(t, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()),
+			audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()))
+		b.readEvents(t, w)
+		b.send(t, w)
+		if n, got := len(r.got()), b.reload(t, w.ID).Status; n != 2 || got != webhook.Disabled {
+			t.Errorf("after %d requests it is %s", n, got)
+		}
+		must.NoError(t, b.dispatcher.AnnounceDisabled(t.Context()))
+		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
+		if n := len(b.mails.sent()); err != nil || len(disabled.Items) != 1 || n != 1 {
+			t.Errorf("%d events, %d emails, %v", len(disabled.Items), n, err)
+		}
+	})
+}
+
+// TestDispatcher_BatchesClicks sends clicks in order and once, and counts those of a paused webhook.
+func TestDispatcher_BatchesClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		w, _ := b.create(t, r.URL, audit.LinkClicked)
+		clicks := clicktest.New(t, d, b.clock.Now)
+		clicktest.Run(t, clicks.Recorder)
+		linkID := newLinkID()
+		record := func(n int) {
+			for i := range n {
+				clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: linkID, Status: 302,
+					ClickedAt: b.clock.Now().Add(time.Duration(i) * time.Millisecond)})
+			}
+			must.NoError(t, clicks.Flush(t.Context()))
+		}
+		record(450)
+		b.run(t)
+		seen := map[string]bool{}
+		until(t, "all clicks arrive", func() bool {
+			for _, request := range r.got() {
+				var body struct {
+					Type string
+					Data struct{ Clicks []struct{ ID string } }
+				}
+				if err := json.Unmarshal([]byte(request.body), &body); err != nil || body.Type != "link.clicked" ||
+					len(body.Data.Clicks) > 200 || request.header.Get("webhook-id") != body.Data.Clicks[0].ID {
+					t.Fatal(request, err)
+				}
+				for _, c := range body.Data.Clicks {
+					seen[c.ID] = true
+				}
+			}
+			return len(seen) == 450
+		})
+		total := 0
+		p, err := b.Webhooks.Deliveries(t.Context(), b.m, w.ID, nil, page.Request{Size: 100})
+		for _, delivery := range p.Items {
+			total += *delivery.ClickCount()
+		}
+		if total != 450 || err != nil {
+			t.Errorf("%d clicks in deliveries, %v", total, err)
+		}
+		_, err = b.Webhooks.Update(t.Context(), b.m, w.ID, webhook.Change{Status: optional.Set(webhook.Paused)})
+		must.NoError(t, err)
+		record(7)
+		until(t, "clicks are skipped", func() bool { return b.reload(t, w.ID).SkippedClicks == 7 })
+	})
+}
+
+// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read returns before a
+// click of its own.
+func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		other := workspacetest.New(t, d, "other")
+		b.create(t, r.URL, audit.LinkClicked)
+		record := b.recorder(t)
+		record(10_000, other)
+		record(1, other)
+		record(1, b.m)
+		b.run(t)
+		until(t, "the click arrives", func() bool { return len(r.got()) == 1 })
+	})
+}
+
+// TestStore_SkipsAndRedelivers skips a backlog, and has events of before the webhook sent.
+func TestStore_SkipsAndRedelivers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, r := setup(t, d), newReceiver(t)
+		early := b.write(t, audit.LinkUpdated, newLinkID())
+		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		pause := webhook.Change{Status: optional.Set(webhook.Paused)}
+		must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, pause))(t)
+		b.run(t)
+		skipped := b.write(t, audit.LinkUpdated, newLinkID())
+		until(t, "the event is final", func() bool { return b.isFinal(t, 2) })
+		again := webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true}
+		must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, again))(t)
+		after := b.write(t, audit.LinkUpdated, newLinkID())
+		until(t, "the event after it is delivered", func() bool { return slices.Equal(b.delivered(t, w), []string{after}) })
+		n, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{
+			From: new(dbtest.Noon.Add(-time.Hour)), To: new(dbtest.Noon.Add(time.Hour)),
+		})
+		if n != 3 || err != nil {
+			t.Errorf("%d deliveries, %v", n, err)
+		}
+		until(t, "all are delivered", func() bool {
+			got := b.delivered(t, w)
+			return slices.Contains(got, early) && slices.Contains(got, skipped) && len(r.got()) == 4
+		})
+		if _, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{}); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("no way: %v", err)
+		}
+		foreign := webhook.Redelivery{IDs: []string{id.New(id.Delivery)}}
+		if _, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, foreign); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a foreign delivery: %v", err)
+		}
+	})
+}
+
+// TestStore_ChecksPermissions creates webhooks with API keys.
+func TestStore_ChecksPermissions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for name, c := range map[string]struct {
+			scopes []string
+			types  []audit.Action
+			ok     bool
+		}{
+			"without WEBHOOKS_WRITE": {[]string{"LINKS_READ"}, []audit.Action{audit.LinkCreated}, false},
+			"without LINKS_READ":     {[]string{"WEBHOOKS_WRITE"}, []audit.Action{audit.LinkCreated}, false},
+			"both":                   {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkCreated}, true},
+			"clicks": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkClicked},
+				false},
+			"domains": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.DomainLost}, false},
+			"domains with DOMAINS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "DOMAINS_READ"},
+				[]audit.Action{audit.DomainLost}, true},
+			"clicks with STATS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ"},
+				[]audit.Action{audit.LinkClicked}, true},
+		} {
+			m := workspacetest.Key(t, d, b.m.ID(), c.scopes...)
+			_, _, err := b.Webhooks.Create(t.Context(), m, webhook.Change{Name: optional.Set("n"),
+				URL: optional.Set("http://127.0.0.1:9999/"), Types: optional.Set(c.types)})
+			if c.ok != (err == nil) || err != nil && !errs.Is(err, errs.Forbidden) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		viewer := workspacetest.Join(t, d, b.m.ID(), workspace.Editor)
+		if _, err := b.Webhooks.Rows().List(t.Context(), viewer, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
+			t.Error(err)
+		}
+	})
+}
+
+// verifies checks a request as a receiver does, by the specification.
+func verifies(t *testing.T, secret string, r request) bool {
+	t.Helper()
+	key := must.Value(base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_")))(t)
+	want := signature(key, r.header.Get("webhook-id")+"."+r.header.Get("webhook-timestamp")+"."+r.body)
+	return slices.Contains(strings.Fields(r.header.Get("webhook-signature")), want)
+}
+
+func TestOverlap_ChecksItsRange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		seconds *int
+		want    time.Duration
+		err     bool
+	}{
+		"absent":      {nil, 24 * time.Hour, false},
+		"none":        {new(0), 0, false},
+		"the maximum": {new(604_800), 7 * 24 * time.Hour, false},
+		"too long":    {new(604_801), 0, true},
+		"negative":    {new(-1), 0, true},
+		"an overflow": {new(math.MaxInt), 0, true},
+	} {
+		got, err := webhook.Overlap(c.seconds)
+		if got != c.want || errs.Is(err, errs.InvalidInput) != c.err {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// TestDelivery_CountsClicksOfBatchesOnly: an event has no number of clicks.
+func TestDelivery_CountsClicksOfBatchesOnly(t *testing.T) {
+	t.Parallel()
+	event := webhook.Delivery{Type: audit.LinkCreated, Clicks: 3}
+	batch := webhook.Delivery{Type: audit.LinkClicked, Clicks: 3}
+	if n := event.ClickCount(); n != nil {
+		t.Errorf("an event has %d clicks", *n)
+	}
+	if n := batch.ClickCount(); n == nil || *n != 3 {
+		t.Errorf("a batch has %v clicks, want 3", n)
+	}
+}
