@@ -30,7 +30,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/platform/admission", "internal/platform/batcher", "internal/platform/breaker",
-		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/importsource", "internal/link/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
+		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/move/importsource", "internal/link/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
 		"internal/link/ownhost", "internal/link/patch", "internal/platform/poll", "internal/platform/qr", "internal/click/rollup", "internal/route/routing", "internal/route/check",
 		"internal/route/explain",
 		"internal/link/shortcode", "internal/platform/signed", "internal/click/statspage", "internal/platform/throttle",
@@ -43,12 +43,12 @@ var layers = [][]string{
 		"internal/platform/redisx", "internal/platform/sealed", "internal/tenant/sso", "internal/platform/stream", "internal/platform/web",
 	},
 	{ // domain
-		"internal/tenant/account", "internal/tenant/apikey", "internal/archive", "internal/event/audit", "internal/click/clickledger", "internal/click/clickstore",
+		"internal/tenant/account", "internal/tenant/apikey", "internal/move/archive", "internal/event/audit", "internal/click/clickledger", "internal/click/clickstore",
 		"internal/click/clickhouse", "internal/click/clicksql", "internal/click/clickstream", "internal/link/codecounter", "internal/link/creation",
 		"internal/link/destination", "internal/tenant/domain", "internal/link/edit", "internal/event/eventstream", "internal/visit/firstvisit", "internal/tenant/folder", "internal/link/history", "internal/visit/hitquota",
-		"internal/link/idempotency", "internal/importer", "internal/click/ingest", "internal/link",
-		"internal/link/linklist", "internal/link/linkquota", "internal/link/moderation", "internal/parity", "internal/link/probe", "internal/platform/ratelimit", "internal/visit/resolve",
-		"internal/link/schedule", "internal/link/simulation", "internal/click/stats", "internal/task", "internal/visit/unmatched", "internal/link/upkeep", "internal/tenant/utmtemplate", "internal/event/webhook",
+		"internal/link/idempotency", "internal/move/importer", "internal/click/ingest", "internal/link",
+		"internal/link/linklist", "internal/link/linkquota", "internal/link/moderation", "internal/move/parity", "internal/link/probe", "internal/platform/ratelimit", "internal/visit/resolve",
+		"internal/link/schedule", "internal/link/simulation", "internal/click/stats", "internal/move/task", "internal/visit/unmatched", "internal/link/upkeep", "internal/tenant/utmtemplate", "internal/event/webhook",
 		"internal/event/dispatch", "internal/tenant/workspace",
 	},
 	{ // stores: all of the domain
@@ -67,7 +67,7 @@ var within = map[string][]string{
 	"internal/platform/admission": {"internal/platform/errs"},
 	"internal/platform/breaker":   {"internal/platform/errs", "internal/platform/poll"},
 	"internal/click":              {"internal/platform/id", "internal/click/visitor"},
-	"internal/importsource": {
+	"internal/move/importsource": {
 		"internal/platform/errs", "internal/link/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/platform/urlnorm",
 		"internal/platform/validate",
 	},
@@ -106,9 +106,9 @@ var within = map[string][]string{
 	"internal/platform/stream":      {"internal/platform/feed"},
 	"internal/tenant/account":       {"internal/platform/ratelimit"},
 	"internal/tenant/apikey":        {"internal/tenant/account", "internal/event/audit", "internal/tenant/workspace"},
-	"internal/archive": {
-		"internal/tenant/account", "internal/click/clickledger", "internal/click/clickstore", "internal/tenant/domain", "internal/tenant/folder", "internal/importer",
-		"internal/link", "internal/click/stats", "internal/task", "internal/tenant/workspace",
+	"internal/move/archive": {
+		"internal/tenant/account", "internal/click/clickledger", "internal/click/clickstore", "internal/tenant/domain", "internal/tenant/folder", "internal/move/importer",
+		"internal/link", "internal/click/stats", "internal/move/task", "internal/tenant/workspace",
 	},
 	"internal/click/clickledger": {"internal/tenant/workspace"},
 	"internal/click/clickstore":  {"internal/tenant/workspace"},
@@ -129,15 +129,15 @@ var within = map[string][]string{
 	"internal/link/creation": {
 		"internal/event/audit", "internal/link/codecounter", "internal/tenant/domain", "internal/tenant/folder", "internal/link/idempotency", "internal/link", "internal/link/linkquota", "internal/platform/ratelimit", "internal/tenant/workspace",
 	},
-	"internal/importer": {
+	"internal/move/importer": {
 		"internal/event/audit", "internal/link/creation", "internal/tenant/domain", "internal/tenant/folder", "internal/link", "internal/link/linkquota", "internal/platform/ratelimit",
-		"internal/task", "internal/tenant/workspace",
+		"internal/move/task", "internal/tenant/workspace",
 	},
-	"internal/task":            {"internal/event/audit", "internal/tenant/workspace"},
+	"internal/move/task":       {"internal/event/audit", "internal/tenant/workspace"},
 	"internal/link/linklist":   {"internal/tenant/account", "internal/link", "internal/tenant/workspace"},
 	"internal/link/linkquota":  {"internal/tenant/workspace"},
 	"internal/link/moderation": {"internal/event/audit", "internal/link", "internal/platform/ratelimit"},
-	"internal/parity":          {"internal/importer", "internal/link", "internal/platform/ratelimit", "internal/link/simulation", "internal/task", "internal/tenant/workspace"},
+	"internal/move/parity":     {"internal/move/importer", "internal/link", "internal/platform/ratelimit", "internal/link/simulation", "internal/move/task", "internal/tenant/workspace"},
 	"internal/link/probe":      {"internal/link", "internal/platform/ratelimit", "internal/link/upkeep", "internal/tenant/workspace"},
 	"internal/link/schedule":   {"internal/link", "internal/tenant/workspace"},
 	"internal/link/simulation": {"internal/link", "internal/visit/resolve", "internal/tenant/workspace"},

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/archive"
+	"github.com/linkforge/linkforge/internal/move/archive"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/task"
 )
 
 // archiveRanges is how many parts of archives a caller may request.

@@ -11,13 +11,13 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkquota"
+	"github.com/linkforge/linkforge/internal/move/importsource"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )

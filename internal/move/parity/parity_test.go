@@ -13,11 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/importer"
-	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/simulation"
-	"github.com/linkforge/linkforge/internal/parity"
+	"github.com/linkforge/linkforge/internal/move/importer"
+	"github.com/linkforge/linkforge/internal/move/importsource"
+	"github.com/linkforge/linkforge/internal/move/parity"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -26,7 +27,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/sealed"
-	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/move/importsource"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

@@ -3,9 +3,9 @@ package archive
 import (
 	"time"
 
-	"github.com/linkforge/linkforge/internal/importsource"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/importsource"
+	"github.com/linkforge/linkforge/internal/move/importsource"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/task"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
