@@ -127,7 +127,7 @@ drill-restore: ## back up both backends under load, restore them elsewhere, and 
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./restore $(ARGS)
 
 playground: ## rebuild the playground page (needs Node.js)
-	cd internal/playground/ui && npm ci && node build.mjs
+	cd graph/playground/ui && npm ci && node build.mjs
 
 test-playground: ## try the playground in a headless Chromium (needs Node.js and Chromium)
 	scripts/test-playground

@@ -148,7 +148,7 @@ func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
 // TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their variables.
 func TestPlayground_ExamplesAreValid(t *testing.T) {
 	t.Parallel()
-	const file = "internal/playground/ui/src/examples.js"
+	const file = "graph/playground/ui/src/examples.js"
 	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
 	text := string(must.Value(os.ReadFile(file))(t))
 	queries := regexp.MustCompile("query: `([^`]+)`").FindAllStringSubmatch(text, -1)

@@ -30,7 +30,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/platform/admission", "internal/platform/batcher", "internal/platform/breaker",
-		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/move/importsource", "internal/link/linkfield", "internal/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
+		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/move/importsource", "internal/link/linkfield", "internal/cli/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
 		"internal/link/ownhost", "internal/link/patch", "internal/platform/poll", "internal/platform/qr", "internal/click/rollup", "internal/route/routing", "internal/route/check",
 		"internal/route/explain",
 		"internal/link/shortcode", "internal/platform/signed", "internal/click/statspage", "internal/platform/throttle",
@@ -55,7 +55,7 @@ var layers = [][]string{
 		"internal/stores",
 	},
 	{ // edge
-		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/visit/redirect",
+		"graph", "graph/gen", "graph/loader", "graph/playground", "internal/visit/redirect",
 	},
 	{ // programs
 		"internal/cli", "server",
@@ -72,7 +72,7 @@ var within = map[string][]string{
 		"internal/platform/validate",
 	},
 	"internal/link/linkfield": {"internal/platform/errs", "internal/platform/optional", "internal/platform/validate"},
-	"internal/manifest": {
+	"internal/cli/manifest": {
 		"internal/platform/errs", "internal/link/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/link/shortcode",
 		"internal/platform/urlnorm",
 	},

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/linkforge/linkforge/graph/playground"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/playground"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/linkforge/linkforge/internal/manifest"
+	"github.com/linkforge/linkforge/internal/cli/manifest"
 )
 
 // manifestFlags are those of commands that read a manifest.

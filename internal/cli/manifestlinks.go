@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/manifest"
+	"github.com/linkforge/linkforge/internal/cli/manifest"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )

@@ -24,7 +24,7 @@ import (
 const usualTargets = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
 // noticeFile lists the components of the playground's page.
-const noticeFile = "internal/playground/NOTICE"
+const noticeFile = "graph/playground/NOTICE"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
