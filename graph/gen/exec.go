@@ -15896,7 +15896,7 @@ func (ec *executionContext) field_ImportReport_rows_args(ctx context.Context, ra
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "outcomes",
 		func(ctx context.Context, v any) ([]importer.Outcome, error) {
-			return ec.unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx, v)
+			return ec.unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -15948,7 +15948,7 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -15992,7 +15992,7 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17082,7 +17082,7 @@ func (ec *executionContext) field_ParityReport_differences_args(ctx context.Cont
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "verdicts",
 		func(ctx context.Context, v any) ([]parity.Verdict, error) {
-			return ec.unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx, v)
+			return ec.unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17118,7 +17118,7 @@ func (ec *executionContext) field_Query_explainRedirect_args(ctx context.Context
 	args["by"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "visit",
 		func(ctx context.Context, v any) (*routing.Sample, error) {
-			return ec.unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, v)
+			return ec.unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17262,7 +17262,7 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "interval",
 		func(ctx context.Context, v any) (stats.Interval, error) {
-			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx, v)
+			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17284,7 +17284,7 @@ func (ec *executionContext) field_Subscription_eventCommitted_args(ctx context.C
 	args["workspaceId"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "types",
 		func(ctx context.Context, v any) ([]audit.Action, error) {
-			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17412,7 +17412,7 @@ func (ec *executionContext) field_Webhook_deliveries_args(ctx context.Context, r
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "status",
 		func(ctx context.Context, v any) ([]webhook.DeliveryStatus, error) {
-			return ec.unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatusᚄ(ctx, v)
+			return ec.unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatusᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17464,7 +17464,7 @@ func (ec *executionContext) field_Workspace_auditLog_args(ctx context.Context, r
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*audit.Filter, error) {
-			return ec.unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx, v)
+			return ec.unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17494,7 +17494,7 @@ func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, raw
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17554,7 +17554,7 @@ func (ec *executionContext) field_Workspace_events_args(ctx context.Context, raw
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "types",
 		func(ctx context.Context, v any) ([]audit.Action, error) {
-			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			return ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17652,7 +17652,7 @@ func (ec *executionContext) field_Workspace_links_args(ctx context.Context, rawA
 	args["before"] = arg3
 	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*linklist.Filter, error) {
-			return ec.unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐFilter(ctx, v)
+			return ec.unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17660,7 +17660,7 @@ func (ec *executionContext) field_Workspace_links_args(ctx context.Context, rawA
 	args["filter"] = arg4
 	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
 		func(ctx context.Context, v any) (*linklist.Order, error) {
-			return ec.unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrder(ctx, v)
+			return ec.unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrder(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17696,7 +17696,7 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*clickstore.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17788,7 +17788,7 @@ func (ec *executionContext) field_Workspace_tasks_args(ctx context.Context, rawA
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*task.Filter, error) {
-			return ec.unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐFilter(ctx, v)
+			return ec.unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17942,7 +17942,7 @@ func (ec *executionContext) _AcceptInvitationPayload_workspace(ctx context.Conte
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18006,7 +18006,7 @@ func (ec *executionContext) _AddDomainPayload_domain(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18139,7 +18139,7 @@ func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
-			return ec.marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
+			return ec.marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18254,7 +18254,7 @@ func (ec *executionContext) _ApiKey_folders(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
-			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx, selections, v)
+			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18286,7 +18286,7 @@ func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18465,7 +18465,7 @@ func (ec *executionContext) _ApiKeyConnection_nodes(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
-			return ec.marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKeyᚄ(ctx, selections, v)
+			return ec.marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKeyᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18552,7 +18552,7 @@ func (ec *executionContext) _ApiKeyEdge_node(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
-			return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
+			return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18584,7 +18584,7 @@ func (ec *executionContext) _ApplyImportPayload_task(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18648,7 +18648,7 @@ func (ec *executionContext) _ArchiveSection_kind(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v archive.Section) graphql.Marshaler {
-			return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, selections, v)
+			return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18804,7 +18804,7 @@ func (ec *executionContext) _CancelTaskPayload_task(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18868,7 +18868,7 @@ func (ec *executionContext) _ChangePasswordPayload_user(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -18996,7 +18996,7 @@ func (ec *executionContext) _CheckParityPayload_task(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		false,
@@ -19060,7 +19060,7 @@ func (ec *executionContext) _ClaimLinkResult_status(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
-			return ec.marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx, selections, v)
+			return ec.marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -19955,7 +19955,7 @@ func (ec *executionContext) _CompleteLoginPayload_user(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20074,7 +20074,7 @@ func (ec *executionContext) _ConfirmTotpPayload_user(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20225,7 +20225,7 @@ func (ec *executionContext) _CreateApiKeyPayload_apiKey(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
-			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20312,7 +20312,7 @@ func (ec *executionContext) _CreateFolderPayload_folder(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
-			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20376,7 +20376,7 @@ func (ec *executionContext) _CreateImportPayload_task(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20729,7 +20729,7 @@ func (ec *executionContext) _CreateUtmTemplatePayload_utmTemplate(ctx context.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20793,7 +20793,7 @@ func (ec *executionContext) _CreateWebhookPayload_webhook(ctx context.Context, f
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
-			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, selections, v)
+			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, selections, v)
 		},
 		true,
 		false,
@@ -20880,7 +20880,7 @@ func (ec *executionContext) _CreateWorkspacePayload_workspace(ctx context.Contex
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -21361,7 +21361,7 @@ func (ec *executionContext) _DeleteWorkspacePayload_workspace(ctx context.Contex
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -21609,7 +21609,7 @@ func (ec *executionContext) _Domain_codeSpace(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
-			return ec.marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx, selections, v)
+			return ec.marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx, selections, v)
 		},
 		true,
 		true,
@@ -21655,7 +21655,7 @@ func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v domain.Status) graphql.Marshaler {
-			return ec.marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx, selections, v)
+			return ec.marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -21986,7 +21986,7 @@ func (ec *executionContext) _DomainConnection_nodes(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
-			return ec.marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomainᚄ(ctx, selections, v)
+			return ec.marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomainᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22073,7 +22073,7 @@ func (ec *executionContext) _DomainEdge_node(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22229,7 +22229,7 @@ func (ec *executionContext) _Event_type(ctx context.Context, field graphql.Colle
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v audit.Action) graphql.Marshaler {
-			return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, selections, v)
+			return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22344,7 +22344,7 @@ func (ec *executionContext) _Event_actor(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -22477,7 +22477,7 @@ func (ec *executionContext) _Event_changes(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
-			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22587,7 +22587,7 @@ func (ec *executionContext) _EventConnection_nodes(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
-			return ec.marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEventᚄ(ctx, selections, v)
+			return ec.marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEventᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22697,7 +22697,7 @@ func (ec *executionContext) _EventEdge_node(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
-			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22885,7 +22885,7 @@ func (ec *executionContext) _ExportWorkspacePayload_task(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		false,
@@ -23110,7 +23110,7 @@ func (ec *executionContext) _FinishSsoPayload_user(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -23330,7 +23330,7 @@ func (ec *executionContext) _FolderConnection_nodes(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
-			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx, selections, v)
+			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23417,7 +23417,7 @@ func (ec *executionContext) _FolderEdge_node(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
-			return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+			return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23449,7 +23449,7 @@ func (ec *executionContext) _ImportCount_outcome(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
-			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, selections, v)
+			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23541,7 +23541,7 @@ func (ec *executionContext) _ImportHost_domain(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -23596,7 +23596,7 @@ func (ec *executionContext) _ImportLoss_reason(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
-			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx, selections, v)
+			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23665,7 +23665,7 @@ func (ec *executionContext) _ImportLossCount_reason(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
-			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx, selections, v)
+			return ec.marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23711,7 +23711,7 @@ func (ec *executionContext) _ImportReport_source(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importsource.Source) graphql.Marshaler {
-			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, selections, v)
+			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23803,7 +23803,7 @@ func (ec *executionContext) _ImportReport_counts(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.OutcomeCount) graphql.Marshaler {
-			return ec.marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCountᚄ(ctx, selections, v)
+			return ec.marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeCountᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23835,7 +23835,7 @@ func (ec *executionContext) _ImportReport_losses(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.LossCount) graphql.Marshaler {
-			return ec.marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCountᚄ(ctx, selections, v)
+			return ec.marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐLossCountᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23867,7 +23867,7 @@ func (ec *executionContext) _ImportReport_hosts(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.HostCount) graphql.Marshaler {
-			return ec.marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCountᚄ(ctx, selections, v)
+			return ec.marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostCountᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24035,7 +24035,7 @@ func (ec *executionContext) _ImportRow_outcome(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
-			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, selections, v)
+			return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24113,7 +24113,7 @@ func (ec *executionContext) _ImportRow_losses(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []importsource.Loss) graphql.Marshaler {
-			return ec.marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossᚄ(ctx, selections, v)
+			return ec.marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24209,7 +24209,7 @@ func (ec *executionContext) _ImportRowConnection_nodes(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
-			return ec.marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRowᚄ(ctx, selections, v)
+			return ec.marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐRowᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24296,7 +24296,7 @@ func (ec *executionContext) _ImportRowEdge_node(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *importer.Row) graphql.Marshaler {
-			return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx, selections, v)
+			return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐRow(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24374,7 +24374,7 @@ func (ec *executionContext) _Invitation_role(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v workspace.Role) graphql.Marshaler {
-			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx, selections, v)
+			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24397,7 +24397,7 @@ func (ec *executionContext) _Invitation_invitedBy(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -24507,7 +24507,7 @@ func (ec *executionContext) _InvitationConnection_nodes(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
-			return ec.marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitationᚄ(ctx, selections, v)
+			return ec.marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitationᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24594,7 +24594,7 @@ func (ec *executionContext) _InvitationEdge_node(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
-			return ec.marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx, selections, v)
+			return ec.marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24626,7 +24626,7 @@ func (ec *executionContext) _InviteMemberPayload_invitation(ctx context.Context,
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
-			return ec.marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx, selections, v)
+			return ec.marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx, selections, v)
 		},
 		true,
 		false,
@@ -24851,7 +24851,7 @@ func (ec *executionContext) _Link_workspace(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -24906,7 +24906,7 @@ func (ec *executionContext) _Link_domain(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -25099,7 +25099,7 @@ func (ec *executionContext) _Link_folder(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
-			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, selections, v)
 		},
 		true,
 		false,
@@ -25154,7 +25154,7 @@ func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
-			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, selections, v)
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25209,7 +25209,7 @@ func (ec *executionContext) _Link_origins(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
-			return ec.marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOriginᚄ(ctx, selections, v)
+			return ec.marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25264,7 +25264,7 @@ func (ec *executionContext) _Link_status(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Status) graphql.Marshaler {
-			return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, selections, v)
+			return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25379,7 +25379,7 @@ func (ec *executionContext) _Link_createdBy(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -25780,7 +25780,7 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26301,7 +26301,7 @@ func (ec *executionContext) _LinkOrigin_source(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v importsource.Source) graphql.Marshaler {
-			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, selections, v)
+			return ec.marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26517,7 +26517,7 @@ func (ec *executionContext) _LinkRouting_query(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
-			return ec.marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, selections, v)
+			return ec.marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐForwarding(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26572,7 +26572,7 @@ func (ec *executionContext) _LinkRouting_utm(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
-			return ec.marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
+			return ec.marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, selections, v)
 		},
 		true,
 		false,
@@ -26650,7 +26650,7 @@ func (ec *executionContext) _LinkRouting_card(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.Card) graphql.Marshaler {
-			return ec.marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx, selections, v)
+			return ec.marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCard(ctx, selections, v)
 		},
 		true,
 		false,
@@ -26682,7 +26682,7 @@ func (ec *executionContext) _LinkRouting_gate(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.Gate) graphql.Marshaler {
-			return ec.marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐGate(ctx, selections, v)
+			return ec.marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐGate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -26714,7 +26714,7 @@ func (ec *executionContext) _LinkRouting_bots(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
-			return ec.marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, selections, v)
+			return ec.marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26760,7 +26760,7 @@ func (ec *executionContext) _LinkRouting_tests(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Test) graphql.Marshaler {
-			return ec.marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, selections, v)
+			return ec.marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTestᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26792,7 +26792,7 @@ func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
-			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningᚄ(ctx, selections, v)
+			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26971,7 +26971,7 @@ func (ec *executionContext) _LinkVersion_actor(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -27026,7 +27026,7 @@ func (ec *executionContext) _LinkVersion_changes(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
-			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27196,7 +27196,7 @@ func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
-			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, selections, v)
+			return ec.marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27618,7 +27618,7 @@ func (ec *executionContext) _LoginChallenge_methods(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []account.Method) graphql.Marshaler {
-			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx, selections, v)
+			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethodᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27710,7 +27710,7 @@ func (ec *executionContext) _LoginOptions_registration(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v account.Registration) graphql.Marshaler {
-			return ec.marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx, selections, v)
+			return ec.marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27848,7 +27848,7 @@ func (ec *executionContext) _LoginPayload_user(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -28077,7 +28077,7 @@ func (ec *executionContext) _Member_user(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		true,
@@ -28109,7 +28109,7 @@ func (ec *executionContext) _Member_role(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v workspace.Role) graphql.Marshaler {
-			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx, selections, v)
+			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx, selections, v)
 		},
 		true,
 		true,
@@ -28187,7 +28187,7 @@ func (ec *executionContext) _MemberConnection_nodes(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
-			return ec.marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMemberᚄ(ctx, selections, v)
+			return ec.marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMemberᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -28274,7 +28274,7 @@ func (ec *executionContext) _MemberEdge_node(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
-			return ec.marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx, selections, v)
+			return ec.marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, selections, v)
 		},
 		true,
 		true,
@@ -31656,7 +31656,7 @@ func (ec *executionContext) _ParityCount_verdict(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
-			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, selections, v)
+			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx, selections, v)
 		},
 		true,
 		true,
@@ -31757,7 +31757,7 @@ func (ec *executionContext) _ParityDifference_verdict(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
-			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, selections, v)
+			return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx, selections, v)
 		},
 		true,
 		true,
@@ -31927,7 +31927,7 @@ func (ec *executionContext) _ParityDifferenceConnection_nodes(ctx context.Contex
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
-			return ec.marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRowᚄ(ctx, selections, v)
+			return ec.marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐRowᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32014,7 +32014,7 @@ func (ec *executionContext) _ParityDifferenceEdge_node(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *parity.Row) graphql.Marshaler {
-			return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx, selections, v)
+			return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐRow(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32046,7 +32046,7 @@ func (ec *executionContext) _ParityReport_counts(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*parity.VerdictCount) graphql.Marshaler {
-			return ec.marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCountᚄ(ctx, selections, v)
+			return ec.marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictCountᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32398,7 +32398,7 @@ func (ec *executionContext) _QrStyle_level(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v qr.Level) graphql.Marshaler {
-			return ec.marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx, selections, v)
+			return ec.marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32490,7 +32490,7 @@ func (ec *executionContext) _Query_me(ctx context.Context, field graphql.Collect
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -32643,7 +32643,7 @@ func (ec *executionContext) _Query_workspace(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -32731,7 +32731,7 @@ func (ec *executionContext) _Query_previewCode(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
-			return ec.marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐPreview(ctx, selections, v)
+			return ec.marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32839,7 +32839,7 @@ func (ec *executionContext) _Query_explainRedirect(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
-			return ec.marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐExplanation(ctx, selections, v)
+			return ec.marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐExplanation(ctx, selections, v)
 		},
 		true,
 		false,
@@ -33048,7 +33048,7 @@ func (ec *executionContext) _QueryForwarding_mode(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Mode) graphql.Marshaler {
-			return ec.marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx, selections, v)
+			return ec.marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33402,7 +33402,7 @@ func (ec *executionContext) _RedirectExplanation_reason(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Reason) graphql.Marshaler {
-			return ec.marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx, selections, v)
+			return ec.marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐReason(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33517,7 +33517,7 @@ func (ec *executionContext) _RedirectExplanation_visit(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Visit) graphql.Marshaler {
-			return ec.marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisit(ctx, selections, v)
+			return ec.marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisit(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33549,7 +33549,7 @@ func (ec *executionContext) _RedirectExplanation_steps(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []explain.Step) graphql.Marshaler {
-			return ec.marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepᚄ(ctx, selections, v)
+			return ec.marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33581,7 +33581,7 @@ func (ec *executionContext) _RedirectStep_step(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
-			return ec.marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx, selections, v)
+			return ec.marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepKind(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33604,7 +33604,7 @@ func (ec *executionContext) _RedirectStep_outcome(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
-			return ec.marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx, selections, v)
+			return ec.marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx, selections, v)
 		},
 		true,
 		true,
@@ -33765,7 +33765,7 @@ func (ec *executionContext) _RefreshSessionPayload_user(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -33898,7 +33898,7 @@ func (ec *executionContext) _RegisterPayload_user(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -34104,7 +34104,7 @@ func (ec *executionContext) _RemoveTotpPayload_user(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -34489,7 +34489,7 @@ func (ec *executionContext) _ResetPasswordPayload_user(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -34617,7 +34617,7 @@ func (ec *executionContext) _RestoreWorkspacePayload_workspace(ctx context.Conte
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -34919,7 +34919,7 @@ func (ec *executionContext) _RevokeApiKeyPayload_apiKey(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
-			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		false,
@@ -35038,7 +35038,7 @@ func (ec *executionContext) _RotateApiKeyPayload_apiKey(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
-			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		false,
@@ -35125,7 +35125,7 @@ func (ec *executionContext) _RotateWebhookSecretPayload_webhook(ctx context.Cont
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
-			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, selections, v)
+			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, selections, v)
 		},
 		true,
 		false,
@@ -35281,7 +35281,7 @@ func (ec *executionContext) _RoutingRule_when(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
-			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, selections, v)
+			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35313,7 +35313,7 @@ func (ec *executionContext) _RoutingRule_unless(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
-			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, selections, v)
+			return ec.marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35377,7 +35377,7 @@ func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
-			return ec.marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx, selections, v)
+			return ec.marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35561,7 +35561,7 @@ func (ec *executionContext) _RoutingTest_visit(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
-			return ec.marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, selections, v)
+			return ec.marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35639,7 +35639,7 @@ func (ec *executionContext) _RoutingWarning_code(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
-			return ec.marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx, selections, v)
+			return ec.marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningCode(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35882,7 +35882,7 @@ func (ec *executionContext) _ScheduledChange_changes(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
-			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35937,7 +35937,7 @@ func (ec *executionContext) _ScheduledChange_createdBy(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -36107,7 +36107,7 @@ func (ec *executionContext) _Session_methods(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []account.Method) graphql.Marshaler {
-			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx, selections, v)
+			return ec.marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethodᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36254,7 +36254,7 @@ func (ec *executionContext) _SessionConnection_nodes(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*account.Session) graphql.Marshaler {
-			return ec.marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSessionᚄ(ctx, selections, v)
+			return ec.marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSessionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36341,7 +36341,7 @@ func (ec *executionContext) _SessionEdge_node(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Session) graphql.Marshaler {
-			return ec.marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx, selections, v)
+			return ec.marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36681,7 +36681,7 @@ func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
-			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐLatency(ctx, selections, v)
+			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐLatency(ctx, selections, v)
 		},
 		true,
 		false,
@@ -36714,7 +36714,7 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []stats.Point) graphql.Marshaler {
-			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPointᚄ(ctx, selections, v)
+			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36801,7 +36801,7 @@ func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37140,7 +37140,7 @@ func (ec *executionContext) _Subscription_eventCommitted(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
-			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37261,7 +37261,7 @@ func (ec *executionContext) _TagConnection_nodes(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
-			return ec.marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagᚄ(ctx, selections, v)
+			return ec.marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37348,7 +37348,7 @@ func (ec *executionContext) _TagEdge_node(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *linklist.Tag) graphql.Marshaler {
-			return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx, selections, v)
+			return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTag(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37403,7 +37403,7 @@ func (ec *executionContext) _Task_kind(ctx context.Context, field graphql.Collec
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v task.Kind) graphql.Marshaler {
-			return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, selections, v)
+			return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37426,7 +37426,7 @@ func (ec *executionContext) _Task_status(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v task.Status) graphql.Marshaler {
-			return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, selections, v)
+			return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37495,7 +37495,7 @@ func (ec *executionContext) _Task_createdBy(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -37706,7 +37706,7 @@ func (ec *executionContext) _TaskConnection_nodes(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*task.Task) graphql.Marshaler {
-			return ec.marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTaskᚄ(ctx, selections, v)
+			return ec.marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTaskᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37793,7 +37793,7 @@ func (ec *executionContext) _TaskEdge_node(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *task.Task) graphql.Marshaler {
-			return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, selections, v)
+			return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37825,7 +37825,7 @@ func (ec *executionContext) _TestWebhookPayload_attempt(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
-			return ec.marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttempt(ctx, selections, v)
+			return ec.marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx, selections, v)
 		},
 		true,
 		false,
@@ -37889,7 +37889,7 @@ func (ec *executionContext) _TransferOwnershipPayload_member(ctx context.Context
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
-			return ec.marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx, selections, v)
+			return ec.marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38045,7 +38045,7 @@ func (ec *executionContext) _UpdateDomainPayload_domain(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38109,7 +38109,7 @@ func (ec *executionContext) _UpdateFolderPayload_folder(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
-			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, selections, v)
+			return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38324,7 +38324,7 @@ func (ec *executionContext) _UpdateMePayload_user(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38388,7 +38388,7 @@ func (ec *executionContext) _UpdateMemberRolePayload_member(ctx context.Context,
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
-			return ec.marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx, selections, v)
+			return ec.marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38452,7 +38452,7 @@ func (ec *executionContext) _UpdateUtmTemplatePayload_utmTemplate(ctx context.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38516,7 +38516,7 @@ func (ec *executionContext) _UpdateWebhookPayload_webhook(ctx context.Context, f
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
-			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, selections, v)
+			return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38580,7 +38580,7 @@ func (ec *executionContext) _UpdateWorkspacePayload_workspace(ctx context.Contex
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38676,7 +38676,7 @@ func (ec *executionContext) _UpsertLinkPayload_outcome(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *creation.UpsertOutcome) graphql.Marshaler {
-			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx, selections, v)
+			return ec.marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐUpsertOutcome(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38979,7 +38979,7 @@ func (ec *executionContext) _User_secondFactors(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Factors) graphql.Marshaler {
-			return ec.marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐFactors(ctx, selections, v)
+			return ec.marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐFactors(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39011,7 +39011,7 @@ func (ec *executionContext) _User_ssoIdentities(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
-			return ec.marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentityᚄ(ctx, selections, v)
+			return ec.marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39361,7 +39361,7 @@ func (ec *executionContext) _UtmTemplate_utm(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
-			return ec.marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, selections, v)
+			return ec.marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39471,7 +39471,7 @@ func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplateᚄ(ctx, selections, v)
+			return ec.marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplateᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39558,7 +39558,7 @@ func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, selections, v)
+			return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39590,7 +39590,7 @@ func (ec *executionContext) _VerifyDomainPayload_domain(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39654,7 +39654,7 @@ func (ec *executionContext) _VerifyEmailPayload_user(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39856,7 +39856,7 @@ func (ec *executionContext) _VisitCondition_query(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.QueryCondition) graphql.Marshaler {
-			return ec.marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx, selections, v)
+			return ec.marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐQueryCondition(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39888,7 +39888,7 @@ func (ec *executionContext) _VisitCondition_during(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.Period) graphql.Marshaler {
-			return ec.marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx, selections, v)
+			return ec.marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐPeriod(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39920,7 +39920,7 @@ func (ec *executionContext) _VisitCondition_weekly(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.WeeklySchedule) graphql.Marshaler {
-			return ec.marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx, selections, v)
+			return ec.marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeeklySchedule(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39975,7 +39975,7 @@ func (ec *executionContext) _VisitCondition_visit(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
-			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, selections, v)
+			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, selections, v)
 		},
 		true,
 		false,
@@ -40389,7 +40389,7 @@ func (ec *executionContext) _VisitSample_visit(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
-			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, selections, v)
+			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, selections, v)
 		},
 		true,
 		false,
@@ -40550,7 +40550,7 @@ func (ec *executionContext) _Webhook_types(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []audit.Action) graphql.Marshaler {
-			return ec.marshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, selections, v)
+			return ec.marshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -40642,7 +40642,7 @@ func (ec *executionContext) _Webhook_status(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v webhook.Status) graphql.Marshaler {
-			return ec.marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx, selections, v)
+			return ec.marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -40870,7 +40870,7 @@ func (ec *executionContext) _WebhookAttempt_error(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.AttemptError) graphql.Marshaler {
-			return ec.marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptError(ctx, selections, v)
+			return ec.marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptError(ctx, selections, v)
 		},
 		true,
 		false,
@@ -40948,7 +40948,7 @@ func (ec *executionContext) _WebhookConnection_nodes(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
-			return ec.marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhookᚄ(ctx, selections, v)
+			return ec.marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhookᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41058,7 +41058,7 @@ func (ec *executionContext) _WebhookDelivery_type(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v audit.Action) graphql.Marshaler {
-			return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, selections, v)
+			return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41081,7 +41081,7 @@ func (ec *executionContext) _WebhookDelivery_event(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
-			return ec.marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+			return ec.marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, selections, v)
 		},
 		true,
 		false,
@@ -41136,7 +41136,7 @@ func (ec *executionContext) _WebhookDelivery_status(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v webhook.DeliveryStatus) graphql.Marshaler {
-			return ec.marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatus(ctx, selections, v)
+			return ec.marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41205,7 +41205,7 @@ func (ec *executionContext) _WebhookDelivery_attempts(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
-			return ec.marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptᚄ(ctx, selections, v)
+			return ec.marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41269,7 +41269,7 @@ func (ec *executionContext) _WebhookDeliveryConnection_nodes(ctx context.Context
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
-			return ec.marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryᚄ(ctx, selections, v)
+			return ec.marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41356,7 +41356,7 @@ func (ec *executionContext) _WebhookDeliveryEdge_node(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
-			return ec.marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx, selections, v)
+			return ec.marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41411,7 +41411,7 @@ func (ec *executionContext) _WebhookEdge_node(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
-			return ec.marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, selections, v)
+			return ec.marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41466,7 +41466,7 @@ func (ec *executionContext) _WeeklySchedule_days(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []routing.Weekday) graphql.Marshaler {
-			return ec.marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx, selections, v)
+			return ec.marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekdayᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41650,7 +41650,7 @@ func (ec *executionContext) _Workspace_viewerRole(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v workspace.Role) graphql.Marshaler {
-			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx, selections, v)
+			return ec.marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41819,7 +41819,7 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41907,7 +41907,7 @@ func (ec *executionContext) _Workspace_unmatchedRequests(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-			return ec.marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx, selections, v)
+			return ec.marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41950,7 +41950,7 @@ func (ec *executionContext) _Workspace_permissions(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
-			return ec.marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
+			return ec.marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermissionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42451,7 +42451,7 @@ func (ec *executionContext) _Workspace_qrStyle(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *qr.Style) graphql.Marshaler {
-			return ec.marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐStyle(ctx, selections, v)
+			return ec.marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐStyle(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42751,7 +42751,7 @@ func (ec *executionContext) _WorkspaceArchive_sections(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
-			return ec.marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReportᚄ(ctx, selections, v)
+			return ec.marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionReportᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42838,7 +42838,7 @@ func (ec *executionContext) _WorkspaceConnection_nodes(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
-			return ec.marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembershipᚄ(ctx, selections, v)
+			return ec.marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42925,7 +42925,7 @@ func (ec *executionContext) _WorkspaceEdge_node(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+			return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		true,
@@ -44093,7 +44093,7 @@ func (ec *executionContext) unmarshalInputAddDomainInput(ctx context.Context, ob
 			it.Host = data
 		case "codeSpace":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("codeSpace"))
-			data, err := ec.unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx, v)
+			data, err := ec.unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -44275,7 +44275,7 @@ func (ec *executionContext) unmarshalInputChangePasswordInput(ctx context.Contex
 			it.CurrentPassword = data
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -44681,7 +44681,7 @@ func (ec *executionContext) unmarshalInputCompleteLoginInput(ctx context.Context
 			it.Challenge = data
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -44821,7 +44821,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 			it.Name = data
 		case "scopes":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("scopes"))
-			data, err := ec.unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx, v)
+			data, err := ec.unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermissionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -44961,7 +44961,7 @@ func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context,
 			it.WorkspaceID = data
 		case "source":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("source"))
-			data, err := ec.unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, v)
+			data, err := ec.unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -44989,14 +44989,14 @@ func (ec *executionContext) unmarshalInputCreateImportInput(ctx context.Context,
 			it.DryRun = data
 		case "onConflict":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onConflict"))
-			data, err := ec.unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx, v)
+			data, err := ec.unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐConflictPolicy(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.OnConflict = data
 		case "hosts":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hosts"))
-			data, err := ec.unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostᚄ(ctx, v)
+			data, err := ec.unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45171,7 +45171,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			it.ExternalID = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45304,7 +45304,7 @@ func (ec *executionContext) unmarshalInputCreateUtmTemplateInput(ctx context.Con
 			it.Name = data
 		case "utm":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
-			data, err := ec.unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			data, err := ec.unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45367,7 +45367,7 @@ func (ec *executionContext) unmarshalInputCreateWebhookInput(ctx context.Context
 			it.URL = data
 		case "types":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("types"))
-			data, err := ec.unmarshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			data, err := ec.unmarshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45619,7 +45619,7 @@ func (ec *executionContext) unmarshalInputDeleteMyAccountInput(ctx context.Conte
 			it.Password = data
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45787,7 +45787,7 @@ func (ec *executionContext) unmarshalInputEnrollTotpInput(ctx context.Context, o
 		switch k {
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45829,7 +45829,7 @@ func (ec *executionContext) unmarshalInputEventFilter(ctx context.Context, obj a
 		switch k {
 		case "types":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("types"))
-			data, err := ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			data, err := ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45920,7 +45920,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 			it.FolderID = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45934,7 +45934,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 			it.Filter = data
 		case "format":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("format"))
-			data, err := ec.unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx, v)
+			data, err := ec.unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐFormat(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -45990,7 +45990,7 @@ func (ec *executionContext) unmarshalInputExportMyDataInput(ctx context.Context,
 			it.Password = data
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46046,14 +46046,14 @@ func (ec *executionContext) unmarshalInputExportWorkspaceInput(ctx context.Conte
 			it.WorkspaceID = data
 		case "sections":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sections"))
-			data, err := ec.unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx, v)
+			data, err := ec.unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Sections = data
 		case "clickRange":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clickRange"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46326,7 +46326,7 @@ func (ec *executionContext) unmarshalInputInviteMemberInput(ctx context.Context,
 			it.Email = data
 		case "role":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("role"))
-			data, err := ec.unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx, v)
+			data, err := ec.unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46606,14 +46606,14 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.Tags = data
 		case "tagMatch":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tagMatch"))
-			data, err := ec.unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx, v)
+			data, err := ec.unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.TagMatch = data
 		case "status":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
-			data, err := ec.unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx, v)
+			data, err := ec.unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatusᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46655,7 +46655,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.ExternalIDs = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46739,7 +46739,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.HasScheduledChanges = data
 		case "origin":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("origin"))
-			data, err := ec.unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx, v)
+			data, err := ec.unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46844,14 +46844,14 @@ func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any
 		switch k {
 		case "field":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("field"))
-			data, err := ec.unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx, v)
+			data, err := ec.unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrderField(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Field = data
 		case "direction":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("direction"))
-			data, err := ec.unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx, v)
+			data, err := ec.unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46893,14 +46893,14 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 		switch k {
 		case "rules":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rules"))
-			data, err := ec.unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRuleᚄ(ctx, v)
+			data, err := ec.unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRuleᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Rules = graphql.OmittableOf(data)
 		case "query":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
-			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, v)
+			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐForwarding(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46914,7 +46914,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 			it.ForwardPath = graphql.OmittableOf(data)
 		case "utm":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
-			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46935,7 +46935,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 			it.EndedURL = graphql.OmittableOf(data)
 		case "card":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("card"))
-			data, err := ec.unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx, v)
+			data, err := ec.unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCard(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46949,7 +46949,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 			it.Gate = graphql.OmittableOf(data)
 		case "bots":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bots"))
-			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, v)
+			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -46963,7 +46963,7 @@ func (ec *executionContext) unmarshalInputLinkRoutingInput(ctx context.Context, 
 			it.QRSources = graphql.OmittableOf(data)
 		case "tests":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tests"))
-			data, err := ec.unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx, v)
+			data, err := ec.unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTestᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47285,7 +47285,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 			it.ExternalID = data
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47467,7 +47467,7 @@ func (ec *executionContext) unmarshalInputQrStyleInput(ctx context.Context, obj 
 			it.Margin = graphql.OmittableOf(data)
 		case "level":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("level"))
-			data, err := ec.unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx, v)
+			data, err := ec.unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47579,7 +47579,7 @@ func (ec *executionContext) unmarshalInputQueryForwardingInput(ctx context.Conte
 		switch k {
 		case "mode":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mode"))
-			data, err := ec.unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx, v)
+			data, err := ec.unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47656,7 +47656,7 @@ func (ec *executionContext) unmarshalInputRedeliverWebhookInput(ctx context.Cont
 			it.Failed = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47894,7 +47894,7 @@ func (ec *executionContext) unmarshalInputRemoveTotpInput(ctx context.Context, o
 		switch k {
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -47936,7 +47936,7 @@ func (ec *executionContext) unmarshalInputRenewRecoveryCodesInput(ctx context.Co
 		switch k {
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48041,7 +48041,7 @@ func (ec *executionContext) unmarshalInputReportLinkInput(ctx context.Context, o
 			it.ShortURL = data
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
-			data, err := ec.unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx, v)
+			data, err := ec.unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48188,7 +48188,7 @@ func (ec *executionContext) unmarshalInputResetPasswordInput(ctx context.Context
 			it.NewPassword = data
 		case "secondFactor":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("secondFactor"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48601,7 +48601,7 @@ func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Conte
 		switch k {
 		case "query":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
-			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx, v)
+			data, err := ec.unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐForwarding(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48615,14 +48615,14 @@ func (ec *executionContext) unmarshalInputRoutingDefaultsInput(ctx context.Conte
 			it.ForwardPath = graphql.OmittableOf(data)
 		case "utm":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
-			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Utm = graphql.OmittableOf(data)
 		case "bots":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bots"))
-			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx, v)
+			data, err := ec.unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48685,28 +48685,28 @@ func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, 
 			it.Enabled = data
 		case "when":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("when"))
-			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, v)
+			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.When = data
 		case "unless":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("unless"))
-			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx, v)
+			data, err := ec.unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Unless = data
 		case "targets":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targets"))
-			data, err := ec.unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTargetᚄ(ctx, v)
+			data, err := ec.unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTargetᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Targets = data
 		case "stickiness":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stickiness"))
-			data, err := ec.unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx, v)
+			data, err := ec.unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48825,7 +48825,7 @@ func (ec *executionContext) unmarshalInputRoutingTestInput(ctx context.Context, 
 			it.Name = data
 		case "visit":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
-			data, err := ec.unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx, v)
+			data, err := ec.unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -48979,14 +48979,14 @@ func (ec *executionContext) unmarshalInputTaskFilter(ctx context.Context, obj an
 		switch k {
 		case "kinds":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kinds"))
-			data, err := ec.unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx, v)
+			data, err := ec.unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKindᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Kinds = data
 		case "statuses":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statuses"))
-			data, err := ec.unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx, v)
+			data, err := ec.unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatusᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49035,7 +49035,7 @@ func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, 
 			it.ID = data
 		case "type":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("type"))
-			data, err := ec.unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, v)
+			data, err := ec.unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49420,7 +49420,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 			it.ExternalID = graphql.OmittableOf(data)
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
-			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx, v)
+			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49532,7 +49532,7 @@ func (ec *executionContext) unmarshalInputUpdateMeInput(ctx context.Context, obj
 			it.Email = data
 		case "proof":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("proof"))
-			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx, v)
+			data, err := ec.unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49588,7 +49588,7 @@ func (ec *executionContext) unmarshalInputUpdateMemberRoleInput(ctx context.Cont
 			it.UserID = data
 		case "role":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("role"))
-			data, err := ec.unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx, v)
+			data, err := ec.unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49644,7 +49644,7 @@ func (ec *executionContext) unmarshalInputUpdateUtmTemplateInput(ctx context.Con
 			it.Name = data
 		case "utm":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utm"))
-			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx, v)
+			data, err := ec.unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49707,7 +49707,7 @@ func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context
 			it.URL = data
 		case "types":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("types"))
-			data, err := ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx, v)
+			data, err := ec.unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -49728,7 +49728,7 @@ func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context
 			it.Selection = graphql.OmittableOf(data)
 		case "status":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
-			data, err := ec.unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx, v)
+			data, err := ec.unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -50211,21 +50211,21 @@ func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Contex
 			it.Referrer = data
 		case "query":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("query"))
-			data, err := ec.unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx, v)
+			data, err := ec.unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐQueryCondition(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Query = data
 		case "during":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("during"))
-			data, err := ec.unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx, v)
+			data, err := ec.unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐPeriod(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.During = data
 		case "weekly":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("weekly"))
-			data, err := ec.unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx, v)
+			data, err := ec.unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeeklySchedule(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -50239,7 +50239,7 @@ func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Contex
 			it.Network = data
 		case "visit":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
-			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, v)
+			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -50344,7 +50344,7 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 			it.Address = data
 		case "visit":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
-			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx, v)
+			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -50414,7 +50414,7 @@ func (ec *executionContext) unmarshalInputWeeklyScheduleInput(ctx context.Contex
 			it.Timezone = data
 		case "days":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("days"))
-			data, err := ec.unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx, v)
+			data, err := ec.unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekdayᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -60804,11 +60804,11 @@ func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforge
 	return ec._AddDomainPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
+func (ec *executionContext) marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, sel, v[i])
+		return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -60820,7 +60820,7 @@ func (ec *executionContext) marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ApiKey!")
 		return graphql.Null
@@ -60873,11 +60873,11 @@ func (ec *executionContext) marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkfor
 	return ec._ApplyImportPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReportᚄ(ctx context.Context, sel ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
+func (ec *executionContext) marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionReportᚄ(ctx context.Context, sel ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReport(ctx, sel, v[i])
+		return ec.marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionReport(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -60889,7 +60889,7 @@ func (ec *executionContext) marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforg
 	return ret
 }
 
-func (ec *executionContext) marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionReport(ctx context.Context, sel ast.SelectionSet, v *archive.SectionReport) graphql.Marshaler {
+func (ec *executionContext) marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionReport(ctx context.Context, sel ast.SelectionSet, v *archive.SectionReport) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ArchiveSection!")
 		return graphql.Null
@@ -60897,13 +60897,13 @@ func (ec *executionContext) marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ArchiveSection(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx context.Context, v any) (archive.Section, error) {
+func (ec *executionContext) unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx context.Context, v any) (archive.Section, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := archive.Section(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx context.Context, sel ast.SelectionSet, v archive.Section) graphql.Marshaler {
+func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx context.Context, sel ast.SelectionSet, v archive.Section) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -60912,13 +60912,13 @@ func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforge�
 	return res
 }
 
-func (ec *executionContext) unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx context.Context, v any) (account.Method, error) {
+func (ec *executionContext) unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx context.Context, v any) (account.Method, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := account.Method(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx context.Context, sel ast.SelectionSet, v account.Method) graphql.Marshaler {
+func (ec *executionContext) marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx context.Context, sel ast.SelectionSet, v account.Method) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -60927,13 +60927,13 @@ func (ec *executionContext) marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkfo
 	return res
 }
 
-func (ec *executionContext) unmarshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx context.Context, v any) ([]account.Method, error) {
+func (ec *executionContext) unmarshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethodᚄ(ctx context.Context, v any) ([]account.Method, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
 	res := make([]account.Method, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -60941,11 +60941,11 @@ func (ec *executionContext) unmarshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return res, nil
 }
 
-func (ec *executionContext) marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethodᚄ(ctx context.Context, sel ast.SelectionSet, v []account.Method) graphql.Marshaler {
+func (ec *executionContext) marshalNAuthMethod2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethodᚄ(ctx context.Context, sel ast.SelectionSet, v []account.Method) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐMethod(ctx, sel, v[i])
+		return ec.marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -60989,13 +60989,13 @@ func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
-func (ec *executionContext) unmarshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, v any) (routing.BotPolicy, error) {
+func (ec *executionContext) unmarshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, v any) (routing.BotPolicy, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.BotPolicy(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
+func (ec *executionContext) marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61121,13 +61121,13 @@ func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._ClaimLinksPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx context.Context, v any) (edit.ClaimStatus, error) {
+func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx context.Context, v any) (edit.ClaimStatus, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := edit.ClaimStatus(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeditᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
+func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61192,7 +61192,7 @@ func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._ClickEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
+func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "CodePreview!")
 		return graphql.Null
@@ -61200,13 +61200,13 @@ func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._CodePreview(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, v any) (domain.CodeSpace, error) {
+func (ec *executionContext) unmarshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, v any) (domain.CodeSpace, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := domain.CodeSpace(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
+func (ec *executionContext) marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61496,13 +61496,13 @@ func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlin
 	return ec._DeleteWorkspacePayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatus(ctx context.Context, v any) (webhook.DeliveryStatus, error) {
+func (ec *executionContext) unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx context.Context, v any) (webhook.DeliveryStatus, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := webhook.DeliveryStatus(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatus(ctx context.Context, sel ast.SelectionSet, v webhook.DeliveryStatus) graphql.Marshaler {
+func (ec *executionContext) marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx context.Context, sel ast.SelectionSet, v webhook.DeliveryStatus) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61565,11 +61565,11 @@ func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkfor
 	return res
 }
 
-func (ec *executionContext) marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomainᚄ(ctx context.Context, sel ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
+func (ec *executionContext) marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomainᚄ(ctx context.Context, sel ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, sel, v[i])
+		return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61581,7 +61581,7 @@ func (ec *executionContext) marshalNDomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Domain!")
 		return graphql.Null
@@ -61621,13 +61621,13 @@ func (ec *executionContext) marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._DomainEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx context.Context, v any) (domain.Status, error) {
+func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx context.Context, v any) (domain.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := domain.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx context.Context, sel ast.SelectionSet, v domain.Status) graphql.Marshaler {
+func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx context.Context, sel ast.SelectionSet, v domain.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61673,11 +61673,11 @@ func (ec *executionContext) marshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkfor
 	return v
 }
 
-func (ec *executionContext) marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
+func (ec *executionContext) marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx, sel, v[i])
+		return ec.marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61689,7 +61689,7 @@ func (ec *executionContext) marshalNEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ret
 }
 
-func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Event!")
 		return graphql.Null
@@ -61729,13 +61729,13 @@ func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._EventEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
+func (ec *executionContext) unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := audit.Action(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v audit.Action) graphql.Marshaler {
+func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v audit.Action) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -61744,13 +61744,13 @@ func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkfor
 	return res
 }
 
-func (ec *executionContext) unmarshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
+func (ec *executionContext) unmarshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
 	res := make([]audit.Action, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -61758,11 +61758,11 @@ func (ec *executionContext) unmarshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋli
 	return res, nil
 }
 
-func (ec *executionContext) marshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
+func (ec *executionContext) marshalNEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, sel, v[i])
+		return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61813,11 +61813,11 @@ func (ec *executionContext) marshalNExportWorkspacePayload2ᚖgithubᚗcomᚋlin
 	return ec._ExportWorkspacePayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChange(ctx, sel, v[i])
+		return ec.marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChange(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61829,7 +61829,7 @@ func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFieldChange(ctx context.Context, sel ast.SelectionSet, v *audit.FieldChange) graphql.Marshaler {
+func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChange(ctx context.Context, sel ast.SelectionSet, v *audit.FieldChange) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "FieldChange!")
 		return graphql.Null
@@ -61864,11 +61864,11 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
-func (ec *executionContext) marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolderᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+func (ec *executionContext) marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx, sel, v[i])
+		return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61880,7 +61880,7 @@ func (ec *executionContext) marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Folder!")
 		return graphql.Null
@@ -61963,11 +61963,11 @@ func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast
 	return ret
 }
 
-func (ec *executionContext) marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.OutcomeCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.OutcomeCount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCount(ctx, sel, v[i])
+		return ec.marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeCount(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61979,7 +61979,7 @@ func (ec *executionContext) marshalNImportCount2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeCount(ctx context.Context, sel ast.SelectionSet, v *importer.OutcomeCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeCount(ctx context.Context, sel ast.SelectionSet, v *importer.OutcomeCount) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ImportCount!")
 		return graphql.Null
@@ -61987,11 +61987,11 @@ func (ec *executionContext) marshalNImportCount2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._ImportCount(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.HostCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.HostCount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCount(ctx, sel, v[i])
+		return ec.marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostCount(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62003,7 +62003,7 @@ func (ec *executionContext) marshalNImportHost2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
-func (ec *executionContext) marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostCount(ctx context.Context, sel ast.SelectionSet, v *importer.HostCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostCount(ctx context.Context, sel ast.SelectionSet, v *importer.HostCount) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ImportHost!")
 		return graphql.Null
@@ -62011,20 +62011,20 @@ func (ec *executionContext) marshalNImportHost2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._ImportHost(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHost(ctx context.Context, v any) (*importer.Host, error) {
+func (ec *executionContext) unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHost(ctx context.Context, v any) (*importer.Host, error) {
 	res, err := ec.unmarshalInputImportHostInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLoss(ctx context.Context, sel ast.SelectionSet, v importsource.Loss) graphql.Marshaler {
+func (ec *executionContext) marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLoss(ctx context.Context, sel ast.SelectionSet, v importsource.Loss) graphql.Marshaler {
 	return ec._ImportLoss(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossᚄ(ctx context.Context, sel ast.SelectionSet, v []importsource.Loss) graphql.Marshaler {
+func (ec *executionContext) marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossᚄ(ctx context.Context, sel ast.SelectionSet, v []importsource.Loss) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLoss(ctx, sel, v[i])
+		return ec.marshalNImportLoss2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLoss(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62036,11 +62036,11 @@ func (ec *executionContext) marshalNImportLoss2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
-func (ec *executionContext) marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.LossCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐLossCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.LossCount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCount(ctx, sel, v[i])
+		return ec.marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐLossCount(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62052,7 +62052,7 @@ func (ec *executionContext) marshalNImportLossCount2ᚕᚖgithubᚗcomᚋlinkfor
 	return ret
 }
 
-func (ec *executionContext) marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐLossCount(ctx context.Context, sel ast.SelectionSet, v *importer.LossCount) graphql.Marshaler {
+func (ec *executionContext) marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐLossCount(ctx context.Context, sel ast.SelectionSet, v *importer.LossCount) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ImportLossCount!")
 		return graphql.Null
@@ -62060,13 +62060,13 @@ func (ec *executionContext) marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ImportLossCount(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx context.Context, v any) (importsource.LossReason, error) {
+func (ec *executionContext) unmarshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx context.Context, v any) (importsource.LossReason, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := importsource.LossReason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐLossReason(ctx context.Context, sel ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
+func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx context.Context, sel ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62075,13 +62075,13 @@ func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋ
 	return res
 }
 
-func (ec *executionContext) unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx context.Context, v any) (importer.Outcome, error) {
+func (ec *executionContext) unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx context.Context, v any) (importer.Outcome, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := importer.Outcome(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx context.Context, sel ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
+func (ec *executionContext) marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx context.Context, sel ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62090,11 +62090,11 @@ func (ec *executionContext) marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlin
 	return res
 }
 
-func (ec *executionContext) marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
+func (ec *executionContext) marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx, sel, v[i])
+		return ec.marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐRow(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62106,7 +62106,7 @@ func (ec *executionContext) marshalNImportRow2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 	return ret
 }
 
-func (ec *executionContext) marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐRow(ctx context.Context, sel ast.SelectionSet, v *importer.Row) graphql.Marshaler {
+func (ec *executionContext) marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐRow(ctx context.Context, sel ast.SelectionSet, v *importer.Row) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ImportRow!")
 		return graphql.Null
@@ -62146,13 +62146,13 @@ func (ec *executionContext) marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._ImportRowEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, v any) (importsource.Source, error) {
+func (ec *executionContext) unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, v any) (importsource.Source, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := importsource.Source(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v importsource.Source) graphql.Marshaler {
+func (ec *executionContext) marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v importsource.Source) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62236,13 +62236,13 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
-func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
+func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := stats.Interval(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
+func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62251,11 +62251,11 @@ func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
-func (ec *executionContext) marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitationᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
+func (ec *executionContext) marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitationᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx, sel, v[i])
+		return ec.marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62267,7 +62267,7 @@ func (ec *executionContext) marshalNInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
-func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
+func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Invitation!")
 		return graphql.Null
@@ -62401,13 +62401,13 @@ func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
-func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx context.Context, v any) (linklist.OrderField, error) {
+func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrderField(ctx context.Context, v any) (linklist.OrderField, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := linklist.OrderField(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx context.Context, sel ast.SelectionSet, v linklist.OrderField) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrderField(ctx context.Context, sel ast.SelectionSet, v linklist.OrderField) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62416,11 +62416,11 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOriginᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOrigin(ctx, sel, v[i])
+		return ec.marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOrigin(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62432,7 +62432,7 @@ func (ec *executionContext) marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
-func (ec *executionContext) marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOrigin(ctx context.Context, sel ast.SelectionSet, v *importer.Origin) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOrigin(ctx context.Context, sel ast.SelectionSet, v *importer.Origin) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "LinkOrigin!")
 		return graphql.Null
@@ -62448,13 +62448,13 @@ func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._LinkRouting(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
+func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx context.Context, sel ast.SelectionSet, v routing.Status) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx context.Context, sel ast.SelectionSet, v routing.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62566,11 +62566,11 @@ func (ec *executionContext) marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._LogoutPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMemberᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
+func (ec *executionContext) marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMemberᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx, sel, v[i])
+		return ec.marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62582,7 +62582,7 @@ func (ec *executionContext) marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
+func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Member!")
 		return graphql.Null
@@ -62622,11 +62622,11 @@ func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._MemberEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
+func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, sel, v[i])
+		return ec.marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62638,7 +62638,7 @@ func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 	return ret
 }
 
-func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, sel ast.SelectionSet, v *linkfield.Pair) graphql.Marshaler {
+func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx context.Context, sel ast.SelectionSet, v *linkfield.Pair) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Metadata!")
 		return graphql.Null
@@ -62646,7 +62646,7 @@ func (ec *executionContext) marshalNMetadata2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ec._Metadata(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
+func (ec *executionContext) unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
 	res, err := ec.unmarshalInputMetadataInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -62688,11 +62688,11 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ec._PageInfo(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.VerdictCount) graphql.Marshaler {
+func (ec *executionContext) marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.VerdictCount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCount(ctx, sel, v[i])
+		return ec.marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictCount(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62704,7 +62704,7 @@ func (ec *executionContext) marshalNParityCount2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictCount(ctx context.Context, sel ast.SelectionSet, v *parity.VerdictCount) graphql.Marshaler {
+func (ec *executionContext) marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictCount(ctx context.Context, sel ast.SelectionSet, v *parity.VerdictCount) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ParityCount!")
 		return graphql.Null
@@ -62712,11 +62712,11 @@ func (ec *executionContext) marshalNParityCount2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._ParityCount(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
+func (ec *executionContext) marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx, sel, v[i])
+		return ec.marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐRow(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62728,7 +62728,7 @@ func (ec *executionContext) marshalNParityDifference2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐRow(ctx context.Context, sel ast.SelectionSet, v *parity.Row) graphql.Marshaler {
+func (ec *executionContext) marshalNParityDifference2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐRow(ctx context.Context, sel ast.SelectionSet, v *parity.Row) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ParityDifference!")
 		return graphql.Null
@@ -62768,13 +62768,13 @@ func (ec *executionContext) marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkf
 	return ec._ParityDifferenceEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx context.Context, v any) (parity.Verdict, error) {
+func (ec *executionContext) unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx context.Context, v any) (parity.Verdict, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := parity.Verdict(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx context.Context, sel ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
+func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx context.Context, sel ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62783,13 +62783,13 @@ func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlin
 	return res
 }
 
-func (ec *executionContext) unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx context.Context, v any) (workspace.Permission, error) {
+func (ec *executionContext) unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx context.Context, v any) (workspace.Permission, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := workspace.Permission(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx context.Context, sel ast.SelectionSet, v workspace.Permission) graphql.Marshaler {
+func (ec *executionContext) marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx context.Context, sel ast.SelectionSet, v workspace.Permission) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62798,13 +62798,13 @@ func (ec *executionContext) marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkfo
 	return res
 }
 
-func (ec *executionContext) unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx context.Context, v any) ([]workspace.Permission, error) {
+func (ec *executionContext) unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermissionᚄ(ctx context.Context, v any) ([]workspace.Permission, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
 	res := make([]workspace.Permission, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -62812,11 +62812,11 @@ func (ec *executionContext) unmarshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return res, nil
 }
 
-func (ec *executionContext) marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermissionᚄ(ctx context.Context, sel ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
+func (ec *executionContext) marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermissionᚄ(ctx context.Context, sel ast.SelectionSet, v []workspace.Permission) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐPermission(ctx, sel, v[i])
+		return ec.marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62836,7 +62836,7 @@ func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._PlatformStats(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
+func (ec *executionContext) unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
 	res, err := ec.unmarshalInputProofInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -62849,13 +62849,13 @@ func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._QrCode(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, v any) (qr.Level, error) {
+func (ec *executionContext) unmarshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, v any) (qr.Level, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := qr.Level(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v qr.Level) graphql.Marshaler {
+func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v qr.Level) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62864,7 +62864,7 @@ func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforge
 	return res
 }
 
-func (ec *executionContext) marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐStyle(ctx context.Context, sel ast.SelectionSet, v *qr.Style) graphql.Marshaler {
+func (ec *executionContext) marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐStyle(ctx context.Context, sel ast.SelectionSet, v *qr.Style) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "QrStyle!")
 		return graphql.Null
@@ -62872,17 +62872,17 @@ func (ec *executionContext) marshalNQrStyle2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._QrStyle(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx context.Context, sel ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
+func (ec *executionContext) marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐForwarding(ctx context.Context, sel ast.SelectionSet, v routing.Forwarding) graphql.Marshaler {
 	return ec._QueryForwarding(ctx, sel, &v)
 }
 
-func (ec *executionContext) unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx context.Context, v any) (routing.Mode, error) {
+func (ec *executionContext) unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx context.Context, v any) (routing.Mode, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Mode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐMode(ctx context.Context, sel ast.SelectionSet, v routing.Mode) graphql.Marshaler {
+func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx context.Context, sel ast.SelectionSet, v routing.Mode) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62920,13 +62920,13 @@ func (ec *executionContext) marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋli
 	return ec._RedeliverWebhookPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx context.Context, v any) (explain.Outcome, error) {
+func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx context.Context, v any) (explain.Outcome, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := explain.Outcome(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐOutcome(ctx context.Context, sel ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx context.Context, sel ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62935,13 +62935,13 @@ func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
-func (ec *executionContext) unmarshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx context.Context, v any) (routing.Reason, error) {
+func (ec *executionContext) unmarshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐReason(ctx context.Context, v any) (routing.Reason, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Reason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐReason(ctx context.Context, sel ast.SelectionSet, v routing.Reason) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐReason(ctx context.Context, sel ast.SelectionSet, v routing.Reason) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -62950,15 +62950,15 @@ func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStep(ctx context.Context, sel ast.SelectionSet, v explain.Step) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStep(ctx context.Context, sel ast.SelectionSet, v explain.Step) graphql.Marshaler {
 	return ec._RedirectStep(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepᚄ(ctx context.Context, sel ast.SelectionSet, v []explain.Step) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepᚄ(ctx context.Context, sel ast.SelectionSet, v []explain.Step) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStep(ctx, sel, v[i])
+		return ec.marshalNRedirectStep2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStep(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62970,13 +62970,13 @@ func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return ret
 }
 
-func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx context.Context, v any) (explain.StepKind, error) {
+func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepKind(ctx context.Context, v any) (explain.StepKind, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := explain.StepKind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐStepKind(ctx context.Context, sel ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
+func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepKind(ctx context.Context, sel ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63011,13 +63011,13 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 	return ec._RegisterPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx context.Context, v any) (account.Registration, error) {
+func (ec *executionContext) unmarshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx context.Context, v any) (account.Registration, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := account.Registration(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐRegistration(ctx context.Context, sel ast.SelectionSet, v account.Registration) graphql.Marshaler {
+func (ec *executionContext) marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx context.Context, sel ast.SelectionSet, v account.Registration) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63104,13 +63104,13 @@ func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._ReportLinkPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx context.Context, v any) (moderation.Reason, error) {
+func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx context.Context, v any) (moderation.Reason, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := moderation.Reason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx context.Context, sel ast.SelectionSet, v moderation.Reason) graphql.Marshaler {
+func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx context.Context, sel ast.SelectionSet, v moderation.Reason) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63260,13 +63260,13 @@ func (ec *executionContext) marshalNRevokeInvitationPayload2ᚖgithubᚗcomᚋli
 	return ec._RevokeInvitationPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
+func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := workspace.Role(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx context.Context, sel ast.SelectionSet, v workspace.Role) graphql.Marshaler {
+func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx context.Context, sel ast.SelectionSet, v workspace.Role) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63325,7 +63325,7 @@ func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._RoutingRule(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRule(ctx context.Context, v any) (*routing.Rule, error) {
+func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRule(ctx context.Context, v any) (*routing.Rule, error) {
 	res, err := ec.unmarshalInputRoutingRuleInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -63354,13 +63354,13 @@ func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._RoutingTarget(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTargetᚄ(ctx context.Context, v any) ([]*routing.Target, error) {
+func (ec *executionContext) unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTargetᚄ(ctx context.Context, v any) ([]*routing.Target, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
 	res := make([]*routing.Target, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTarget(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTarget(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -63368,16 +63368,16 @@ func (ec *executionContext) unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋli
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTarget(ctx context.Context, v any) (*routing.Target, error) {
+func (ec *executionContext) unmarshalNRoutingTargetInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTarget(ctx context.Context, v any) (*routing.Target, error) {
 	res, err := ec.unmarshalInputRoutingTargetInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Test) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTestᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Test) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx, sel, v[i])
+		return ec.marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTest(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63389,7 +63389,7 @@ func (ec *executionContext) marshalNRoutingTest2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx context.Context, sel ast.SelectionSet, v *routing.Test) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTest(ctx context.Context, sel ast.SelectionSet, v *routing.Test) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "RoutingTest!")
 		return graphql.Null
@@ -63397,16 +63397,16 @@ func (ec *executionContext) marshalNRoutingTest2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._RoutingTest(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx context.Context, v any) (*routing.Test, error) {
+func (ec *executionContext) unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTest(ctx context.Context, v any) (*routing.Test, error) {
 	res, err := ec.unmarshalInputRoutingTestInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarning(ctx, sel, v[i])
+		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarning(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63418,7 +63418,7 @@ func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforg
 	return ret
 }
 
-func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarning(ctx context.Context, sel ast.SelectionSet, v *check.Warning) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarning(ctx context.Context, sel ast.SelectionSet, v *check.Warning) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "RoutingWarning!")
 		return graphql.Null
@@ -63426,13 +63426,13 @@ func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforge�
 	return ec._RoutingWarning(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx context.Context, v any) (check.WarningCode, error) {
+func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningCode(ctx context.Context, v any) (check.WarningCode, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := check.WarningCode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋcheckᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63478,11 +63478,11 @@ func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ScheduledChange(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSessionᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Session) graphql.Marshaler {
+func (ec *executionContext) marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSessionᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Session) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx, sel, v[i])
+		return ec.marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63494,7 +63494,7 @@ func (ec *executionContext) marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
-func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
+func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Session!")
 		return graphql.Null
@@ -63534,11 +63534,11 @@ func (ec *executionContext) marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._SessionEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
+func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentity(ctx, sel, v[i])
+		return ec.marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentity(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63550,7 +63550,7 @@ func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐIdentity(ctx context.Context, sel ast.SelectionSet, v *account.Identity) graphql.Marshaler {
+func (ec *executionContext) marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentity(ctx context.Context, sel ast.SelectionSet, v *account.Identity) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "SsoIdentity!")
 		return graphql.Null
@@ -63571,7 +63571,7 @@ func (ec *executionContext) marshalNStartSsoPayload2ᚖgithubᚗcomᚋlinkforge�
 	return ec._StartSsoPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
+func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Stats!")
 		return graphql.Null
@@ -63579,15 +63579,15 @@ func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 	return ec._Stats(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
 	return ec._StatsPoint(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPoint(ctx, sel, v[i])
+		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPoint(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63623,13 +63623,13 @@ func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._StatsSlice(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
+func (ec *executionContext) unmarshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Stickiness(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
+func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63681,11 +63681,11 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
-func (ec *executionContext) marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagᚄ(ctx context.Context, sel ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
+func (ec *executionContext) marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagᚄ(ctx context.Context, sel ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx, sel, v[i])
+		return ec.marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTag(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63697,7 +63697,7 @@ func (ec *executionContext) marshalNTag2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ret
 }
 
-func (ec *executionContext) marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTag(ctx context.Context, sel ast.SelectionSet, v *linklist.Tag) graphql.Marshaler {
+func (ec *executionContext) marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTag(ctx context.Context, sel ast.SelectionSet, v *linklist.Tag) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Tag!")
 		return graphql.Null
@@ -63737,11 +63737,11 @@ func (ec *executionContext) marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._TagEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTaskᚄ(ctx context.Context, sel ast.SelectionSet, v []*task.Task) graphql.Marshaler {
+func (ec *executionContext) marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTaskᚄ(ctx context.Context, sel ast.SelectionSet, v []*task.Task) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx, sel, v[i])
+		return ec.marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63753,7 +63753,7 @@ func (ec *executionContext) marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
+func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Task!")
 		return graphql.Null
@@ -63793,13 +63793,13 @@ func (ec *executionContext) marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ec._TaskEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx context.Context, v any) (task.Kind, error) {
+func (ec *executionContext) unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx context.Context, v any) (task.Kind, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := task.Kind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx context.Context, sel ast.SelectionSet, v task.Kind) graphql.Marshaler {
+func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx context.Context, sel ast.SelectionSet, v task.Kind) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63808,13 +63808,13 @@ func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
-func (ec *executionContext) unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx context.Context, v any) (task.Status, error) {
+func (ec *executionContext) unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx context.Context, v any) (task.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := task.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx context.Context, sel ast.SelectionSet, v task.Status) graphql.Marshaler {
+func (ec *executionContext) marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx context.Context, sel ast.SelectionSet, v task.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -63877,11 +63877,11 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 	return res
 }
 
-func (ec *executionContext) marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
+func (ec *executionContext) marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx, sel, v[i])
+		return ec.marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequest(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63893,7 +63893,7 @@ func (ec *executionContext) marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
+func (ec *executionContext) marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "UnmatchedRequest!")
 		return graphql.Null
@@ -64095,7 +64095,7 @@ func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkfor
 	return ec._UpsertLinksPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
+func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "User!")
 		return graphql.Null
@@ -64127,7 +64127,7 @@ func (ec *executionContext) marshalNUserError2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._UserError(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+func (ec *executionContext) marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Utm!")
 		return graphql.Null
@@ -64135,16 +64135,16 @@ func (ec *executionContext) marshalNUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge�
 	return ec._Utm(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
+func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
 	res, err := ec.unmarshalInputUtmInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplateᚄ(ctx context.Context, sel ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplateᚄ(ctx context.Context, sel ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx, sel, v[i])
+		return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64156,7 +64156,7 @@ func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "UtmTemplate!")
 		return graphql.Null
@@ -64222,11 +64222,11 @@ func (ec *executionContext) marshalNVerifyEmailPayload2ᚖgithubᚗcomᚋlinkfor
 	return ec._VerifyEmailPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
+func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx, sel, v[i])
+		return ec.marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCondition(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64238,7 +64238,7 @@ func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforg
 	return ret
 }
 
-func (ec *executionContext) marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx context.Context, sel ast.SelectionSet, v *routing.Condition) graphql.Marshaler {
+func (ec *executionContext) marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCondition(ctx context.Context, sel ast.SelectionSet, v *routing.Condition) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "VisitCondition!")
 		return graphql.Null
@@ -64246,16 +64246,16 @@ func (ec *executionContext) marshalNVisitCondition2ᚖgithubᚗcomᚋlinkforge�
 	return ec._VisitCondition(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx context.Context, v any) (*routing.Condition, error) {
+func (ec *executionContext) unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCondition(ctx context.Context, v any) (*routing.Condition, error) {
 	res, err := ec.unmarshalInputVisitConditionInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisit(ctx context.Context, sel ast.SelectionSet, v routing.Visit) graphql.Marshaler {
+func (ec *executionContext) marshalNVisitReading2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisit(ctx context.Context, sel ast.SelectionSet, v routing.Visit) graphql.Marshaler {
 	return ec._VisitReading(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, sel ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
+func (ec *executionContext) marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx context.Context, sel ast.SelectionSet, v *routing.Sample) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "VisitSample!")
 		return graphql.Null
@@ -64263,16 +64263,16 @@ func (ec *executionContext) marshalNVisitSample2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._VisitSample(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
+func (ec *executionContext) unmarshalNVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
 	res, err := ec.unmarshalInputVisitSampleInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx, sel, v[i])
+		return ec.marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64284,7 +64284,7 @@ func (ec *executionContext) marshalNWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
-func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Webhook!")
 		return graphql.Null
@@ -64292,11 +64292,11 @@ func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._Webhook(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttempt(ctx, sel, v[i])
+		return ec.marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64308,7 +64308,7 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforg
 	return ret
 }
 
-func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WebhookAttempt!")
 		return graphql.Null
@@ -64324,11 +64324,11 @@ func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforg
 	return ec._WebhookConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx, sel, v[i])
+		return ec.marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64340,7 +64340,7 @@ func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkfor
 	return ret
 }
 
-func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WebhookDelivery!")
 		return graphql.Null
@@ -64404,13 +64404,13 @@ func (ec *executionContext) marshalNWebhookEdge2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._WebhookEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx context.Context, v any) (webhook.Status, error) {
+func (ec *executionContext) unmarshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (webhook.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := webhook.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx context.Context, sel ast.SelectionSet, v webhook.Status) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, sel ast.SelectionSet, v webhook.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -64419,13 +64419,13 @@ func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlin
 	return res
 }
 
-func (ec *executionContext) unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx context.Context, v any) (routing.Weekday, error) {
+func (ec *executionContext) unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx context.Context, v any) (routing.Weekday, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Weekday(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx context.Context, sel ast.SelectionSet, v routing.Weekday) graphql.Marshaler {
+func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx context.Context, sel ast.SelectionSet, v routing.Weekday) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -64434,13 +64434,13 @@ func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforge
 	return res
 }
 
-func (ec *executionContext) unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx context.Context, v any) ([]routing.Weekday, error) {
+func (ec *executionContext) unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekdayᚄ(ctx context.Context, v any) ([]routing.Weekday, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
 	res := make([]routing.Weekday, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -64448,11 +64448,11 @@ func (ec *executionContext) unmarshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlink
 	return res, nil
 }
 
-func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekdayᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Weekday) graphql.Marshaler {
+func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekdayᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Weekday) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeekday(ctx, sel, v[i])
+		return ec.marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64464,11 +64464,11 @@ func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembershipᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, sel, v[i])
+		return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64480,7 +64480,7 @@ func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 	return ret
 }
 
-func (ec *executionContext) marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
+func (ec *executionContext) marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Workspace!")
 		return graphql.Null
@@ -64667,14 +64667,14 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
-func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._ApiKey(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx context.Context, v any) ([]archive.Section, error) {
+func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionᚄ(ctx context.Context, v any) ([]archive.Section, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64683,7 +64683,7 @@ func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkf
 	res := make([]archive.Section, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -64691,14 +64691,14 @@ func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkf
 	return res, nil
 }
 
-func (ec *executionContext) marshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSectionᚄ(ctx context.Context, sel ast.SelectionSet, v []archive.Section) graphql.Marshaler {
+func (ec *executionContext) marshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionᚄ(ctx context.Context, sel ast.SelectionSet, v []archive.Section) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋarchiveᚐSection(ctx, sel, v[i])
+		return ec.marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64710,7 +64710,7 @@ func (ec *executionContext) marshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkfor
 	return ret
 }
 
-func (ec *executionContext) unmarshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptError(ctx context.Context, v any) (*webhook.AttemptError, error) {
+func (ec *executionContext) unmarshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptError(ctx context.Context, v any) (*webhook.AttemptError, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64719,7 +64719,7 @@ func (ec *executionContext) unmarshalOAttemptError2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttemptError(ctx context.Context, sel ast.SelectionSet, v *webhook.AttemptError) graphql.Marshaler {
+func (ec *executionContext) marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptError(ctx context.Context, sel ast.SelectionSet, v *webhook.AttemptError) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -64778,7 +64778,7 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
-func (ec *executionContext) unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, v any) (*routing.BotPolicy, error) {
+func (ec *executionContext) unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, v any) (*routing.BotPolicy, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64787,7 +64787,7 @@ func (ec *executionContext) unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v *routing.BotPolicy) graphql.Marshaler {
+func (ec *executionContext) marshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v *routing.BotPolicy) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -64813,7 +64813,7 @@ func (ec *executionContext) unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, v any) (*domain.CodeSpace, error) {
+func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, v any) (*domain.CodeSpace, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64822,7 +64822,7 @@ func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v *domain.CodeSpace) graphql.Marshaler {
+func (ec *executionContext) marshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v *domain.CodeSpace) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -64887,7 +64887,7 @@ func (ec *executionContext) marshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
-func (ec *executionContext) unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatusᚄ(ctx context.Context, v any) ([]webhook.DeliveryStatus, error) {
+func (ec *executionContext) unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatusᚄ(ctx context.Context, v any) ([]webhook.DeliveryStatus, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64896,7 +64896,7 @@ func (ec *executionContext) unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforge
 	res := make([]webhook.DeliveryStatus, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatus(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -64904,14 +64904,14 @@ func (ec *executionContext) unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforge
 	return res, nil
 }
 
-func (ec *executionContext) marshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []webhook.DeliveryStatus) graphql.Marshaler {
+func (ec *executionContext) marshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []webhook.DeliveryStatus) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐDeliveryStatus(ctx, sel, v[i])
+		return ec.marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64959,7 +64959,7 @@ func (ec *executionContext) marshalODestinationState2ᚕgithubᚗcomᚋlinkforge
 	return ret
 }
 
-func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -64984,14 +64984,14 @@ func (ec *executionContext) marshalOEmailAddress2ᚖstring(ctx context.Context, 
 	return res
 }
 
-func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
+func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐFilter(ctx context.Context, v any) (*audit.Filter, error) {
+func (ec *executionContext) unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFilter(ctx context.Context, v any) (*audit.Filter, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -64999,7 +64999,7 @@ func (ec *executionContext) unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
+func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx context.Context, v any) ([]audit.Action, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65008,7 +65008,7 @@ func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋli
 	res := make([]audit.Action, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65016,14 +65016,14 @@ func (ec *executionContext) unmarshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋli
 	return res, nil
 }
 
-func (ec *executionContext) marshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
+func (ec *executionContext) marshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐActionᚄ(ctx context.Context, sel ast.SelectionSet, v []audit.Action) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx, sel, v[i])
+		return ec.marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65035,7 +65035,7 @@ func (ec *executionContext) marshalOEventType2ᚕgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, v any) (*audit.Action, error) {
+func (ec *executionContext) unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, v any) (*audit.Action, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65044,7 +65044,7 @@ func (ec *executionContext) unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v *audit.Action) graphql.Marshaler {
+func (ec *executionContext) marshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v *audit.Action) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65054,7 +65054,7 @@ func (ec *executionContext) marshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return res
 }
 
-func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
+func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65063,7 +65063,7 @@ func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx context.Context, sel ast.SelectionSet, v *stats.Format) graphql.Marshaler {
+func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐFormat(ctx context.Context, sel ast.SelectionSet, v *stats.Format) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65098,7 +65098,7 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
-func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
+func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65178,7 +65178,7 @@ func (ec *executionContext) unmarshalOImportApiInput2ᚖgithubᚗcomᚋlinkforge
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx context.Context, v any) (*importer.ConflictPolicy, error) {
+func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐConflictPolicy(ctx context.Context, v any) (*importer.ConflictPolicy, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65187,7 +65187,7 @@ func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐConflictPolicy(ctx context.Context, sel ast.SelectionSet, v *importer.ConflictPolicy) graphql.Marshaler {
+func (ec *executionContext) marshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐConflictPolicy(ctx context.Context, sel ast.SelectionSet, v *importer.ConflictPolicy) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65197,7 +65197,7 @@ func (ec *executionContext) marshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkf
 	return res
 }
 
-func (ec *executionContext) unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHostᚄ(ctx context.Context, v any) ([]*importer.Host, error) {
+func (ec *executionContext) unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHostᚄ(ctx context.Context, v any) ([]*importer.Host, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65206,7 +65206,7 @@ func (ec *executionContext) unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkf
 	res := make([]*importer.Host, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐHost(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNImportHostInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐHost(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65214,7 +65214,7 @@ func (ec *executionContext) unmarshalOImportHostInput2ᚕᚖgithubᚗcomᚋlinkf
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx context.Context, v any) ([]importer.Outcome, error) {
+func (ec *executionContext) unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeᚄ(ctx context.Context, v any) ([]importer.Outcome, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65223,7 +65223,7 @@ func (ec *executionContext) unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforge�
 	res := make([]importer.Outcome, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65231,14 +65231,14 @@ func (ec *executionContext) unmarshalOImportOutcome2ᚕgithubᚗcomᚋlinkforge�
 	return res, nil
 }
 
-func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcomeᚄ(ctx context.Context, sel ast.SelectionSet, v []importer.Outcome) graphql.Marshaler {
+func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcomeᚄ(ctx context.Context, sel ast.SelectionSet, v []importer.Outcome) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimporterᚐOutcome(ctx, sel, v[i])
+		return ec.marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65250,7 +65250,7 @@ func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
-func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, v any) (*importsource.Source, error) {
+func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, v any) (*importsource.Source, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65259,7 +65259,7 @@ func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v *importsource.Source) graphql.Marshaler {
+func (ec *executionContext) marshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v *importsource.Source) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65305,14 +65305,14 @@ func (ec *executionContext) marshalOInt642ᚖint64(ctx context.Context, sel ast.
 	return res
 }
 
-func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
+func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Invitation(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
+func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65326,14 +65326,14 @@ func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._Link(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx context.Context, sel ast.SelectionSet, v *routing.Card) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCard(ctx context.Context, sel ast.SelectionSet, v *routing.Card) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._LinkCard(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCard(ctx context.Context, v any) (*routing.Card, error) {
+func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCard(ctx context.Context, v any) (*routing.Card, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65341,7 +65341,7 @@ func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐFilter(ctx context.Context, v any) (*linklist.Filter, error) {
+func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐFilter(ctx context.Context, v any) (*linklist.Filter, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65349,7 +65349,7 @@ func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐGate(ctx context.Context, sel ast.SelectionSet, v *routing.Gate) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkGate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐGate(ctx context.Context, sel ast.SelectionSet, v *routing.Gate) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65364,7 +65364,7 @@ func (ec *executionContext) unmarshalOLinkGateInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrder(ctx context.Context, v any) (*linklist.Order, error) {
+func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrder(ctx context.Context, v any) (*linklist.Order, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65380,7 +65380,7 @@ func (ec *executionContext) unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx context.Context, v any) ([]routing.Status, error) {
+func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatusᚄ(ctx context.Context, v any) ([]routing.Status, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65389,7 +65389,7 @@ func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋl
 	res := make([]routing.Status, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65397,14 +65397,14 @@ func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return res, nil
 }
 
-func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Status) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Status) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, sel, v[i])
+		return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65430,14 +65430,14 @@ func (ec *executionContext) marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforge�
 	return ec._LoginChallenge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
+func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPairᚄ(ctx context.Context, v any) ([]*linkfield.Pair, error) {
+func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx context.Context, v any) ([]*linkfield.Pair, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65446,7 +65446,7 @@ func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkfor
 	res := make([]*linkfield.Pair, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65454,7 +65454,7 @@ func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkfor
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
+func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPair(ctx context.Context, v any) (*linkfield.Pair, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65469,20 +65469,20 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	return ec._Node(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx context.Context, v any) (linklist.Direction, error) {
+func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx context.Context, v any) (linklist.Direction, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := linklist.Direction(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx context.Context, sel ast.SelectionSet, v linklist.Direction) graphql.Marshaler {
+func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx context.Context, sel ast.SelectionSet, v linklist.Direction) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))
 	return res
 }
 
-func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx context.Context, v any) ([]parity.Verdict, error) {
+func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictᚄ(ctx context.Context, v any) ([]parity.Verdict, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65491,7 +65491,7 @@ func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforge�
 	res := make([]parity.Verdict, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65499,14 +65499,14 @@ func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforge�
 	return res, nil
 }
 
-func (ec *executionContext) marshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdictᚄ(ctx context.Context, sel ast.SelectionSet, v []parity.Verdict) graphql.Marshaler {
+func (ec *executionContext) marshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictᚄ(ctx context.Context, sel ast.SelectionSet, v []parity.Verdict) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋparityᚐVerdict(ctx, sel, v[i])
+		return ec.marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65518,14 +65518,14 @@ func (ec *executionContext) marshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
-func (ec *executionContext) marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx context.Context, sel ast.SelectionSet, v *routing.Period) graphql.Marshaler {
+func (ec *executionContext) marshalOPeriod2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐPeriod(ctx context.Context, sel ast.SelectionSet, v *routing.Period) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Period(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐPeriod(ctx context.Context, v any) (*routing.Period, error) {
+func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐPeriod(ctx context.Context, v any) (*routing.Period, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65533,7 +65533,7 @@ func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
+func (ec *executionContext) unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65541,7 +65541,7 @@ func (ec *executionContext) unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, v any) (*qr.Level, error) {
+func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, v any) (*qr.Level, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65550,7 +65550,7 @@ func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v *qr.Level) graphql.Marshaler {
+func (ec *executionContext) marshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v *qr.Level) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65568,14 +65568,14 @@ func (ec *executionContext) unmarshalOQrStyleInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx context.Context, sel ast.SelectionSet, v *routing.QueryCondition) graphql.Marshaler {
+func (ec *executionContext) marshalOQueryCondition2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐQueryCondition(ctx context.Context, sel ast.SelectionSet, v *routing.QueryCondition) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._QueryCondition(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐQueryCondition(ctx context.Context, v any) (*routing.QueryCondition, error) {
+func (ec *executionContext) unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐQueryCondition(ctx context.Context, v any) (*routing.QueryCondition, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65583,7 +65583,7 @@ func (ec *executionContext) unmarshalOQueryConditionInput2ᚖgithubᚗcomᚋlink
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐForwarding(ctx context.Context, v any) (*routing.Forwarding, error) {
+func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐForwarding(ctx context.Context, v any) (*routing.Forwarding, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65591,7 +65591,7 @@ func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
+func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65606,7 +65606,7 @@ func (ec *executionContext) unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRuleᚄ(ctx context.Context, v any) ([]*routing.Rule, error) {
+func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRuleᚄ(ctx context.Context, v any) ([]*routing.Rule, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65615,7 +65615,7 @@ func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlink
 	res := make([]*routing.Rule, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐRule(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRule(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65623,7 +65623,7 @@ func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlink
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTestᚄ(ctx context.Context, v any) ([]*routing.Test, error) {
+func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTestᚄ(ctx context.Context, v any) ([]*routing.Test, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65632,7 +65632,7 @@ func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlink
 	res := make([]*routing.Test, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐTest(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTest(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65666,20 +65666,20 @@ func (ec *executionContext) marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ScheduledChange(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐFactors(ctx context.Context, sel ast.SelectionSet, v *account.Factors) graphql.Marshaler {
+func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐFactors(ctx context.Context, sel ast.SelectionSet, v *account.Factors) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._SecondFactors(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
+func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := routing.Stickiness(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
+func (ec *executionContext) marshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))
@@ -65739,27 +65739,27 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	return res
 }
 
-func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx context.Context, v any) (linklist.TagMatch, error) {
+func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx context.Context, v any) (linklist.TagMatch, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := linklist.TagMatch(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v linklist.TagMatch) graphql.Marshaler {
+func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v linklist.TagMatch) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))
 	return res
 }
 
-func (ec *executionContext) marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
+func (ec *executionContext) marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Task(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐFilter(ctx context.Context, v any) (*task.Filter, error) {
+func (ec *executionContext) unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐFilter(ctx context.Context, v any) (*task.Filter, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65767,7 +65767,7 @@ func (ec *executionContext) unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx context.Context, v any) ([]task.Kind, error) {
+func (ec *executionContext) unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKindᚄ(ctx context.Context, v any) ([]task.Kind, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65776,7 +65776,7 @@ func (ec *executionContext) unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	res := make([]task.Kind, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65784,14 +65784,14 @@ func (ec *executionContext) unmarshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	return res, nil
 }
 
-func (ec *executionContext) marshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKindᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Kind) graphql.Marshaler {
+func (ec *executionContext) marshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKindᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Kind) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐKind(ctx, sel, v[i])
+		return ec.marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65810,7 +65810,7 @@ func (ec *executionContext) marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._TaskReport(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx context.Context, v any) ([]task.Status, error) {
+func (ec *executionContext) unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatusᚄ(ctx context.Context, v any) ([]task.Status, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65819,7 +65819,7 @@ func (ec *executionContext) unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋl
 	res := make([]task.Status, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65827,14 +65827,14 @@ func (ec *executionContext) unmarshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return res, nil
 }
 
-func (ec *executionContext) marshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Status) graphql.Marshaler {
+func (ec *executionContext) marshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []task.Status) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtaskᚐStatus(ctx, sel, v[i])
+		return ec.marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -65864,7 +65864,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
-func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickstoreᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {
+func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65890,7 +65890,7 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	return res
 }
 
-func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx context.Context, v any) (*creation.UpsertOutcome, error) {
+func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐUpsertOutcome(ctx context.Context, v any) (*creation.UpsertOutcome, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65899,7 +65899,7 @@ func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋcreationᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *creation.UpsertOutcome) graphql.Marshaler {
+func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐUpsertOutcome(ctx context.Context, sel ast.SelectionSet, v *creation.UpsertOutcome) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65909,7 +65909,7 @@ func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return res
 }
 
-func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
+func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65923,14 +65923,14 @@ func (ec *executionContext) marshalOUserError2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._UserError(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
+func (ec *executionContext) marshalOUtm2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx context.Context, sel ast.SelectionSet, v *routing.UTM) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Utm(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
+func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐUTM(ctx context.Context, v any) (*routing.UTM, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65938,14 +65938,14 @@ func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._UtmTemplate(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐConditionᚄ(ctx context.Context, v any) ([]*routing.Condition, error) {
+func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx context.Context, v any) ([]*routing.Condition, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65954,7 +65954,7 @@ func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋl
 	res := make([]*routing.Condition, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐCondition(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNVisitConditionInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCondition(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -65962,7 +65962,7 @@ func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋl
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx context.Context, v any) (*routing.VisitKind, error) {
+func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx context.Context, v any) (*routing.VisitKind, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65971,7 +65971,7 @@ func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐVisitKind(ctx context.Context, sel ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
+func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx context.Context, sel ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65981,7 +65981,7 @@ func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return res
 }
 
-func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
+func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -65989,21 +65989,21 @@ func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
+func (ec *executionContext) marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Webhook(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
+func (ec *executionContext) marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._WebhookAttempt(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx context.Context, v any) (*webhook.Status, error) {
+func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (*webhook.Status, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -66012,7 +66012,7 @@ func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋwebhookᚐStatus(ctx context.Context, sel ast.SelectionSet, v *webhook.Status) graphql.Marshaler {
+func (ec *executionContext) marshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, sel ast.SelectionSet, v *webhook.Status) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -66022,14 +66022,14 @@ func (ec *executionContext) marshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return res
 }
 
-func (ec *executionContext) marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx context.Context, sel ast.SelectionSet, v *routing.WeeklySchedule) graphql.Marshaler {
+func (ec *executionContext) marshalOWeeklySchedule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeeklySchedule(ctx context.Context, sel ast.SelectionSet, v *routing.WeeklySchedule) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._WeeklySchedule(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐWeeklySchedule(ctx context.Context, v any) (*routing.WeeklySchedule, error) {
+func (ec *executionContext) unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeeklySchedule(ctx context.Context, v any) (*routing.WeeklySchedule, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -66037,7 +66037,7 @@ func (ec *executionContext) unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlink
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
+func (ec *executionContext) marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

@@ -40,7 +40,7 @@ type golden struct {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	text := must.Value(os.ReadFile("../urlnorm/testdata/lf1.json"))(t)
+	text := must.Value(os.ReadFile("../../platform/urlnorm/testdata/lf1.json"))(t)
 	var g golden
 	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) == 0 || len(g.Base58Raw) == 0 || len(g.SaltSequence.Codes) == 0 {

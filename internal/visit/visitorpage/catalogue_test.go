@@ -97,7 +97,7 @@ func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	keys = append(keys, "report.title", "report.text", "report.program", "report.unknown", "report.refused",
 		"report.SPAM", "report.PHISHING", "report.MALWARE", "report.ILLEGAL", "report.OTHER", "inspect.title",
 		"inspect.hidden.title")
-	inspection := must.Value(os.ReadFile("../statspage/inspect.html"))(t)
+	inspection := must.Value(os.ReadFile("../../click/statspage/inspect.html"))(t)
 	templates := formContent + reportContent + string(inspection)
 	for _, use := range regexp.MustCompile(`[.]T "([^"]*)"`).FindAllStringSubmatch(templates, -1) {
 		keys = append(keys, use[1])
