@@ -24,179 +24,139 @@ import (
 
 const module = "github.com/linkforge/linkforge"
 
-// layers lists the packages from the bottom to the top. A package imports from the layers below its
-// own, and from its own layer only what within allows. Helper packages of tests, which end in
-// "test", and internal/platform/must are exempt.
-var layers = [][]string{
-	{ // pure: no database, no network
-		"", "migrations", "internal/platform/admission", "internal/platform/batcher", "internal/platform/breaker",
-		"internal/click", "internal/platform/errs", "internal/route/flat", "internal/platform/id", "internal/move/importsource", "internal/link/linkfield", "internal/cli/manifest", "internal/platform/memo", "internal/platform/month", "internal/platform/optional",
-		"internal/link/ownhost", "internal/link/patch", "internal/platform/poll", "internal/platform/qr", "internal/click/rollup", "internal/route/routing", "internal/route/check",
-		"internal/route/explain",
-		"internal/link/shortcode", "internal/platform/signed", "internal/click/statspage", "internal/platform/throttle",
-		"internal/platform/urlnorm", "internal/platform/validate", "internal/click/visitor", "internal/visit/visitorpage", "internal/click/wal", "internal/route/zone",
+// families are the folders of internal that own the concepts of the product. A package imports packages of its own family
+// and of the families behind it in this list.
+var families = []string{"move", "event", "link", "visit", "click", "tenant", "route", "platform"}
+
+// maxExceptions bounds exceptions: a family with more of them is cut at the wrong place.
+const maxExceptions = 20
+
+// exceptions are the imports of packages of an earlier family, with their reasons.
+var exceptions = map[string]map[string]string{
+	"internal/click/ingest": {
+		"internal/visit/hitquota": "returns the hits of a process that has died",
 	},
-	{ // platform: nothing of links or workspaces
-		"graph/limit", "graph/scalar", "graph/transport", "internal/platform/config", "internal/platform/consistency", "internal/platform/db",
-		"internal/platform/db/migrate", "internal/platform/db/pgscope", "internal/platform/db/replica", "internal/platform/db/turns", "internal/visit/fastpath", "internal/platform/feed",
-		"internal/platform/jobs", "internal/platform/mail", "internal/platform/obs", "internal/platform/outbound", "internal/platform/page", "internal/tenant/passwords",
-		"internal/platform/redisx", "internal/platform/sealed", "internal/tenant/sso", "internal/platform/stream", "internal/platform/web",
+	"internal/link": {
+		"internal/event/audit": "writes the event of a change in its transaction",
 	},
-	{ // domain
-		"internal/tenant/account", "internal/tenant/apikey", "internal/move/archive", "internal/event/audit", "internal/click/clickledger", "internal/click/clickstore",
-		"internal/click/clickhouse", "internal/click/clicksql", "internal/click/clickstream", "internal/link/codecounter", "internal/link/creation",
-		"internal/link/destination", "internal/tenant/domain", "internal/link/edit", "internal/event/eventstream", "internal/visit/firstvisit", "internal/tenant/folder", "internal/link/history", "internal/visit/hitquota",
-		"internal/link/idempotency", "internal/move/importer", "internal/click/ingest", "internal/link",
-		"internal/link/linklist", "internal/link/linkquota", "internal/link/moderation", "internal/move/parity", "internal/link/probe", "internal/platform/ratelimit", "internal/visit/resolve",
-		"internal/link/schedule", "internal/link/simulation", "internal/click/stats", "internal/move/task", "internal/visit/unmatched", "internal/link/upkeep", "internal/tenant/utmtemplate", "internal/event/webhook",
-		"internal/event/dispatch", "internal/tenant/workspace",
+	"internal/link/creation": {
+		"internal/event/audit": "writes the event of a change in its transaction",
 	},
-	{ // stores: all of the domain
-		"internal/stores",
+	"internal/link/edit": {
+		"internal/event/audit": "writes the event of a change in its transaction",
 	},
-	{ // edge
-		"graph", "graph/gen", "graph/loader", "graph/playground", "internal/visit/redirect",
+	"internal/link/history": {
+		"internal/event/audit": "compares versions with their events",
 	},
-	{ // programs
-		"internal/cli", "server",
+	"internal/link/linklist": {
+		"internal/move/importsource": "filters links by the service that they came from",
+	},
+	"internal/link/moderation": {
+		"internal/event/audit": "writes the event of a change in its transaction",
+	},
+	"internal/link/upkeep": {
+		"internal/event/audit": "writes the event of a change in its transaction",
+	},
+	"internal/platform/config": {
+		"internal/route/check": "validates fallback URLs",
+	},
+	"internal/platform/web": {
+		"internal/visit/visitorpage": "renders error pages",
+	},
+	"internal/tenant/apikey": {
+		"internal/event/audit": "writes the event of a change in its transaction",
+	},
+	"internal/tenant/domain": {
+		"internal/event/audit":      "writes the event of a change in its transaction",
+		"internal/link/destination": "a fallback URL of a host is a destination",
+	},
+	"internal/tenant/folder": {
+		"internal/event/audit": "writes the event of a change in its transaction",
+	},
+	"internal/tenant/workspace": {
+		"internal/event/audit":      "writes the event of a change in its transaction",
+		"internal/link/destination": "a fallback URL of a workspace is a destination",
+		"internal/link/shortcode":   "a slug is no code, and no reserved word",
+	},
+	"internal/visit/redirect": {
+		"internal/link/shortcode": "tells codes from other paths",
+	},
+	"internal/visit/resolve": {
+		"internal/link/linkfield": "applies pending changes of a cached link",
+		"internal/link/shortcode": "tells codes from other paths",
 	},
 }
 
-// within lists the imports inside a layer.
-var within = map[string][]string{
-	"internal/platform/admission": {"internal/platform/errs"},
-	"internal/platform/breaker":   {"internal/platform/errs", "internal/platform/poll"},
-	"internal/click":              {"internal/platform/id", "internal/click/visitor"},
-	"internal/move/importsource": {
-		"internal/platform/errs", "internal/link/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/platform/urlnorm",
-		"internal/platform/validate",
-	},
-	"internal/link/linkfield": {"internal/platform/errs", "internal/platform/optional", "internal/platform/validate"},
-	"internal/cli/manifest": {
-		"internal/platform/errs", "internal/link/linkfield", "internal/platform/optional", "internal/route/routing", "internal/route/check", "internal/link/shortcode",
-		"internal/platform/urlnorm",
-	},
-	"internal/link/ownhost":  {"internal/platform/urlnorm"},
-	"internal/link/patch":    {"internal/platform/optional", "internal/route/routing"},
-	"internal/platform/poll": {"internal/platform/errs"},
-	"internal/platform/qr":   {"internal/platform/admission", "internal/platform/errs", "internal/platform/memo", "internal/platform/optional"},
-	"internal/click/rollup":  {"internal/click"},
-	"internal/route/routing": {"internal/platform/errs", "internal/route/flat", "internal/platform/optional", "internal/platform/urlnorm", "internal/platform/validate", "internal/route/zone"},
-	"internal/route/check": {
-		"internal/platform/errs", "internal/platform/id", "internal/platform/optional", "internal/route/routing", "internal/platform/urlnorm", "internal/platform/validate", "internal/route/zone",
-	},
-	"internal/route/explain":        {"internal/platform/optional", "internal/route/routing"},
-	"internal/platform/signed":      {"internal/platform/errs"},
-	"internal/click/statspage":      {"internal/platform/urlnorm"},
-	"internal/platform/urlnorm":     {"internal/platform/validate"},
-	"internal/platform/validate":    {"internal/platform/errs"},
-	"internal/click/visitor":        {"internal/platform/memo", "internal/platform/poll", "internal/platform/validate"},
-	"internal/visit/visitorpage":    {"internal/click/visitor"},
-	"graph/limit":                   {"graph/scalar", "internal/platform/config"},
-	"graph/transport":               {"graph/limit", "internal/platform/config", "internal/platform/obs", "internal/platform/web"},
-	"internal/platform/config":      {"internal/platform/redisx"},
-	"internal/platform/consistency": {"internal/platform/db", "internal/platform/db/replica", "internal/platform/redisx"},
-	"internal/platform/db":          {"internal/platform/db/pgscope", "internal/platform/db/replica", "internal/platform/db/turns"},
-	"internal/platform/db/migrate":  {"internal/platform/db", "internal/platform/db/pgscope"},
-	"internal/platform/db/replica":  {"internal/platform/db/pgscope"},
-	"internal/platform/feed":        {"internal/platform/db"},
-	"internal/platform/jobs":        {"internal/platform/db"},
-	"internal/platform/sealed":      {"internal/platform/db"},
-	"internal/tenant/sso":           {"internal/platform/config", "internal/platform/outbound"},
-	"internal/platform/stream":      {"internal/platform/feed"},
-	"internal/tenant/account":       {"internal/platform/ratelimit"},
-	"internal/tenant/apikey":        {"internal/tenant/account", "internal/event/audit", "internal/tenant/workspace"},
-	"internal/move/archive": {
-		"internal/tenant/account", "internal/click/clickledger", "internal/click/clickstore", "internal/tenant/domain", "internal/tenant/folder", "internal/move/importer",
-		"internal/link", "internal/click/stats", "internal/move/task", "internal/tenant/workspace",
-	},
-	"internal/click/clickledger": {"internal/tenant/workspace"},
-	"internal/click/clickstore":  {"internal/tenant/workspace"},
-	"internal/click/clickhouse":  {"internal/click/clickledger", "internal/click/clickstore", "internal/tenant/workspace"},
-	"internal/click/clicksql":    {"internal/click/clickledger", "internal/click/clickstore", "internal/tenant/workspace"},
-	"internal/click/clickstream": {"internal/click/clickledger", "internal/click/clickstore", "internal/tenant/workspace"},
-	"internal/link/edit":         {"internal/tenant/apikey", "internal/event/audit", "internal/tenant/folder", "internal/link", "internal/link/linkquota", "internal/tenant/workspace"},
-	"internal/event/eventstream": {"internal/event/audit", "internal/tenant/workspace"},
-	"internal/tenant/domain":     {"internal/event/audit", "internal/link/destination", "internal/platform/ratelimit", "internal/tenant/workspace"},
-	"internal/visit/resolve":     {"internal/click/clickledger"},
-	"internal/link/history":      {"internal/event/audit", "internal/link", "internal/visit/resolve", "internal/tenant/workspace"},
-	"internal/visit/hitquota":    {"internal/click/clickledger"},
-	"internal/click/ingest":      {"internal/click/clickledger", "internal/click/clickstore", "internal/visit/hitquota"},
-	"internal/link": {
-		"internal/event/audit", "internal/click/clickledger", "internal/link/destination", "internal/tenant/domain", "internal/tenant/folder", "internal/visit/resolve", "internal/tenant/utmtemplate",
-		"internal/tenant/workspace",
-	},
-	"internal/link/creation": {
-		"internal/event/audit", "internal/link/codecounter", "internal/tenant/domain", "internal/tenant/folder", "internal/link/idempotency", "internal/link", "internal/link/linkquota", "internal/platform/ratelimit", "internal/tenant/workspace",
-	},
-	"internal/move/importer": {
-		"internal/event/audit", "internal/link/creation", "internal/tenant/domain", "internal/tenant/folder", "internal/link", "internal/link/linkquota", "internal/platform/ratelimit",
-		"internal/move/task", "internal/tenant/workspace",
-	},
-	"internal/move/task":       {"internal/event/audit", "internal/tenant/workspace"},
-	"internal/link/linklist":   {"internal/tenant/account", "internal/link", "internal/tenant/workspace"},
-	"internal/link/linkquota":  {"internal/tenant/workspace"},
-	"internal/link/moderation": {"internal/event/audit", "internal/link", "internal/platform/ratelimit"},
-	"internal/move/parity":     {"internal/move/importer", "internal/link", "internal/platform/ratelimit", "internal/link/simulation", "internal/move/task", "internal/tenant/workspace"},
-	"internal/link/probe":      {"internal/link", "internal/platform/ratelimit", "internal/link/upkeep", "internal/tenant/workspace"},
-	"internal/link/schedule":   {"internal/link", "internal/tenant/workspace"},
-	"internal/link/simulation": {"internal/link", "internal/visit/resolve", "internal/tenant/workspace"},
-	"internal/click/stats":     {"internal/click/clickledger", "internal/click/clickstore", "internal/tenant/workspace"},
-	"internal/visit/unmatched": {"internal/tenant/workspace"},
-	"internal/link/upkeep": {
-		"internal/event/audit", "internal/link/idempotency", "internal/link", "internal/link/linkquota", "internal/tenant/workspace",
-	},
-	"internal/tenant/folder":      {"internal/event/audit", "internal/tenant/workspace"},
-	"internal/tenant/utmtemplate": {"internal/event/audit", "internal/tenant/workspace"},
-	"internal/event/webhook":      {"internal/event/audit", "internal/click/clickstream", "internal/link/destination", "internal/tenant/workspace"},
-	"internal/event/dispatch": {
-		"internal/event/audit", "internal/click/clickstream", "internal/platform/ratelimit", "internal/event/webhook", "internal/tenant/workspace",
-	},
-	"internal/tenant/workspace": {"internal/tenant/account", "internal/event/audit", "internal/link/destination", "internal/platform/ratelimit"},
-	"graph":                     {"graph/gen", "graph/loader"},
-	"server":                    {"internal/cli"},
-}
+// verbs are the packages that do one thing with links. None imports another one.
+var verbs = []string{"creation", "edit", "history", "linklist", "moderation", "upkeep"}
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.
 var forbidden = map[string][]string{
 	"graph":                     {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/click":            {"database/sql", "github.com/redis/go-redis/v9"},
-	"internal/link/probe":       {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/visit/redirect":   {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
-	"internal/click/rollup":     {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/route/routing":    {"github.com/uptrace/bun", "database/sql", "net/http"},
 	"internal/platform/urlnorm": {"net/url", "os", "net/http"},
 }
 
-func TestImports_GoOneWay(t *testing.T) {
+// TestImports_FollowTheFamilies checks that packages of internal import only from their family and later ones, and that
+// the packages above all families are imported by programs only.
+func TestImports_FollowTheFamilies(t *testing.T) {
 	t.Parallel()
-	level := map[string]int{}
-	for i, layer := range layers {
-		for _, pkg := range layer {
-			level[pkg] = i
+	unused := map[string]bool{}
+	for pkg, imports := range exceptions {
+		for imported := range imports {
+			unused[pkg+" "+imported] = true
 		}
 	}
+	if len(unused) > maxExceptions {
+		t.Errorf("%d exceptions, want at most %d", len(unused), maxExceptions)
+	}
 	for pkg, imports := range listImports(t) {
-		at, ok := level[pkg]
-		if !ok {
-			if strings.HasPrefix(pkg, "scripts/") || strings.HasSuffix(pkg, "test") || pkg == "internal/platform/must" {
-				continue // no part of the server
-			}
-			t.Errorf("%s has no layer: give it one", pkg)
-			continue
-		}
+		from := familyOf(pkg)
 		for _, imported := range imports {
 			if slices.Contains(forbidden[pkg], imported) {
 				t.Errorf("%s imports %s", pkg, imported)
 			}
-			ours, ok := strings.CutPrefix(imported, module)
-			ours = strings.TrimPrefix(ours, "/")
-			if !ok || level[ours] < at || slices.Contains(within[pkg], ours) {
+			ours, ok := strings.CutPrefix(imported, module+"/")
+			if !ok || from < 0 || isTestHelper(pkg) {
 				continue
 			}
-			t.Errorf("%s imports %s, which is not below it", pkg, ours)
+			to := familyOf(ours)
+			switch {
+			case to >= from:
+			case exceptions[pkg][ours] != "":
+				delete(unused, pkg+" "+ours)
+			default:
+				t.Errorf("%s imports %s, which is of no later family", pkg, ours)
+			}
+			if isVerb(pkg) && isVerb(ours) {
+				t.Errorf("%s imports %s: none of these imports another one", pkg, ours)
+			}
 		}
 	}
+	for exception := range unused {
+		t.Errorf("the exception %s is not used", exception)
+	}
+}
+
+// familyOf returns the index of the family of a package; -1 for the packages above all families.
+func familyOf(pkg string) int {
+	rest, ok := strings.CutPrefix(pkg, "internal/")
+	if !ok {
+		return -1
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return slices.Index(families, name)
+}
+
+func isTestHelper(pkg string) bool {
+	return strings.HasSuffix(pkg, "test") || pkg == "internal/platform/must"
+}
+
+func isVerb(pkg string) bool {
+	name, ok := strings.CutPrefix(pkg, "internal/link/")
+	return ok && slices.Contains(verbs, name)
 }
 
 // listImports returns the imports of each package of the module, without tests, from go list.
@@ -239,19 +199,19 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.AdminCreate", "account.Register", "account.remove", "account.beginSession", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare", "clickledger.AfterRestore",
+		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare", "clickstore.AfterRestore",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
-		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickledger.ForgetVisitors",
-		"clickledger.ForgetWho", "clickledger.Take", "unmatched.Purge",
-		"clickledger.Platform", "hitquota.readFloors", "clickledger.Position", "clickledger.BusyLinks", "unmatched.Flush", "linkquota.List",
+		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickstore.ForgetVisitors",
+		"clickstore.ForgetWho", "clickstore.Take", "unmatched.Purge",
+		"clickstore.Platform", "hitquota.readFloors", "clickstore.Position", "clickstore.BusyLinks", "unmatched.Flush", "link.List",
 		"history.Verify", "upkeep.RecordTransitions",
 		"clicksql.PurgeWorkspace", "clickstream.After", "clicksql.Retain", "clicksql.Seal", "ingest.share", "clicksql.Write",
 		"hitquota.recount", "hitquota.Grant",
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
 		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled", "moderation.Unblock",
-		"moderation.inBatches", "upkeep.DueChecks", "upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
-		"schedule.ApplyDue", "sealed.InUse", "sealed.Rewrap", "edit.claim", "upkeep.CleanUp", "linklist.CountActive", "linklist.Export",
+		"moderation.inBatches", "creation.CleanUp", "creation.PurgeWorkspace", "upkeep.DueChecks", "upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
+		"edit.ApplyDue", "secrets.InUse", "secrets.Rewrap", "edit.claim", "upkeep.CleanUp", "linklist.CountActive", "linklist.Export",
 		"linklist.indexSome",
 		"upkeep.PurgeWorkspace", "moderation.Reports", "apikey.createdBy",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",

@@ -8,7 +8,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/platform/db/turns"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
@@ -33,11 +33,11 @@ func passwordFields(s *ast.Schema) (names []string) {
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
 	caller := transport.Caller{RequestsPerMinute: requestRate(ctx), Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
-	caller.Attach = func(ctx context.Context) context.Context { return withLists(turns.OwnedBy(ctx, caller.Owner)) }
+	caller.Attach = func(ctx context.Context) context.Context { return withLists(admission.OwnedBy(ctx, caller.Owner)) }
 	if actor, anonymous := account.Current(ctx); anonymous == nil {
 		caller.Anonymous = false
 		caller.Attach = func(ctx context.Context) context.Context {
-			return account.WithActor(withLists(turns.OwnedBy(ctx, caller.Owner)), actor)
+			return account.WithActor(withLists(admission.OwnedBy(ctx, caller.Owner)), actor)
 		}
 	}
 	return caller, err

@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
+	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
 // bills are the costs in a response: in the extension, and in the field.
@@ -214,7 +214,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.Links.Passwords = passwords.NewLinks(bcrypt.MinCost)
+		b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
 		ada := b.person(t, "ada")
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{

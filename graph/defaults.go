@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -45,11 +45,11 @@ func (r *mutationResolver) CreateUtmTemplate(
 func (r *mutationResolver) UpdateUtmTemplate(
 	ctx context.Context, in gen.UpdateUtmTemplateInput,
 ) (*gen.UpdateUtmTemplatePayload, error) {
-	change := utmtemplate.Change{Name: setUnlessNull(in.Name)}
+	change := folder.TemplateChange{Name: setUnlessNull(in.Name)}
 	if in.Utm != nil {
 		change.UTM = optional.Set(in.Utm)
 	}
-	update := func(ctx context.Context, m workspace.Membership, templateID string) (*utmtemplate.Template, error) {
+	update := func(ctx context.Context, m workspace.Membership, templateID string) (*folder.Template, error) {
 		return r.UTMTemplates.Update(ctx, m, templateID, change)
 	}
 	t, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, update)
@@ -92,7 +92,7 @@ func (r *workspaceResolver) RequireSecondFactor(_ context.Context, m *workspace.
 func (r *workspaceResolver) UtmTemplates(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.UtmTemplateConnection, error) {
-	request, err := utmtemplate.Order.Parse(id.Template, first, after, nil, nil)
+	request, err := folder.TemplateOrder.Parse(id.Template, first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -107,4 +107,4 @@ func (r *workspaceResolver) UtmTemplates(
 	return &gen.UtmTemplateConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
 }
 
-func templateIDs(t *utmtemplate.Template) (templateID, accountID string) { return t.ID, "" }
+func templateIDs(t *folder.Template) (templateID, accountID string) { return t.ID, "" }

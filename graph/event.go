@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -97,7 +97,7 @@ func checkEventFilter(types []audit.Action, linkID *string) error {
 // eventNodes is the nodeLoader of events.
 func (c *Config) eventNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]scalar.Node, error) {
+) (map[string]limit.Node, error) {
 	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*workspace.LoggedEvent, error) {
 		events, err := c.Workspaces.EventsByID(ctx, m, ids...)
 		expectEvents(ctx, m, events)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clickstream"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/stats"
@@ -29,10 +29,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linklist"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/link/moderation"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
-	"github.com/linkforge/linkforge/internal/link/schedule"
+
 	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/parity"
@@ -46,15 +45,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
+
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
@@ -83,15 +81,15 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	links := must.Value(link.NewStore(link.Config{
 		DB: counted, Feed: feed.New(counted, log, time.Now), PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: time.Now,
 	}))(t)
-	own := must.Value(ownhost.New("http://sho.rt"))(t)
-	templates := &utmtemplate.Store{DB: counted, Now: time.Now}
+	own := must.Value(destinations.NewOwnHosts("http://sho.rt"))(t)
+	templates := &folder.TemplateStore{DB: counted, Now: time.Now}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	folders := &folder.Store{DB: counted, Now: time.Now}
-	quota := &linkquota.Store{DB: counted, Default: 1000, Now: time.Now}
+	quota := &link.Quota{DB: counted, Default: 1000, Now: time.Now}
 	all := &stores.Stores{
 		UTMTemplates: templates, Folders: folders,
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords.NewUsers(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
+			DB: counted, Tokens: b.tokens, Passwords: account.NewUserPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
 		},
 		Workspaces: &workspace.Store{
 			DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Limits: limits, Now: time.Now,
@@ -104,14 +102,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 			Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: time.Hour, Limits: limits,
 		}),
 		Edit:       &edit.Store{Store: links, Quota: quota, Folders: folders},
-		Schedule:   &schedule.Store{Store: links},
+		Schedule:   &edit.Schedules{Store: links},
 		History:    &history.Store{Store: links},
 		Simulation: &simulation.Store{Store: links},
 		LinkList:   linklist.NewStore(counted, time.Now),
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Stats(),
-		Exports:    stats.Exports{Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt"},
-		Ledger:     &clickledger.Ledger{DB: counted},
+		Exports:    stats.Exports{Signer: secrets.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt"},
+		Ledger:     &clickstore.Ledger{DB: counted},
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 	}
@@ -119,11 +117,11 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, Stores: all, Codes: qr.NewRenderer(),
 		HitQuota: 100, Meter: ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
-	box := sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+	box := secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 	c.Tasks = task.NewStore(counted, box, time.Now)
 	c.Imports = &importer.Store{
 		DB: counted, Tasks: c.Tasks, Links: links, Creation: c.Creation, Folders: folders,
-		Signer: signed.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
+		Signer: secrets.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
 	}
 	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Simulation: c.Simulation, Now: time.Now}
 	c.Webhooks = &webhook.Store{

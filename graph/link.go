@@ -8,13 +8,13 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -354,13 +354,13 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, 
 	if err != nil {
 		return nil, err
 	}
-	return quotaOf(r.hitLimit(l.In), used, month.Of(r.Now())), nil
+	return quotaOf(r.hitLimit(l.In), used, click.MonthOf(r.Now())), nil
 }
 
 // hitsUsed returns the used hits of links in this month: those that the counters know, and at least the
 // clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	this := month.Of(c.Now())
+	this := click.MonthOf(c.Now())
 	used, err := c.Ledger.MonthClicks(ctx, m, linkIDs, this)
 	if err != nil || c.Quotas == nil {
 		return used, err

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -16,14 +16,14 @@ import (
 
 // nodeLoader loads a workspace's objects of one type by global ID. Unknown IDs are missing from the
 // result. It returns Forbidden if the member may not list such objects.
-type nodeLoader func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error)
+type nodeLoader func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]limit.Node, error)
 
 // nodeLoaders returns the loaders of the types that belong to a workspace, by the prefix of their
 // IDs. Accounts and sessions belong to a user.
 func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 	return map[id.Prefix]nodeLoader{
-		id.Workspace: func(_ context.Context, m workspace.Membership, _ ...string) (map[string]scalar.Node, error) {
-			return map[string]scalar.Node{m.ID(): &m}, nil
+		id.Workspace: func(_ context.Context, m workspace.Membership, _ ...string) (map[string]limit.Node, error) {
+			return map[string]limit.Node{m.ID(): &m}, nil
 		},
 		id.Link:       c.linkNodes,
 		id.Click:      c.clickNodes,
@@ -41,7 +41,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 	}
 }
 
-func (r *queryResolver) Node(ctx context.Context, nodeID string) (scalar.Node, error) {
+func (r *queryResolver) Node(ctx context.Context, nodeID string) (limit.Node, error) {
 	found, err := r.nodes(ctx, []string{nodeID})
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (r *queryResolver) Node(ctx context.Context, nodeID string) (scalar.Node, e
 	return found[0], nil
 }
 
-func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
+func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]limit.Node, error) {
 	if len(ids) < 1 || len(ids) > page.Max {
 		return nil, errs.New(errs.InvalidInput, "Request 1 to %d ids. This request has %d.", page.Max, len(ids)).At("ids")
 	}
@@ -58,7 +58,7 @@ func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]scalar.Node,
 
 // nodes returns the objects with the IDs, and nil for each that does not exist or that the caller
 // may not read. It runs as many statements for a hundred IDs as for one of each type and workspace.
-func (c *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
+func (c *Config) nodes(ctx context.Context, ids []string) ([]limit.Node, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 		}
 		maps.Copy(found, objects)
 	}
-	all := make([]scalar.Node, len(ids))
+	all := make([]limit.Node, len(ids))
 	for i, nodeID := range ids {
 		all[i] = found[nodeID]
 	}
@@ -128,8 +128,8 @@ func (c *Config) spacesOf(
 }
 
 // ownNodes returns the caller's account and sessions among the ids, by id. An API key has none.
-func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]scalar.Node, error) {
-	found := map[string]scalar.Node{}
+func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]limit.Node, error) {
+	found := map[string]limit.Node{}
 	if actor.AccountID == "" {
 		return found, nil
 	}
@@ -159,9 +159,9 @@ func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string
 func nodesOf[T any](
 	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), identify identify[*T],
 ) nodeLoader {
-	return func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
+	return func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]limit.Node, error) {
 		objects, err := load(ctx, m, ids...)
-		found, accounts := make(map[string]scalar.Node, len(objects)), []string{}
+		found, accounts := make(map[string]limit.Node, len(objects)), []string{}
 		for _, one := range objects {
 			nodeID, accountID := identify(one)
 			if found[nodeID] = one; id.Valid(id.Account, accountID) {
@@ -174,8 +174,8 @@ func nodesOf[T any](
 }
 
 // linkNodes is the nodeLoader of links.
-func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
-	links, found := &loader.Of(ctx).In(m).Links, make(map[string]scalar.Node, len(ids))
+func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]limit.Node, error) {
+	links, found := &loader.Of(ctx).In(m).Links, make(map[string]limit.Node, len(ids))
 	links.Expect(ids)
 	for _, linkID := range ids {
 		l, err := links.Get(ctx, linkID)
@@ -192,9 +192,9 @@ func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...s
 // clickNodes is the nodeLoader of clicks.
 func (c *Config) clickNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]scalar.Node, error) {
+) (map[string]limit.Node, error) {
 	clicks, err := c.Stats.ByID(ctx, m, ids...)
-	found, links := make(map[string]scalar.Node, len(clicks)), []string{}
+	found, links := make(map[string]limit.Node, len(clicks)), []string{}
 	for _, c := range clicks {
 		found[c.PublicID()] = clickOf(m, c)
 		links = append(links, c.LinkID)

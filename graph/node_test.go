@@ -36,7 +36,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
@@ -136,7 +136,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
-	w.insert(t, &utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
+	w.insert(t, &folder.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
 		UTM: &routing.UTM{Source: &title}, CreatedAt: now, UpdatedAt: now})
 	w.insert(t, &workspace.Invitation{
 		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,

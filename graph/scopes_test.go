@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -232,7 +232,7 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, func(c *Config) {
-			c.Exports = stats.Exports{Signer: signed.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now}, PublicURL: "http://sho.rt"}
+			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now}, PublicURL: "http://sho.rt"}
 		})
 		m := b.person(t, "ada").workspace
 		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)

@@ -30,7 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
@@ -238,7 +238,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var invitations []workspace.Invitation
 	var keys []apikey.Key
 	var domains []domain.Domain
-	var templates []utmtemplate.Template
+	var templates []folder.Template
 	var folders []folder.Folder
 	var sessions []account.Session
 	var webhooks []webhook.Webhook
@@ -259,7 +259,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		})
 		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
 			Host: fmt.Sprintf("d%d.example.com", i), CodeSpace: domain.Own, Token: "token", CreatedAt: now})
-		templates = append(templates, utmtemplate.Template{ID: id.New(id.Template), WorkspaceID: w,
+		templates = append(templates, folder.Template{ID: id.New(id.Template), WorkspaceID: w,
 			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
 		folders = append(folders, folder.Folder{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
 			CreatedAt: now})

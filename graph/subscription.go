@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/eventstream"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/platform/stream"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -115,7 +115,7 @@ func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID st
 // source sends the items of one subscription.
 type source[Item, Shown any] struct {
 	*Config
-	watch *stream.Watch[Item]
+	watch *feed.Watch[Item]
 	// show returns an item for the member, and its cursor; nil for an item that is left out.
 	show func(workspace.Membership, Item) (*Shown, string)
 	// permission is what the caller needs.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/move/archive"
 	"github.com/linkforge/linkforge/internal/move/importer"
@@ -56,7 +56,7 @@ func (r *taskResolver) Failure(_ context.Context, t *task.Task) (*gen.UserError,
 }
 
 // Report returns the result of a task.
-func (r *taskResolver) Report(_ context.Context, t *task.Task) (scalar.TaskReport, error) {
+func (r *taskResolver) Report(_ context.Context, t *task.Task) (limit.TaskReport, error) {
 	switch t.Kind {
 	case task.ParityCheck:
 		return reportOr(parity.ReportOf(t))
@@ -67,7 +67,7 @@ func (r *taskResolver) Report(_ context.Context, t *task.Task) (scalar.TaskRepor
 }
 
 // reportOr returns a report, or nil: a nil pointer in the interface would not be null.
-func reportOr[R any](report *R, err error) (scalar.TaskReport, error) {
+func reportOr[R any](report *R, err error) (limit.TaskReport, error) {
 	if report == nil || err != nil {
 		return nil, err
 	}

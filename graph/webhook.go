@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -132,7 +132,7 @@ func webhookIDs(w *webhook.Webhook) (webhookID, accountID string) { return w.ID,
 // webhookNodes is the nodeLoader of webhooks.
 func (c *Config) webhookNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]scalar.Node, error) {
+) (map[string]limit.Node, error) {
 	loader.Of(ctx).In(m).Waiting.Expect(ids)
 	return nodesOf(c.Webhooks.Rows().ByID, webhookIDs)(ctx, m, ids...)
 }
@@ -164,7 +164,7 @@ func deliveryIDs(d *webhook.Delivery) (deliveryID, accountID string) { return d.
 // deliveryNodes is the nodeLoader of deliveries.
 func (c *Config) deliveryNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]scalar.Node, error) {
+) (map[string]limit.Node, error) {
 	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*webhook.Delivery, error) {
 		rows, err := c.Webhooks.DeliveryRows().ByID(ctx, m, ids...)
 		expectParts(ctx, m, rows)

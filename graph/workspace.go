@@ -10,9 +10,9 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -225,7 +225,7 @@ func (r *workspaceResolver) LinkQuota(ctx context.Context, m *workspace.Membersh
 	return quotaOf(r.Config.LinkQuotas.Limit(*m), used, this), nil
 }
 
-func quotaOf(limit, used int64, of month.Month) *gen.Quota {
+func quotaOf(limit, used int64, of click.Month) *gen.Quota {
 	return &gen.Quota{Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: of.End()}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -46,32 +46,32 @@ func TestDimensions_FillExistingDays(t *testing.T) {
 type dimensionCount struct {
 	dimension byte
 	value     string
-	count     rollup.Count
+	count     click.Count
 }
 
 // sampleCounts are counts of links by all dimensions. Values of early dimensions have the bytes of later ones.
 func sampleCounts() map[string][]dimensionCount {
 	routed := []dimensionCount{
-		{7, "\x10\x01\x1erul_", rollup.Count{Clicks: 16, Visits: 17, Bots: 1}},
-		{7, "\x12\x01\x05flyer", rollup.Count{Clicks: 18, Visits: 18, Bots: 18}},
-		{click.QuarterDimension, "\x10", rollup.Count{Clicks: 16, Visits: 16, Bots: 16}},
-		{click.LatencyDimension, "\x80", rollup.Count{Clicks: 7}},
-		{16, "rul_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1}},
-		{17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 200, Visits: 1}},
-		{18, "flyer", rollup.Count{Clicks: 200, Visits: 1}},
-		{18, "poster-2", rollup.Count{Clicks: 1}},
+		{7, "\x10\x01\x1erul_", click.Count{Clicks: 16, Visits: 17, Bots: 1}},
+		{7, "\x12\x01\x05flyer", click.Count{Clicks: 18, Visits: 18, Bots: 18}},
+		{click.QuarterDimension, "\x10", click.Count{Clicks: 16, Visits: 16, Bots: 16}},
+		{click.LatencyDimension, "\x80", click.Count{Clicks: 7}},
+		{16, "rul_01k0000000000000000000000a", click.Count{Clicks: 200, Visits: 1}},
+		{17, "tgt_01k0000000000000000000000a", click.Count{Clicks: 200, Visits: 1}},
+		{18, "flyer", click.Count{Clicks: 200, Visits: 1}},
+		{18, "poster-2", click.Count{Clicks: 1}},
 	}
 	for i := range 2 * 128 { // a number of two bytes
 		host := fmt.Sprintf("%0*d.example", 1+i, i)
-		routed = append(routed, dimensionCount{1, host, rollup.Count{Clicks: int64(1) << (i % 60), Bots: 16}})
+		routed = append(routed, dimensionCount{1, host, click.Count{Clicks: int64(1) << (i % 60), Bots: 16}})
 	}
 	return map[string][]dimensionCount{
 		"lnk_plain": {
-			{1, "rul_0.example", rollup.Count{Clicks: 300, Visits: 200, Bots: 128}}, {7, "tgt_", rollup.Count{Clicks: 1}},
+			{1, "rul_0.example", click.Count{Clicks: 300, Visits: 200, Bots: 128}}, {7, "tgt_", click.Count{Clicks: 1}},
 		},
 		"lnk_routed":       routed,
-		"lnk_only_routed":  {{17, "tgt_01k0000000000000000000000a", rollup.Count{Clicks: 1}}},
-		"lnk_only_scanned": {{18, "flyer", rollup.Count{Clicks: 1}}},
+		"lnk_only_routed":  {{17, "tgt_01k0000000000000000000000a", click.Count{Clicks: 1}}},
+		"lnk_only_scanned": {{18, "flyer", click.Count{Clicks: 1}}},
 	}
 }
 
@@ -88,10 +88,10 @@ func TestDimensions_AreRemovedByDownMigrations(t *testing.T) {
 				if d.Kind == db.Postgres {
 					exec(t, d, "SELECT keep_month(?)", instant)
 				}
-				want := map[string]rollup.Counts{}
+				want := map[string]click.Counts{}
 				for subject, counts := range sampleCounts() {
-					want[subject] = rollup.Counts{}
-					stored := rollup.Counts{}
+					want[subject] = click.Counts{}
+					stored := click.Counts{}
 					for _, c := range counts {
 						stored.Add(c.dimension, c.value, c.count)
 						if c.dimension < first {
@@ -119,16 +119,16 @@ func TestDimensions_AreRemovedByDownMigrations(t *testing.T) {
 }
 
 // storedCounts reads the counts of a table of rollups, by subject.
-func storedCounts(t *testing.T, d *db.DB, table string) map[string]rollup.Counts {
+func storedCounts(t *testing.T, d *db.DB, table string) map[string]click.Counts {
 	t.Helper()
 	var rows []struct {
 		SubjectID string
 		Counts    []byte
 	}
 	must.NoError(t, d.NewSelect().Table(table).Column("subject_id", "counts").Scan(db.AsOwner(t.Context()), &rows))
-	counts := map[string]rollup.Counts{}
+	counts := map[string]click.Counts{}
 	for _, r := range rows {
-		counts[r.SubjectID] = rollup.Counts{}
+		counts[r.SubjectID] = click.Counts{}
 		if err := counts[r.SubjectID].AddEncoded(r.Counts); err != nil {
 			t.Errorf("%s of %s: %v", table, r.SubjectID, err)
 		}

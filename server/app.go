@@ -28,18 +28,18 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/jobs"
 	"github.com/linkforge/linkforge/internal/platform/mail"
-	"github.com/linkforge/linkforge/internal/platform/obs"
+
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
-	"github.com/linkforge/linkforge/internal/platform/throttle"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
+
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/tenant/account"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/firstvisit"
 	"github.com/linkforge/linkforge/internal/visit/redirect"
@@ -54,7 +54,7 @@ const (
 )
 
 // passwordCost is bcrypt's work factor. Tests of this package lower it, because they create many accounts.
-var passwordCost = passwords.Cost
+var passwordCost = account.PasswordCost
 
 // app is a whole server, put together.
 type app struct {
@@ -64,7 +64,7 @@ type app struct {
 	memory memory
 	log    *slog.Logger
 	now    func() time.Time
-	traces *obs.Traces // nil when there are none
+	traces *web.Traces // nil when there are none
 	// certificate is nil if the server does not terminate TLS.
 	certificate *certificate
 	db          *db.DB
@@ -106,7 +106,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.traces, err = obs.OpenTraces(ctx, cli.Version(), log); err != nil {
+	if a.traces, err = web.OpenTraces(ctx, cli.Version(), log); err != nil {
 		return nil, err
 	}
 	a.opened = append(a.opened, a.closeTraces)
@@ -173,7 +173,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := codecounter.New(a.db, a.config.CodeSecrets, a.config.Cell).Pin(ctx); err != nil {
 		return err
 	}
-	return sealed.Store{DB: a.db, Box: stores.Box(a.config)}.Check(ctx)
+	return secrets.Store{DB: a.db, Box: stores.Box(a.config)}.Check(ctx)
 }
 
 // openGroups has logins at the identity provider give the memberships of groups.
@@ -277,7 +277,7 @@ func (a *app) newRedirects() *redirect.Handler {
 	h := &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
-		LinkRate: throttle.New(linkRate), UnknownCodes: throttle.New(unknownCodes),
+		LinkRate: admission.NewLimiter(linkRate), UnknownCodes: admission.NewLimiter(unknownCodes),
 		Gates: redirect.Gates{
 			Passwords: a.LinkPasswords, Limits: a.Limits, PassKeys: redirect.PassKeys(a.config.JWTSecrets),
 		},

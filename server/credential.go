@@ -5,7 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -13,7 +13,7 @@ import (
 // memberOfGrant returns the membership of the session or the API key that signed a URL. It reads both from the primary database, so a
 // URL ends on every node when the credential does. It returns Expired when that has ended, and NotFound when the account or the
 // workspace has left.
-func (a *app) memberOfGrant(ctx context.Context, g *signed.Grant) (workspace.Membership, error) {
+func (a *app) memberOfGrant(ctx context.Context, g *secrets.Grant) (workspace.Membership, error) {
 	actor := account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}
 	if !id.Valid(id.Key, g.ActorID) {
 		active, err := a.Accounts.SessionsByID(ctx, actor, g.SessionID)

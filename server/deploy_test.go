@@ -128,8 +128,8 @@ type node struct {
 	stop  time.Duration
 }
 
-// secrets are what no file holds.
-var secrets = map[string]string{
+// deploySecrets are what no file holds.
+var deploySecrets = map[string]string{
 	"SHORT_HOST": "sho.rt", "POSTGRES_PASSWORD": "x", "LINKFORGE_JWT_SECRET": jwtSecret,
 	"LINKFORGE_CODE_SECRET": codeSecret, "LINKFORGE_ENCRYPTION_KEY": encryptionKey,
 	"LINKFORGE_DATABASE_URL": "postgres://x", "LINKFORGE_REDIS_URL": "rediss://x",
@@ -168,12 +168,12 @@ func substituted(env map[string]*string) map[string]string {
 	reference := regexp.MustCompile(`\$\{(\w+)(:-([^}]*)|:\?[^}]*)?\}`)
 	all := map[string]string{}
 	for name, value := range env {
-		if secret, ok := secrets[name]; ok && value == nil {
+		if secret, ok := deploySecrets[name]; ok && value == nil {
 			all[name] = secret
 		} else if value != nil {
 			all[name] = reference.ReplaceAllStringFunc(*value, func(text string) string {
 				part := reference.FindStringSubmatch(text)
-				if secret, ok := secrets[part[1]]; ok {
+				if secret, ok := deploySecrets[part[1]]; ok {
 					return secret
 				}
 				return part[3]
@@ -208,7 +208,7 @@ func unit(t *testing.T) node {
 		if n.env[secret] != "" {
 			t.Errorf("%s has a value that everybody would have", secret)
 		}
-		n.env[secret] = secrets[secret]
+		n.env[secret] = deploySecrets[secret]
 	}
 	return n
 }
@@ -259,7 +259,7 @@ func pod(t *testing.T) (node, container) {
 	}
 	literal := regexp.MustCompile(`--from-literal=(\w+)=`)
 	for _, m := range literal.FindAllStringSubmatch(deployed(t, "kubernetes.yml"), -1) {
-		n.env[m[1]] = secrets[m[1]]
+		n.env[m[1]] = deploySecrets[m[1]]
 	}
 	n.names = slices.Collect(maps.Keys(n.env))
 	return n, c

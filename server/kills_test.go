@@ -28,7 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
@@ -447,7 +447,7 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 		s := start(t, b)
 		who := s.tenant(t, "kept")
 		k := newKiller(t, b, s.env)
-		month := month.Of(time.Now()).Start()
+		month := click.MonthOf(time.Now()).Start()
 		var clicks []click.Click
 		for link := range 3 {
 			linkID := who.shorten(t, fmt.Sprintf("https://example.com/%d", link)).Link.ID

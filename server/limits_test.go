@@ -46,7 +46,7 @@ var fixedLimits = map[string]string{
 	"graph/transport.expensivePerProcessor": "operations of 100 points or more at once, per processor | " +
 		"node; an owner has half",
 	"graph/transport.maxOperations": "operations at once | WebSocket connection",
-	"internal/tenant/passwords.maxWaiting": "password checks that wait | " +
+	"internal/tenant/account.maxWaiting": "password checks that wait | " +
 		"address network; for new passwords of links, account",
 	"internal/tenant/account.wrongFromAddress":         "wrong passwords | account from an address network",
 	"internal/tenant/account.wrongOfAccount":           "wrong passwords | account from all addresses",
@@ -70,7 +70,7 @@ var fixedLimits = map[string]string{
 	"internal/tenant/domain.maxPerWorkspace":           "domains | workspace",
 	"internal/tenant/domain.verificationsPerWorkspace": "verifications of domains | workspace",
 	"internal/link.maxPending":                         "pending changes | link",
-	"internal/tenant/utmtemplate.maxPerWorkspace":      "UTM templates | workspace",
+	"internal/tenant/folder.maxTemplates":              "UTM templates | workspace",
 	"internal/tenant/folder.maxPerWorkspace":           "folders | workspace",
 	"internal/link/creation.publishablePerAddress":     "links of a publishable API key | address network and key",
 	"internal/link/creation.maxPublishable":            "links in a call with a publishable API key | call",
@@ -81,7 +81,7 @@ var fixedLimits = map[string]string{
 	"internal/tenant/apikey.maxFolders":                "folders | API key",
 	"internal/event/webhook.maxPerWorkspace":           "webhooks | workspace",
 	"internal/link/moderation.reportsPerAddress":       "reports of abuse | address network",
-	"internal/link/probe.perWorkspace":                 "checks of destinations on request | workspace",
+	"internal/link/upkeep.perWorkspace":                "checks of destinations on request | workspace",
 	"internal/visit/redirect.wrongFromNetwork":         "wrong passwords of a link | address network",
 	"internal/visit/redirect.wrongFromSite":            "wrong passwords of a link | IPv6 /48",
 	"internal/visit/redirect.wrongOfLink":              "wrong passwords of a link | all networks",

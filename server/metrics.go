@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/platform/obs"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // scrapeDeadline bounds the waits of a scrape.
@@ -15,122 +15,122 @@ const scrapeDeadline = time.Second
 
 // numbers returns every metric of this node, except those of the runtime and the process.
 // docs/OPERATIONS.md documents each.
-func (a *app) numbers(ctx context.Context) []obs.Number {
+func (a *app) numbers(ctx context.Context) []web.Number {
 	return slices.Concat(a.nodeNumbers(ctx), a.linkNumbers(), a.quotaNumbers(), a.clickNumbers(), a.redirectNumbers(),
 		a.operations(), a.jobNumbers())
 }
 
 // nodeNumbers returns the metrics of the node and of the servers that it depends on.
-func (a *app) nodeNumbers(ctx context.Context) []obs.Number {
-	return []obs.Number{
-		obs.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
+func (a *app) nodeNumbers(ctx context.Context) []web.Number {
+	return []web.Number{
+		web.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
 			1).By("version", cli.Version()),
-		obs.Gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
+		web.Gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
 			one(!a.stopping.Load())),
-		obs.Gauge("linkforge_certificate_expiry_timestamp_seconds",
+		web.Gauge("linkforge_certificate_expiry_timestamp_seconds",
 			"Expiry of the TLS certificate. 0 without TLS.", a.certificateEnd()),
-		obs.Gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
-		obs.Gauge("linkforge_replica_lag_seconds",
+		web.Gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
+		web.Gauge("linkforge_replica_lag_seconds",
 			"Replication lag of the read replica as measured by this node. 0 without a replica.",
 			a.db.Replica.Lag(a.now()).Seconds()),
-		obs.Gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
-		obs.Gauge("linkforge_redis_breaker_open",
+		web.Gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
+		web.Gauge("linkforge_redis_breaker_open",
 			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, else 0.", one(a.kv.IsOpen())),
 	}
 }
 
 // linkNumbers returns the metrics of the link cache and of the codes.
-func (a *app) linkNumbers() []obs.Number {
+func (a *app) linkNumbers() []web.Number {
 	cache := a.Links.Resolver.CacheStats()
-	return []obs.Number{
-		obs.Counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
+	return []web.Number{
+		web.Counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
 			cache.Hits),
-		obs.Counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
-		obs.Counter("linkforge_link_cache_evictions_total", "Entries evicted from the link cache.", cache.Evictions),
-		obs.Gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.",
+		web.Counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
+		web.Counter("linkforge_link_cache_evictions_total", "Entries evicted from the link cache.", cache.Evictions),
+		web.Gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.",
 			cache.Entries),
-		obs.Gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
-		obs.Counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
+		web.Gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
+		web.Counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
 			a.Creation.Collisions()),
-		obs.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
+		web.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
 			a.Creation.ExhaustedCodes()),
 	}
 }
 
 // quotaNumbers returns the metrics of monthly hits and of maxClicks.
-func (a *app) quotaNumbers() []obs.Number {
+func (a *app) quotaNumbers() []web.Number {
 	leases, clicks := a.Quotas.Hits.Stats(), a.Recorder.Stats()
-	return []obs.Number{
-		obs.Gauge("linkforge_quota_unavailable",
+	return []web.Number{
+		web.Gauge("linkforge_quota_unavailable",
 			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",
 			one(leases.Away)),
-		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
-		obs.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
-		obs.Counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
+		web.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
+		web.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
+		web.Counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
-		obs.Gauge("linkforge_quota_overshoot_bound",
+		web.Gauge("linkforge_quota_overshoot_bound",
 			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and those "+
 				"whose clicks are not in the database, or since a moment ago. Add those of all nodes.",
 			leases.Unused+leases.Pending+clicks.Waiting+clicks.Recent),
-		obs.Gauge("linkforge_grants_outstanding",
+		web.Gauge("linkforge_grants_outstanding",
 			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be returned. "+
 				"Those of a crashed node stay granted.", a.Quotas.OutstandingGrants()),
 	}
 }
 
 // clickNumbers returns the metrics of the click log and of the subscriptions.
-func (a *app) clickNumbers() []obs.Number {
+func (a *app) clickNumbers() []web.Number {
 	clicks, live, events := a.Recorder.Stats(), a.ClickStream.Stats(), a.EventStream.Stats()
-	return []obs.Number{
-		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
+	return []web.Number{
+		web.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),
-		obs.Gauge("linkforge_click_log_lag_seconds",
+		web.Gauge("linkforge_click_log_lag_seconds",
 			"Age of the oldest click that is not in the database yet. 0 without one.",
 			clicks.Lag.Seconds()),
-		obs.Gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
-		obs.Gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
-		obs.Counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.",
+		web.Gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
+		web.Gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
+		web.Counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.",
 			clicks.Lost),
-		obs.Counter("linkforge_click_ingest_batches_total", "Transactions that wrote clicks to the database.",
+		web.Counter("linkforge_click_ingest_batches_total", "Transactions that wrote clicks to the database.",
 			clicks.Batches),
-		obs.Counter("linkforge_click_ingested_total", "Clicks that this node wrote to the database.", clicks.Ingested),
-		obs.Gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
-		obs.Gauge("linkforge_click_subscriptions_lag_seconds",
+		web.Counter("linkforge_click_ingested_total", "Clicks that this node wrote to the database.", clicks.Ingested),
+		web.Gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
+		web.Gauge("linkforge_click_subscriptions_lag_seconds",
 			"Time since all clicks were delivered. 0 without subscriptions.", live.Lag.Seconds()),
-		obs.Gauge("linkforge_event_subscriptions", "Active subscriptions to events on this node.", events.Watches),
-		obs.Gauge("linkforge_event_subscriptions_lag_seconds",
+		web.Gauge("linkforge_event_subscriptions", "Active subscriptions to events on this node.", events.Watches),
+		web.Gauge("linkforge_event_subscriptions_lag_seconds",
 			"Time since all events were delivered. 0 without subscriptions.", events.Lag.Seconds()),
-		obs.Counter("linkforge_click_poison_total",
+		web.Counter("linkforge_click_poison_total",
 			"Records of the click log that were set aside because they cannot be ingested.",
 			clicks.Poison),
 	}
 }
 
 // redirectNumbers returns the metrics of requests for short URLs.
-func (a *app) redirectNumbers() (all []obs.Number) {
+func (a *app) redirectNumbers() (all []web.Number) {
 	for status, answers := range a.redirects.Answers() {
-		all = append(all, obs.Counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
+		all = append(all, web.Counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
 			answers).
 			By("status", strconv.Itoa(status)))
 	}
 	for reason, refused := range map[string]int64{
 		"link": a.redirects.LinkRate.Refused(), "unknown": a.redirects.UnknownCodes.Refused(),
 	} {
-		all = append(all, obs.Counter("linkforge_redirects_throttled_total",
+		all = append(all, web.Counter("linkforge_redirects_throttled_total",
 			"Requests for short URLs refused because their network exceeded a rate.", refused).By("reason", reason))
 	}
 	return all
 }
 
 // jobNumbers returns the metrics of the jobs. Their label is "name", because Prometheus sets "job".
-func (a *app) jobNumbers() (all []obs.Number) {
+func (a *app) jobNumbers() (all []web.Number) {
 	for _, job := range a.jobs.Stats() {
 		all = append(all,
-			obs.Gauge("linkforge_job_interval_seconds", "Interval between two runs of a job over all nodes.",
+			web.Gauge("linkforge_job_interval_seconds", "Interval between two runs of a job over all nodes.",
 				job.Every.Seconds()).By("name", job.Name),
-			obs.Counter("linkforge_job_failures_total", "Failed runs of a job on this node.", job.Failures).
+			web.Counter("linkforge_job_failures_total", "Failed runs of a job on this node.", job.Failures).
 				By("name", job.Name),
-			obs.Gauge("linkforge_job_last_success_timestamp_seconds",
+			web.Gauge("linkforge_job_last_success_timestamp_seconds",
 				"Time of the last successful run of a job on this node, else the time when the node started.",
 				seconds(job.LastSuccess)).By("name", job.Name))
 	}
@@ -138,15 +138,15 @@ func (a *app) jobNumbers() (all []obs.Number) {
 }
 
 // operations returns the metrics of GraphQL. Kinds and codes are a fixed set.
-func (a *app) operations() (all []obs.Number) {
+func (a *app) operations() (all []web.Number) {
 	answered := a.endpoint.Stats()
 	for kind, outcomes := range answered.Outcomes {
 		for code, n := range outcomes {
-			all = append(all, obs.Counter("linkforge_graphql_operations_total",
+			all = append(all, web.Counter("linkforge_graphql_operations_total",
 				"GraphQL operations, by kind and result code.", n).
 				By("kind", kind).By("code", code))
 		}
-		all = append(all, obs.Histogram("linkforge_graphql_operation_seconds", "Duration of GraphQL operations.",
+		all = append(all, web.Histogram("linkforge_graphql_operation_seconds", "Duration of GraphQL operations.",
 			answered.Durations[kind]).
 			By("kind", kind))
 	}

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -111,8 +111,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	d := must.Value(b.open())(t)
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
-	total = must.Value(clickledger.Counts(ctx, d, linkID))(t)[linkID]
-	counts, _, err := (&clickledger.Ledger{DB: d}).Since(ctx, "", []string{linkID}, month.Of(time.Now())-1)
+	total = must.Value(clickstore.LinkCounts(ctx, d, linkID))(t)[linkID]
+	counts, _, err := (&clickstore.Ledger{DB: d}).Since(ctx, "", []string{linkID}, click.MonthOf(time.Now())-1)
 	must.NoError(t, err)
 	n := must.Value(d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx))(t)
 	return total, counts[linkID], int64(n)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -205,7 +205,7 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
-	must.NoError(t, (&clickledger.Ledger{DB: d}).ForgetVisitors(t.Context(), time.Now().Add(later)))
+	must.NoError(t, (&clickstore.Ledger{DB: d}).ForgetVisitors(t.Context(), time.Now().Add(later)))
 }
 
 // TestVisitor_IsNotIdentifiable: no table, file, log or cache contains a visitor's address

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
@@ -131,7 +131,7 @@ func chargedOf(t *testing.T, b backend, linkID string) int64 {
 		return clicks
 	}
 	defer k.Close()
-	used := must.Value(hitquota.NewRedis(k, "", time.Now).Used(t.Context(), month.Of(time.Now()), []string{linkID}))(t)
+	used := must.Value(hitquota.NewRedis(k, "", time.Now).Used(t.Context(), click.MonthOf(time.Now()), []string{linkID}))(t)
 	return used[linkID]
 }
 
@@ -162,7 +162,7 @@ func openLeases(t *testing.T, b backend, linkID string) int64 {
 		return 0
 	}
 	defer k.Close()
-	all := must.Value(k.HVals(t.Context(), "links:{"+linkID+"}:leases:"+month.Of(time.Now()).String()).Result())(t)
+	all := must.Value(k.HVals(t.Context(), "links:{"+linkID+"}:leases:"+click.MonthOf(time.Now()).String()).Result())(t)
 	return int64(len(slices.DeleteFunc(all, func(hits string) bool { return hits == "0" })))
 }
 

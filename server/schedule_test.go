@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -255,7 +255,7 @@ func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) 
 		if t.Failed() {
 			k := b.openRedis(t)
 			defer k.Close()
-			keys := "links:{" + l.id + "}:leases:" + month.Of(time.Now()).String()
+			keys := "links:{" + l.id + "}:leases:" + click.MonthOf(time.Now()).String()
 			t.Logf("%d clicks, charged %d, leases %v", n, chargedOf(t, b, l.id), k.HGetAll(context.Background(), keys).Val())
 		}
 	})

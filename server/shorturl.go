@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/link/shortcode"
-	"github.com/linkforge/linkforge/internal/platform/obs"
+
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/visit/fastpath"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
@@ -136,7 +136,7 @@ func (a *app) tracedRedirects() serveAddress {
 	}
 	return func(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 		r = web.ExtractTrace(r)
-		ctx, span := obs.StartQuiet(r.Context(), t, "redirect")
+		ctx, span := web.StartQuiet(r.Context(), t, "redirect")
 		defer span.End()
 		a.redirects.Serve(w, r.WithContext(ctx), at)
 	}

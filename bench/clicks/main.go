@@ -27,14 +27,14 @@ import (
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/migrations"
@@ -92,7 +92,7 @@ type bench struct {
 	recorder *ingest.Recorder
 	clock    atomic.Int64 // in microseconds
 	store    clickstore.Store
-	ledger   *clickledger.Ledger
+	ledger   *clickstore.Ledger
 	engine   *url.URL // of ClickHouse; nil elsewhere
 	members  []workspace.Membership
 	byLink   map[string]int // index of a link
@@ -139,7 +139,7 @@ func (b *bench) open() (stop func() error) {
 	}
 	rig.Must(migrate.Up(b, b.db, migrations.Files, time.Now()))
 	b.clock.Store(b.begin.UnixMicro())
-	b.ledger = &clickledger.Ledger{DB: b.db}
+	b.ledger = &clickstore.Ledger{DB: b.db}
 	if b.kind == inClickHouse {
 		b.openClickHouse()
 	} else {
@@ -184,7 +184,7 @@ func (b *bench) prepareCopy() {
 	}
 	rig.Must(b.system.Exec(b, "SET ROLE linkforge_system"))
 	rig.Must(b.owner.Exec(b, "CREATE TABLE copied_clicks (LIKE clicks INCLUDING ALL) PARTITION BY RANGE (clicked_at)"))
-	for m := month.Of(b.begin); !m.Start().After(b.end); m = month.Of(m.End()) {
+	for m := click.MonthOf(b.begin); !m.Start().After(b.end); m = click.MonthOf(m.End()) {
 		rig.Must(b.owner.Exec(b, fmt.Sprintf("CREATE TABLE copied_clicks_%s PARTITION OF copied_clicks FOR VALUES FROM ('%s') "+
 			"TO ('%s')", m.Start().Format("2006_01"), m.Start().Format(time.RFC3339), m.End().Format(time.RFC3339))))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
@@ -192,11 +192,11 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 	by := dimensions[random.IntN(len(dimensions))]
 	found := b.stats(of, span, zones[random.IntN(len(zones))], filter)
 	points := rig.Must(found.Series(b, interval))
-	got := map[string]rollup.Count{"total": rig.Must(found.Total(b))}
+	got := map[string]click.Count{"total": rig.Must(found.Total(b))}
 	for _, p := range points {
 		got["from "+p.Start.String()] = p.Count
 	}
-	slices, others := rollup.Count{}, false
+	slices, others := click.Count{}, false
 	for _, p := range rig.Must(found.Breakdown(b, by.Name, 1000)) {
 		slices.Add(p.Count)
 		got["value "+p.Value], others = p.Count, others || p.IsOther
@@ -214,7 +214,7 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 }
 
 // recount counts clicks one by one, by the starts of a series and by value.
-func (b *bench) recount(span clickstore.Range, column, where string, args []any, points []stats.Point) map[string]rollup.Count {
+func (b *bench) recount(span clickstore.Range, column, where string, args []any, points []stats.Point) map[string]click.Count {
 	quarter := "CAST(floor(extract(epoch FROM clicked_at) / 900) AS BIGINT)"
 	if b.kind == db.SQLite {
 		quarter = "CAST(strftime('%s', clicked_at) AS INTEGER) / 900"
@@ -228,9 +228,9 @@ func (b *bench) recount(span clickstore.Range, column, where string, args []any,
 			"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+where+
 			" GROUP BY 1, 2 ORDER BY 1", args...).Scan(db.AsSystem(b), &rows))
 	}
-	want := rollup.Values{"total": {}, "slices": {}}
+	want := click.Values{"total": {}, "slices": {}}
 	for _, p := range points {
-		want["from "+p.Start.String()] = rollup.Count{}
+		want["from "+p.Start.String()] = click.Count{}
 	}
 	at := 0
 	for _, r := range rows {
@@ -238,7 +238,7 @@ func (b *bench) recount(span clickstore.Range, column, where string, args []any,
 			at++
 		}
 		for _, key := range []string{"total", "slices", "from " + points[at].Start.String(), "value " + r.Value} {
-			want.Add(key, rollup.Count{Clicks: r.Clicks, Visits: r.Visits, Bots: r.Bots})
+			want.Add(key, click.Count{Clicks: r.Clicks, Visits: r.Visits, Bots: r.Bots})
 		}
 	}
 	return want

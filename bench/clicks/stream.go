@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // agentList has a User-Agent header a line, after its share of clicks in thousandths.
@@ -73,7 +72,7 @@ type stream struct {
 
 func newStream(total int, end time.Time) *stream {
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := &stream{begin: month.Of(end).Start().AddDate(0, -*months, 0), end: end, total: total, random: random,
+	s := &stream{begin: click.MonthOf(end).Start().AddDate(0, -*months, 0), end: end, total: total, random: random,
 		ranks:   rand.NewZipf(random, rig.Skew, 1, uint64(*linkCount-1)),
 		sources: rand.NewZipf(random, 1.3, 1, uint64(len(sites)-1)), sentBy: map[click.Dimension]map[string]int64{}}
 	for k := range *linkCount { // popular links are of any age

@@ -14,7 +14,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
-	"github.com/linkforge/linkforge/graph/scalar"
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
@@ -39,7 +39,6 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
 	gqlparser "github.com/vektah/gqlparser/v2"
@@ -1691,8 +1690,8 @@ type ParityReportResolver interface {
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
 	LoginOptions(ctx context.Context) (*LoginOptions, error)
-	Node(ctx context.Context, id string) (scalar.Node, error)
-	Nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
+	Node(ctx context.Context, id string) (limit.Node, error)
+	Nodes(ctx context.Context, ids []string) ([]limit.Node, error)
 	Workspace(ctx context.Context, by WorkspaceBy) (*workspace.Membership, error)
 	Link(ctx context.Context, by LinkBy) (*link.Link, error)
 	PreviewCode(ctx context.Context, workspaceID string, url string) (*creation.Preview, error)
@@ -1738,7 +1737,7 @@ type TaskResolver interface {
 	CreatedBy(ctx context.Context, obj *task.Task) (*account.Account, error)
 
 	Failure(ctx context.Context, obj *task.Task) (*UserError, error)
-	Report(ctx context.Context, obj *task.Task) (scalar.TaskReport, error)
+	Report(ctx context.Context, obj *task.Task) (limit.TaskReport, error)
 }
 type UnmatchedRequestResolver interface {
 	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
@@ -20728,8 +20727,8 @@ func (ec *executionContext) _CreateUtmTemplatePayload_utmTemplate(ctx context.Co
 			return obj.UtmTemplate, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Template) graphql.Marshaler {
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -32554,8 +32553,8 @@ func (ec *executionContext) _Query_node(ctx context.Context, field graphql.Colle
 			return ec.Resolvers.Query().Node(ctx, fc.Args["id"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v scalar.Node) graphql.Marshaler {
-			return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v limit.Node) graphql.Marshaler {
+			return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, selections, v)
 		},
 		true,
 		false,
@@ -32598,8 +32597,8 @@ func (ec *executionContext) _Query_nodes(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Query().Nodes(ctx, fc.Args["ids"].([]string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []scalar.Node) graphql.Marshaler {
-			return ec.marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []limit.Node) graphql.Marshaler {
+			return ec.marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37650,8 +37649,8 @@ func (ec *executionContext) _Task_report(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Task().Report(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v scalar.TaskReport) graphql.Marshaler {
-			return ec.marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐTaskReport(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v limit.TaskReport) graphql.Marshaler {
+			return ec.marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐTaskReport(ctx, selections, v)
 		},
 		true,
 		false,
@@ -38451,8 +38450,8 @@ func (ec *executionContext) _UpdateUtmTemplatePayload_utmTemplate(ctx context.Co
 			return obj.UtmTemplate, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Template) graphql.Marshaler {
+			return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -39302,7 +39301,7 @@ func (ec *executionContext) fieldContext_Utm_content(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Utm", field, false, false, "String")
 }
 
-func (ec *executionContext) _UtmTemplate_id(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplate_id(ctx context.Context, field graphql.CollectedField, obj *folder.Template) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39325,7 +39324,7 @@ func (ec *executionContext) fieldContext_UtmTemplate_id(_ context.Context, field
 	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "ID")
 }
 
-func (ec *executionContext) _UtmTemplate_name(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplate_name(ctx context.Context, field graphql.CollectedField, obj *folder.Template) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39348,7 +39347,7 @@ func (ec *executionContext) fieldContext_UtmTemplate_name(_ context.Context, fie
 	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "String")
 }
 
-func (ec *executionContext) _UtmTemplate_utm(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplate_utm(ctx context.Context, field graphql.CollectedField, obj *folder.Template) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39380,7 +39379,7 @@ func (ec *executionContext) fieldContext_UtmTemplate_utm(_ context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _UtmTemplate_createdAt(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplate_createdAt(ctx context.Context, field graphql.CollectedField, obj *folder.Template) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39403,7 +39402,7 @@ func (ec *executionContext) fieldContext_UtmTemplate_createdAt(_ context.Context
 	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "Time")
 }
 
-func (ec *executionContext) _UtmTemplate_updatedAt(ctx context.Context, field graphql.CollectedField, obj *utmtemplate.Template) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplate_updatedAt(ctx context.Context, field graphql.CollectedField, obj *folder.Template) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39470,8 +39469,8 @@ func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, fi
 			return obj.Nodes, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplateᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Template) graphql.Marshaler {
+			return ec.marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplateᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39557,8 +39556,8 @@ func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field gra
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
-			return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *folder.Template) graphql.Marshaler {
+			return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, selections, v)
 		},
 		true,
 		true,
@@ -50503,7 +50502,7 @@ func UnmarshalWorkspaceBy(ctx context.Context, raw any) (WorkspaceBy, error) {
 
 // region    ************************** interface.gotpl ***************************
 
-func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj scalar.Node) graphql.Marshaler {
+func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj limit.Node) graphql.Marshaler {
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
@@ -50528,9 +50527,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Webhook(ctx, sel, obj)
-	case utmtemplate.Template:
+	case folder.Template:
 		return ec._UtmTemplate(ctx, sel, &obj)
-	case *utmtemplate.Template:
+	case *folder.Template:
 		if obj == nil {
 			return graphql.Null
 		}
@@ -50628,7 +50627,7 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 	}
 }
 
-func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSet, obj scalar.TaskReport) graphql.Marshaler {
+func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSet, obj limit.TaskReport) graphql.Marshaler {
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
@@ -59165,7 +59164,7 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 
 var utmTemplateImplementors = []string{"UtmTemplate", "Node"}
 
-func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionSet, obj *utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionSet, obj *folder.Template) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -60898,14 +60897,14 @@ func (ec *executionContext) marshalNArchiveSection2ᚖgithubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx context.Context, v any) (archive.Section, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := archive.Section(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSection(ctx context.Context, sel ast.SelectionSet, v archive.Section) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ArchiveSectionKind!")
 	}
@@ -60913,14 +60912,14 @@ func (ec *executionContext) marshalNArchiveSectionKind2githubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx context.Context, v any) (account.Method, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := account.Method(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNAuthMethod2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐMethod(ctx context.Context, sel ast.SelectionSet, v account.Method) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "AuthMethod!")
 	}
@@ -60990,14 +60989,14 @@ func (ec *executionContext) marshalNBoolean2ᚖbool(ctx context.Context, sel ast
 }
 
 func (ec *executionContext) unmarshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, v any) (routing.BotPolicy, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.BotPolicy(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNBotPolicy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐBotPolicy(ctx context.Context, sel ast.SelectionSet, v routing.BotPolicy) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "BotPolicy!")
 	}
@@ -61031,14 +61030,14 @@ func (ec *executionContext) marshalNCancelTaskPayload2ᚖgithubᚗcomᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, v any) (link.Cause, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.Cause(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, sel ast.SelectionSet, v link.Cause) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ChangeCause!")
 	}
@@ -61122,14 +61121,14 @@ func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx context.Context, v any) (edit.ClaimStatus, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := edit.ClaimStatus(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v edit.ClaimStatus) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ClaimStatus!")
 	}
@@ -61201,14 +61200,14 @@ func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋli
 }
 
 func (ec *executionContext) unmarshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, v any) (domain.CodeSpace, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := domain.CodeSpace(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, sel ast.SelectionSet, v domain.CodeSpace) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CodeSpace!")
 	}
@@ -61216,14 +61215,14 @@ func (ec *executionContext) marshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkfor
 }
 
 func (ec *executionContext) unmarshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, v any) (link.Strategy, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.Strategy(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, sel ast.SelectionSet, v link.Strategy) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CodeStrategy!")
 	}
@@ -61497,14 +61496,14 @@ func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlin
 }
 
 func (ec *executionContext) unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx context.Context, v any) (webhook.DeliveryStatus, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := webhook.DeliveryStatus(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx context.Context, sel ast.SelectionSet, v webhook.DeliveryStatus) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryStatus!")
 	}
@@ -61536,14 +61535,14 @@ func (ec *executionContext) marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforge
 }
 
 func (ec *executionContext) unmarshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, v any) (link.DestinationState, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.DestinationState(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, sel ast.SelectionSet, v link.DestinationState) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DestinationState!")
 	}
@@ -61551,14 +61550,14 @@ func (ec *executionContext) marshalNDestinationState2githubᚗcomᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) unmarshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx context.Context, v any) (click.Dimension, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := click.Dimension(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx context.Context, sel ast.SelectionSet, v click.Dimension) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Dimension!")
 	}
@@ -61622,14 +61621,14 @@ func (ec *executionContext) marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx context.Context, v any) (domain.Status, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := domain.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx context.Context, sel ast.SelectionSet, v domain.Status) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DomainStatus!")
 	}
@@ -61637,13 +61636,13 @@ func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlink
 }
 
 func (ec *executionContext) unmarshalNEmailAddress2string(ctx context.Context, v any) (string, error) {
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNEmailAddress2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(v)
+	res := limit.MarshalString(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "EmailAddress!")
 	}
@@ -61730,14 +61729,14 @@ func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlink
 }
 
 func (ec *executionContext) unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := audit.Action(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, sel ast.SelectionSet, v audit.Action) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "EventType!")
 	}
@@ -61921,13 +61920,13 @@ func (ec *executionContext) marshalNFolderEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
-	res, err := scalar.UnmarshalID(v)
+	res, err := limit.UnmarshalID(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalID(v)
+	res := limit.MarshalID(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
 	}
@@ -62061,14 +62060,14 @@ func (ec *executionContext) marshalNImportLossCount2ᚖgithubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx context.Context, v any) (importsource.LossReason, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := importsource.LossReason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐLossReason(ctx context.Context, sel ast.SelectionSet, v importsource.LossReason) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ImportLossReason!")
 	}
@@ -62076,14 +62075,14 @@ func (ec *executionContext) marshalNImportLossReason2githubᚗcomᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) unmarshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx context.Context, v any) (importer.Outcome, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := importer.Outcome(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNImportOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOutcome(ctx context.Context, sel ast.SelectionSet, v importer.Outcome) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ImportOutcome!")
 	}
@@ -62147,14 +62146,14 @@ func (ec *executionContext) marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, v any) (importsource.Source, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := importsource.Source(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, sel ast.SelectionSet, v importsource.Source) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ImportSource!")
 	}
@@ -62162,13 +62161,13 @@ func (ec *executionContext) marshalNImportSource2githubᚗcomᚋlinkforgeᚋlink
 }
 
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
-	res, err := scalar.UnmarshalInt(v)
+	res, err := limit.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.SelectionSet, v int) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalInt(v)
+	res := limit.MarshalInt(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Int!")
 	}
@@ -62205,7 +62204,7 @@ func (ec *executionContext) marshalNInt2ᚕintᚄ(ctx context.Context, sel ast.S
 }
 
 func (ec *executionContext) unmarshalNInt2ᚖint(ctx context.Context, v any) (*int, error) {
-	res, err := scalar.UnmarshalInt(v)
+	res, err := limit.UnmarshalInt(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -62215,7 +62214,7 @@ func (ec *executionContext) marshalNInt2ᚖint(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 	_ = sel
-	res := scalar.MarshalInt(*v)
+	res := limit.MarshalInt(*v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Int!")
 	}
@@ -62237,14 +62236,14 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 }
 
 func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := stats.Interval(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Interval!")
 	}
@@ -62387,14 +62386,14 @@ func (ec *executionContext) marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 }
 
 func (ec *executionContext) unmarshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx context.Context, v any) (link.Kind, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.Kind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx context.Context, sel ast.SelectionSet, v link.Kind) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "LinkKind!")
 	}
@@ -62402,14 +62401,14 @@ func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrderField(ctx context.Context, v any) (linklist.OrderField, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := linklist.OrderField(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐOrderField(ctx context.Context, sel ast.SelectionSet, v linklist.OrderField) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "LinkOrderField!")
 	}
@@ -62449,14 +62448,14 @@ func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋli
 }
 
 func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx context.Context, sel ast.SelectionSet, v routing.Status) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "LinkStatus!")
 	}
@@ -62670,11 +62669,11 @@ func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v []scalar.Node) graphql.Marshaler {
+func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx context.Context, sel ast.SelectionSet, v []limit.Node) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx, sel, v[i])
+		return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, sel, v[i])
 	})
 
 	return ret
@@ -62769,14 +62768,14 @@ func (ec *executionContext) marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkf
 }
 
 func (ec *executionContext) unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx context.Context, v any) (parity.Verdict, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := parity.Verdict(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx context.Context, sel ast.SelectionSet, v parity.Verdict) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ParityVerdict!")
 	}
@@ -62784,14 +62783,14 @@ func (ec *executionContext) marshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx context.Context, v any) (workspace.Permission, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := workspace.Permission(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNPermission2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐPermission(ctx context.Context, sel ast.SelectionSet, v workspace.Permission) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Permission!")
 	}
@@ -62850,14 +62849,14 @@ func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 }
 
 func (ec *executionContext) unmarshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, v any) (qr.Level, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := qr.Level(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, sel ast.SelectionSet, v qr.Level) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "QrLevel!")
 	}
@@ -62877,14 +62876,14 @@ func (ec *executionContext) marshalNQueryForwarding2githubᚗcomᚋlinkforgeᚋl
 }
 
 func (ec *executionContext) unmarshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx context.Context, v any) (routing.Mode, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Mode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐMode(ctx context.Context, sel ast.SelectionSet, v routing.Mode) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "QueryForwardingMode!")
 	}
@@ -62921,14 +62920,14 @@ func (ec *executionContext) marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋli
 }
 
 func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx context.Context, v any) (explain.Outcome, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := explain.Outcome(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx context.Context, sel ast.SelectionSet, v explain.Outcome) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectOutcome!")
 	}
@@ -62936,14 +62935,14 @@ func (ec *executionContext) marshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋl
 }
 
 func (ec *executionContext) unmarshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐReason(ctx context.Context, v any) (routing.Reason, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Reason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRedirectReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐReason(ctx context.Context, sel ast.SelectionSet, v routing.Reason) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectReason!")
 	}
@@ -62971,14 +62970,14 @@ func (ec *executionContext) marshalNRedirectStep2ᚕgithubᚗcomᚋlinkforgeᚋl
 }
 
 func (ec *executionContext) unmarshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepKind(ctx context.Context, v any) (explain.StepKind, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := explain.StepKind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRedirectStepKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐStepKind(ctx context.Context, sel ast.SelectionSet, v explain.StepKind) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "RedirectStepKind!")
 	}
@@ -63012,14 +63011,14 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx context.Context, v any) (account.Registration, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := account.Registration(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx context.Context, sel ast.SelectionSet, v account.Registration) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Registration!")
 	}
@@ -63105,14 +63104,14 @@ func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx context.Context, v any) (moderation.Reason, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := moderation.Reason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx context.Context, sel ast.SelectionSet, v moderation.Reason) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReportReason!")
 	}
@@ -63261,14 +63260,14 @@ func (ec *executionContext) marshalNRevokeInvitationPayload2ᚖgithubᚗcomᚋli
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := workspace.Role(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx context.Context, sel ast.SelectionSet, v workspace.Role) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Role!")
 	}
@@ -63427,14 +63426,14 @@ func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningCode(ctx context.Context, v any) (check.WarningCode, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := check.WarningCode(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningCode(ctx context.Context, sel ast.SelectionSet, v check.WarningCode) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "RoutingWarningCode!")
 	}
@@ -63624,14 +63623,14 @@ func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Stickiness(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Stickiness!")
 	}
@@ -63639,13 +63638,13 @@ func (ec *executionContext) marshalNStickiness2githubᚗcomᚋlinkforgeᚋlinkfo
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(v)
+	res := limit.MarshalString(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "String!")
 	}
@@ -63794,14 +63793,14 @@ func (ec *executionContext) marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 }
 
 func (ec *executionContext) unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx context.Context, v any) (task.Kind, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := task.Kind(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx context.Context, sel ast.SelectionSet, v task.Kind) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "TaskKind!")
 	}
@@ -63809,14 +63808,14 @@ func (ec *executionContext) marshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx context.Context, v any) (task.Status, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := task.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNTaskStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐStatus(ctx context.Context, sel ast.SelectionSet, v task.Status) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "TaskStatus!")
 	}
@@ -63837,13 +63836,13 @@ func (ec *executionContext) marshalNTestWebhookPayload2ᚖgithubᚗcomᚋlinkfor
 }
 
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
-	res, err := scalar.UnmarshalTime(v)
+	res, err := limit.UnmarshalTime(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNTime2timeᚐTime(ctx context.Context, sel ast.SelectionSet, v time.Time) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalTime(v)
+	res := limit.MarshalTime(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Time!")
 	}
@@ -63864,13 +63863,13 @@ func (ec *executionContext) marshalNTransferOwnershipPayload2ᚖgithubᚗcomᚋl
 }
 
 func (ec *executionContext) unmarshalNURL2string(ctx context.Context, v any) (string, error) {
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(v)
+	res := limit.MarshalString(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "URL!")
 	}
@@ -64140,11 +64139,11 @@ func (ec *executionContext) unmarshalNUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplateᚄ(ctx context.Context, sel ast.SelectionSet, v []*utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplateᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Template) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx, sel, v[i])
+		return ec.marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64156,7 +64155,7 @@ func (ec *executionContext) marshalNUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforge�
 	return ret
 }
 
-func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *folder.Template) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "UtmTemplate!")
 		return graphql.Null
@@ -64405,14 +64404,14 @@ func (ec *executionContext) marshalNWebhookEdge2ᚖgithubᚗcomᚋlinkforgeᚋli
 }
 
 func (ec *executionContext) unmarshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (webhook.Status, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := webhook.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, sel ast.SelectionSet, v webhook.Status) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "WebhookStatus!")
 	}
@@ -64420,14 +64419,14 @@ func (ec *executionContext) marshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx context.Context, v any) (routing.Weekday, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Weekday(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNWeekday2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐWeekday(ctx context.Context, sel ast.SelectionSet, v routing.Weekday) graphql.Marshaler {
 	_ = sel
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Weekday!")
 	}
@@ -64714,7 +64713,7 @@ func (ec *executionContext) unmarshalOAttemptError2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := webhook.AttemptError(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -64725,7 +64724,7 @@ func (ec *executionContext) marshalOAttemptError2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -64733,7 +64732,7 @@ func (ec *executionContext) unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋ
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.Policy(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -64744,7 +64743,7 @@ func (ec *executionContext) marshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋli
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -64782,7 +64781,7 @@ func (ec *executionContext) unmarshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋli
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.BotPolicy(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -64793,7 +64792,7 @@ func (ec *executionContext) marshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -64817,7 +64816,7 @@ func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋli
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := domain.CodeSpace(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -64828,7 +64827,7 @@ func (ec *executionContext) marshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -64872,7 +64871,7 @@ func (ec *executionContext) unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := link.Strategy(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -64883,7 +64882,7 @@ func (ec *executionContext) marshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -64970,7 +64969,7 @@ func (ec *executionContext) unmarshalOEmailAddress2ᚖstring(ctx context.Context
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -64980,7 +64979,7 @@ func (ec *executionContext) marshalOEmailAddress2ᚖstring(ctx context.Context, 
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(*v)
+	res := limit.MarshalString(*v)
 	return res
 }
 
@@ -65039,7 +65038,7 @@ func (ec *executionContext) unmarshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋli
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := audit.Action(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65050,7 +65049,7 @@ func (ec *executionContext) marshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65058,7 +65057,7 @@ func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := stats.Format(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65069,7 +65068,7 @@ func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65106,14 +65105,14 @@ func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 }
 
 func (ec *executionContext) unmarshalOID2string(ctx context.Context, v any) (string, error) {
-	res, err := scalar.UnmarshalID(v)
+	res, err := limit.UnmarshalID(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOID2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalID(v)
+	res := limit.MarshalID(v)
 	return res
 }
 
@@ -65156,7 +65155,7 @@ func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalID(v)
+	res, err := limit.UnmarshalID(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -65166,7 +65165,7 @@ func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.Se
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalID(*v)
+	res := limit.MarshalID(*v)
 	return res
 }
 
@@ -65182,7 +65181,7 @@ func (ec *executionContext) unmarshalOImportConflictPolicy2ᚖgithubᚗcomᚋlin
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := importer.ConflictPolicy(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65193,7 +65192,7 @@ func (ec *executionContext) marshalOImportConflictPolicy2ᚖgithubᚗcomᚋlinkf
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65254,7 +65253,7 @@ func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := importsource.Source(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65265,7 +65264,7 @@ func (ec *executionContext) marshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65273,7 +65272,7 @@ func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*i
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalInt(v)
+	res, err := limit.UnmarshalInt(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -65283,7 +65282,7 @@ func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.Sele
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalInt(*v)
+	res := limit.MarshalInt(*v)
 	return res
 }
 
@@ -65462,7 +65461,7 @@ func (ec *executionContext) unmarshalOMetadataInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v scalar.Node) graphql.Marshaler {
+func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx context.Context, sel ast.SelectionSet, v limit.Node) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65470,7 +65469,7 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx context.Context, v any) (linklist.Direction, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := linklist.Direction(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65478,7 +65477,7 @@ func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋ
 func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx context.Context, sel ast.SelectionSet, v linklist.Direction) graphql.Marshaler {
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	return res
 }
 
@@ -65545,7 +65544,7 @@ func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := qr.Level(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65556,7 +65555,7 @@ func (ec *executionContext) marshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65674,7 +65673,7 @@ func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋ
 }
 
 func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.Stickiness(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65682,7 +65681,7 @@ func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlink
 func (ec *executionContext) marshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, sel ast.SelectionSet, v routing.Stickiness) graphql.Marshaler {
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	return res
 }
 
@@ -65725,7 +65724,7 @@ func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v an
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -65735,12 +65734,12 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(*v)
+	res := limit.MarshalString(*v)
 	return res
 }
 
 func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx context.Context, v any) (linklist.TagMatch, error) {
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := linklist.TagMatch(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65748,7 +65747,7 @@ func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkfo
 func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v linklist.TagMatch) graphql.Marshaler {
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(v))
+	res := limit.MarshalString(string(v))
 	return res
 }
 
@@ -65803,7 +65802,7 @@ func (ec *executionContext) marshalOTaskKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkf
 	return ret
 }
 
-func (ec *executionContext) marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐTaskReport(ctx context.Context, sel ast.SelectionSet, v scalar.TaskReport) graphql.Marshaler {
+func (ec *executionContext) marshalOTaskReport2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐTaskReport(ctx context.Context, sel ast.SelectionSet, v limit.TaskReport) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65850,7 +65849,7 @@ func (ec *executionContext) unmarshalOTime2ᚖtimeᚐTime(ctx context.Context, v
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalTime(v)
+	res, err := limit.UnmarshalTime(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -65860,7 +65859,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalTime(*v)
+	res := limit.MarshalTime(*v)
 	return res
 }
 
@@ -65876,7 +65875,7 @@ func (ec *executionContext) unmarshalOURL2ᚖstring(ctx context.Context, v any) 
 	if v == nil {
 		return nil, nil
 	}
-	res, err := scalar.UnmarshalString(v)
+	res, err := limit.UnmarshalString(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -65886,7 +65885,7 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(*v)
+	res := limit.MarshalString(*v)
 	return res
 }
 
@@ -65894,7 +65893,7 @@ func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := creation.UpsertOutcome(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65905,7 +65904,7 @@ func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -65938,7 +65937,7 @@ func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋutmtemplateᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *utmtemplate.Template) graphql.Marshaler {
+func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *folder.Template) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -65966,7 +65965,7 @@ func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋli
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := routing.VisitKind(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -65977,7 +65976,7 @@ func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 
@@ -66007,7 +66006,7 @@ func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := scalar.UnmarshalString(v)
+	tmp, err := limit.UnmarshalString(v)
 	res := webhook.Status(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -66018,7 +66017,7 @@ func (ec *executionContext) marshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 	_ = sel
 	_ = ctx
-	res := scalar.MarshalString(string(*v))
+	res := limit.MarshalString(string(*v))
 	return res
 }
 

@@ -31,7 +31,6 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -518,7 +517,7 @@ type CreateUtmTemplateInput struct {
 // Payload of createUtmTemplate.
 type CreateUtmTemplatePayload struct {
 	// The template; null when there are errors.
-	UtmTemplate *utmtemplate.Template `json:"utmTemplate,omitempty"`
+	UtmTemplate *folder.Template `json:"utmTemplate,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1923,7 +1922,7 @@ type UpdateUtmTemplateInput struct {
 // Payload of updateUtmTemplate.
 type UpdateUtmTemplatePayload struct {
 	// The template; null when there are errors.
-	UtmTemplate *utmtemplate.Template `json:"utmTemplate,omitempty"`
+	UtmTemplate *folder.Template `json:"utmTemplate,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -2049,7 +2048,7 @@ type UtmTemplateConnection struct {
 	// The templates, each with its cursor.
 	Edges []*UtmTemplateEdge `json:"edges"`
 	// The same objects without their cursors.
-	Nodes []*utmtemplate.Template `json:"nodes"`
+	Nodes []*folder.Template `json:"nodes"`
 	// The position of the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
@@ -2059,7 +2058,7 @@ type UtmTemplateEdge struct {
 	// Its cursor.
 	Cursor string `json:"cursor"`
 	// The template.
-	Node *utmtemplate.Template `json:"node"`
+	Node *folder.Template `json:"node"`
 }
 
 // Input of verifyDomain.

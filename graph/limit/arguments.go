@@ -14,7 +14,6 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
-	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
@@ -251,7 +250,7 @@ func (w *argumentWalk) value(t *ast.Type, v any) {
 	case ast.Enum:
 		w.enum(definition, v)
 	default:
-		if err := scalar.Check(definition.Name, v); err != nil {
+		if err := Check(definition.Name, v); err != nil {
 			w.fail("%s", errs.From(err).Public())
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
-
-	"github.com/linkforge/linkforge/graph/scalar"
 )
 
 // maxSize bounds the number of items in the cost of a list: resolvers refuse larger lists.
@@ -86,7 +84,7 @@ func (p price) size(arguments map[string]any) int {
 			return min(list.Len(), maxSize)
 		}
 		if given != nil {
-			n, _ := scalar.UnmarshalInt(given) // a single value is a list of one
+			n, _ := UnmarshalInt(given) // a single value is a list of one
 			return min(max(n, 1), maxSize)
 		}
 	}

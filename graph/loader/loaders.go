@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/move/importer"
@@ -23,7 +23,7 @@ type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
 	// Private is what only the caller may see of their account.
 	Private func(ctx context.Context, ids ...string) (map[string]*account.Private, error)
-	Totals  source[clickledger.LinkTotal]
+	Totals  source[clickstore.LinkTotal]
 	Tags    source[[]string]
 	Hits    source[int64]
 	Targets source[map[string]int64]
@@ -60,7 +60,7 @@ type Loaders struct {
 
 // Links load what belongs to links of one workspace, and the links.
 type Links struct {
-	Totals Loader[clickledger.LinkTotal]
+	Totals Loader[clickstore.LinkTotal]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
 	// Targets are the clicks of the targets of a link, by the ids of the targets.

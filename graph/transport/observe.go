@@ -20,7 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/obs"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 const (
@@ -147,7 +147,7 @@ type Stats struct {
 	// Outcomes are the numbers of operations by outcome: ok, or the code of the first top-level
 	// error.
 	Outcomes  map[string]map[string]int64
-	Durations map[string]obs.Spread
+	Durations map[string]web.Spread
 }
 
 // counters count operations. Kinds and outcomes are constants of this program, so the maps stay
@@ -155,17 +155,17 @@ type Stats struct {
 type counters struct {
 	mu        sync.Mutex
 	outcomes  map[string]map[string]int64
-	durations map[string]*obs.Durations
+	durations map[string]*web.Durations
 }
 
 func (t *counters) add(kind, outcome string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.outcomes == nil {
-		t.outcomes, t.durations = map[string]map[string]int64{}, map[string]*obs.Durations{}
+		t.outcomes, t.durations = map[string]map[string]int64{}, map[string]*web.Durations{}
 	}
 	if t.outcomes[kind] == nil {
-		t.outcomes[kind], t.durations[kind] = map[string]int64{}, &obs.Durations{}
+		t.outcomes[kind], t.durations[kind] = map[string]int64{}, &web.Durations{}
 	}
 	t.outcomes[kind][outcome]++
 	t.durations[kind].Add(took)
@@ -176,10 +176,10 @@ func (h *Handler) Stats() Stats {
 	t := &h.observed
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Stats{Outcomes: map[string]map[string]int64{}, Durations: map[string]obs.Spread{}}
+	all := Stats{Outcomes: map[string]map[string]int64{}, Durations: map[string]web.Spread{}}
 	// Metrics exist before the first operation.
 	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} {
-		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{outcomeOK: 0}, obs.Spread{}
+		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{outcomeOK: 0}, web.Spread{}
 	}
 	for kind, outcomes := range t.outcomes {
 		all.Outcomes[kind], all.Durations[kind] = maps.Clone(outcomes), t.durations[kind].Spread()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/config"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -23,7 +23,7 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return err
 		}
 		share := float64(q.At) / 100
-		busy, err := s.Ledger.BusyLinks(ctx, month.Of(time.Now()), share, c.HitQuota)
+		busy, err := s.Ledger.BusyLinks(ctx, click.MonthOf(time.Now()), share, c.HitQuota)
 		if err != nil {
 			return err
 		}

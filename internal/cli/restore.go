@@ -14,8 +14,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clickstream"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/event/audit"
@@ -270,7 +270,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	}
 	_, err = codecounter.AfterRestore(ctx, d)
 	if err == nil {
-		err = clickledger.AfterRestore(ctx, d)
+		err = clickstore.AfterRestore(ctx, d)
 	}
 	return err
 }
@@ -371,7 +371,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 			err = audit.AfterRestore(ctx, d)
 		}
 		if err == nil {
-			err = clickledger.AfterRestore(ctx, d)
+			err = clickstore.AfterRestore(ctx, d)
 		}
 		if err == nil && r.Grants {
 			err = countGrants(ctx, d)

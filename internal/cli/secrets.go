@@ -7,7 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -29,7 +29,7 @@ func (r secretsRewrap) Run(ctx context.Context, f *config.Flags, io IO) error {
 				return err
 			}
 		}
-		s := sealed.Store{DB: d, Box: stores.Box(c)}
+		s := secrets.Store{DB: d, Box: stores.Box(c)}
 		if err := s.Rewrap(ctx, r.Lost); err != nil {
 			return err
 		}
@@ -37,14 +37,14 @@ func (r secretsRewrap) Run(ctx context.Context, f *config.Flags, io IO) error {
 		if err != nil {
 			return err
 		}
-		err = show(io, r.listing, "KEY\tSTATE\tSECRETS", uses, func(u sealed.Use) []string {
+		err = show(io, r.listing, "KEY\tSTATE\tSECRETS", uses, func(u secrets.Use) []string {
 			return []string{u.Key, string(u.State), strconv.FormatInt(u.Secrets, 10)}
 		})
 		if err != nil {
 			return err
 		}
 		for _, u := range uses {
-			if u.State != sealed.Current {
+			if u.State != secrets.Current {
 				return errors.New("secrets of other keys remain: set the missing keys, wait until all nodes have the same LINKFORGE_ENCRYPTION_KEY, " +
 					"and run this again")
 			}

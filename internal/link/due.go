@@ -7,7 +7,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/link/patch"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -69,9 +69,9 @@ func (l *Link) takeDue(now time.Time) (due []*ScheduledChange) {
 type dueRow struct {
 	Link `bun:",extend"`
 
-	DueAt         *time.Time   `bun:",scanonly"`
-	ScheduledBy   *string      `bun:",scanonly"`
-	ScheduledWhat *patch.Patch `bun:",scanonly"`
+	DueAt         *time.Time       `bun:",scanonly"`
+	ScheduledBy   *string          `bun:",scanonly"`
+	ScheduledWhat *linkfield.Patch `bun:",scanonly"`
 }
 
 // dueState is a state of a link that has begun, and is not written yet.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -295,7 +295,7 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	if len(ids) == 0 {
 		return nil
 	}
-	counts, err := clickledger.Counts(ctx, tx, ids...)
+	counts, err := clickstore.LinkCounts(ctx, tx, ids...)
 	for _, linkID := range ids {
 		links[linkID].Granted = counts[linkID]
 	}

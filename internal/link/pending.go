@@ -9,7 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/link/patch"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
@@ -26,7 +26,7 @@ type ScheduledChange struct {
 	WorkspaceID string
 	// DueAt is when it takes effect.
 	DueAt time.Time
-	Patch patch.Patch
+	Patch linkfield.Patch
 	// ActorID is the account or API key that scheduled it.
 	ActorID   string
 	CreatedAt time.Time
@@ -103,7 +103,7 @@ func (l *Link) setNextChange() {
 // will be at its instant. The caller has locked the link by Lock. It returns QuotaExceeded, and the error of the first
 // state that is not valid, or has a URL that is refused.
 func (s *Store) AddPending(
-	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (patch.Patch, error),
+	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Patch, error),
 ) error {
 	if len(l.pending) >= maxPending {
 		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.", maxPending).

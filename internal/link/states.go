@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/link/patch"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/route/check"
 )
@@ -19,7 +19,7 @@ func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
 }
 
 // applyPatch changes the link as the patch says. The patch has been validated, so that it cannot fail.
-func (l *Link) applyPatch(p *patch.Patch, now time.Time) {
+func (l *Link) applyPatch(p *linkfield.Patch, now time.Time) {
 	before := l.OriginalURL
 	p.Apply(&l.OriginalURL, &l.Settings)
 	p.Title.Apply(&l.Title)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/link/destination"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
+
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -27,7 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -45,7 +45,7 @@ type Config struct {
 	// Destinations decides which URLs links may have. Nil Own means the host of PublicURL.
 	Destinations destination.Checker
 	// Templates may be nil: then no routing can name one.
-	Templates *utmtemplate.Store
+	Templates *folder.TemplateStore
 	// Passwords hashes the passwords of gates.
 	Passwords Passwords
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
@@ -88,7 +88,7 @@ func NewStore(c Config) (*Store, error) {
 		return nil, err
 	}
 	if c.Destinations.DB = c.DB; c.Destinations.Own == nil {
-		if c.Destinations.Own, err = ownhost.New(c.PublicURL); err != nil {
+		if c.Destinations.Own, err = destination.NewOwnHosts(c.PublicURL); err != nil {
 			return nil, err
 		}
 	}

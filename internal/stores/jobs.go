@@ -31,7 +31,9 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "transitions", Every: transitionInterval, Run: s.Upkeep.RecordTransitions},
 		{Name: "grants", Every: transitionInterval, Run: s.Grants.RaiseGrants},
 		{Name: "apply-scheduled-changes", Every: scheduleInterval, Run: s.Schedule.ApplyDue},
-		{Name: "clean-up", Every: jobInterval, Run: s.Upkeep.CleanUp},
+		{Name: "clean-up", Every: jobInterval, Run: func(ctx context.Context) error {
+			return errors.Join(s.Upkeep.CleanUp(ctx), s.Creation.CleanUp(ctx))
+		}},
 		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
 		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
@@ -48,7 +50,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Tasks.Purge, s.Upkeep.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
+			return s.Workspaces.Purge(ctx, s.Tasks.Purge, s.Upkeep.PurgeWorkspace, s.Creation.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
 				s.Folders.Rows().Purge, s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/linkforge/linkforge/internal/platform/config"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // FillSecrets sets the secrets of an embedded instance that are not configured. They are created
@@ -50,8 +50,8 @@ func FillEncryptionKey(c *config.Config) error {
 }
 
 // Box returns the box of the keys that seal secrets.
-func Box(c config.Config) sealed.Box {
-	return sealed.Box{Key: c.EncryptionKey, Previous: c.EncryptionKeysPrevious}
+func Box(c config.Config) secrets.Box {
+	return secrets.Box{Key: c.EncryptionKey, Previous: c.EncryptionKeysPrevious}
 }
 
 func storedSecret(dir, name string) ([]byte, error) {

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clickstream"
@@ -33,11 +33,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linklist"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/link/moderation"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
-	"github.com/linkforge/linkforge/internal/link/probe"
-	"github.com/linkforge/linkforge/internal/link/schedule"
+
 	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/link/upkeep"
 	"github.com/linkforge/linkforge/internal/move/archive"
@@ -51,15 +49,15 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
+
 	"github.com/linkforge/linkforge/internal/tenant/sso"
-	"github.com/linkforge/linkforge/internal/tenant/utmtemplate"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
@@ -96,19 +94,19 @@ type Stores struct {
 	Workspaces *workspace.Store
 	Domains    *domain.Store
 	Links      *link.Store
-	LinkQuotas *linkquota.Store
+	LinkQuotas *link.Quota
 	Creation   *creation.Store
 	Edit       *edit.Store
-	Schedule   *schedule.Store
+	Schedule   *edit.Schedules
 	History    *history.Store
 	Simulation *simulation.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
-	LinkPasswords *passwords.Links
+	LinkPasswords *account.LinkPasswords
 	LinkList      *linklist.Store
 	Blocklist     *moderation.Blocklist
 	// UTMTemplates are the named sets of UTM values of workspaces.
-	UTMTemplates *utmtemplate.Store
+	UTMTemplates *folder.TemplateStore
 	Folders      *folder.Store
 	Tasks        *task.Store
 	Imports      *importer.Store
@@ -122,9 +120,9 @@ type Stores struct {
 	Destinations destination.Checker
 	Moderation   *moderation.Store
 	Webhooks     *webhook.Store
-	Checker      *probe.Checker
+	Checker      *upkeep.Checker
 	Clicks       clickstore.Store
-	Ledger       *clickledger.Ledger
+	Ledger       *clickstore.Ledger
 	Stats        *stats.Store
 	Exports      stats.Exports
 	Feed         *feed.Feed
@@ -133,7 +131,7 @@ type Stores struct {
 	Unmatched    *unmatched.Recorder
 	VisitorKeys  *ingest.Keys
 	Limits       ratelimit.Limiter
-	OwnHosts     *ownhost.Hosts
+	OwnHosts     *destination.OwnHosts
 	// Grants counts what links and targets with maxClicks have granted.
 	Grants *hitquota.Grants
 	// Recorder and Quotas are nil without a click log.
@@ -154,8 +152,8 @@ func Open(o Options) (*Stores, error) {
 		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList:    linklist.NewStore(o.DB, o.Now),
-		Ledger:      &clickledger.Ledger{DB: o.DB},
-		Exports:     stats.Exports{Signer: signed.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
+		Ledger:      &clickstore.Ledger{DB: o.DB},
+		Exports:     stats.Exports{Signer: secrets.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
 		Tasks:       task.NewStore(o.DB, Box(o.Config), o.Now),
 		Feed:        feed.New(o.DB, o.Log, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
@@ -174,7 +172,7 @@ func Open(o Options) (*Stores, error) {
 	s.Stats = &stats.Store{Clicks: s.Clicks, DB: s.DB, Now: o.Now}
 	s.ClickStream = clickstream.New(o.DB, s.Clicks, o.Log, o.Now)
 	var err error
-	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
+	if s.OwnHosts, err = destination.NewOwnHosts(o.Config.PublicURL, o.Config.Hosts...); err != nil {
 		return nil, err
 	}
 	if n := len(o.Config.CodeSecrets); n > 0 { // the oldest: draws outlive the rotation of codes
@@ -220,12 +218,12 @@ func (s *Stores) Close() error {
 
 // openTenants constructs the stores of accounts, workspaces and domains.
 func (s *Stores) openTenants(o Options) {
-	cost := cmp.Or(o.PasswordCost, passwords.Cost)
-	s.LinkPasswords = passwords.NewLinks(min(cost, passwords.LinksCost))
+	cost := cmp.Or(o.PasswordCost, account.PasswordCost)
+	s.LinkPasswords = account.NewLinkPasswords(min(cost, account.LinkPasswordCost))
 	s.Accounts = &account.Store{
 		DB:         o.DB,
 		Tokens:     account.Tokens{Secrets: o.Config.JWTSecrets, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
-		Passwords:  passwords.NewUsers(cost),
+		Passwords:  account.NewUserPasswords(cost),
 		Keys:       s.APIKeys,
 		SessionTTL: o.Config.SessionTTL,
 		Mail:       o.Mailer,
@@ -243,7 +241,7 @@ func (s *Stores) openTenants(o Options) {
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
 	s.Folders = &folder.Store{DB: o.DB, Now: o.Now}
-	s.UTMTemplates = &utmtemplate.Store{DB: o.DB, Now: o.Now}
+	s.UTMTemplates = &folder.TemplateStore{DB: o.DB, Now: o.Now}
 	s.Domains = &domain.Store{
 		DB: o.DB, Own: s.OwnHosts, Destinations: s.Destinations, Resolver: net.DefaultResolver, Limits: s.Limits,
 		Log: o.Log, Now: o.Now,
@@ -328,7 +326,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
-	s.LinkQuotas = &linkquota.Store{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
+	s.LinkQuotas = &link.Quota{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
 	s.Creation = creation.NewStore(creation.Config{
 		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
 		Limits: s.Limits,
@@ -337,7 +335,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
 		PublicURL: o.Config.PublicURL, Limits: s.Limits, MaxBytes: o.Config.ImportBytes, Now: o.Now,
 		Client: outbound.NewClient(outbound.Config{
-			UserAgent: probe.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow), Timeout: 30 * time.Second,
+			UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow), Timeout: 30 * time.Second,
 			NoRedirects: true,
 		}),
 	}
@@ -348,12 +346,12 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Edit = &edit.Store{
 		Store: s.Links, Quota: s.LinkQuotas, Folders: s.Folders, ReplaceWebhookTags: s.Webhooks.ReplaceTags,
 	}
-	s.Schedule, s.History = &schedule.Store{Store: s.Links}, &history.Store{Store: s.Links}
+	s.Schedule, s.History = &edit.Schedules{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
 	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Parity = &parity.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Transport: s.Imports.Client.Transport, Limits: s.Limits,
-		InstanceID: s.InstanceID, UserAgent: probe.UserAgent(o.Config.PublicURL), Now: o.Now,
+		InstanceID: s.InstanceID, UserAgent: upkeep.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{
 		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders, Domains: s.Domains,
@@ -364,9 +362,9 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,
 	}
 	client := outbound.NewClient(outbound.Config{
-		UserAgent: probe.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
+		UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
 	})
-	s.Checker = &probe.Checker{Links: s.Upkeep, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
+	s.Checker = &upkeep.Checker{Links: s.Upkeep, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
 	return nil
 }
 

@@ -29,7 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -329,7 +329,7 @@ func TestSeal_SurvivesLostStatements(t *testing.T) {
 func TestRetain_SurvivesLostStatements(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
-		m := month.Of(clicktest.Noon)
+		m := click.MonthOf(clicktest.Noon)
 		f.everyFailure(t, suitetest.Size(25, 1), func() {
 			f.Set(m.End())
 			f.World.Write(t, f.draw(10, m.Start(), m.End(), nil)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -159,7 +159,7 @@ func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]
 // insertCopies inserts clicks with the workspaces that their links have now, and adds the links without an owner to unowned. What
 // has no total was purged.
 func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowned map[string]bool) error {
-	workspaces, err := clickledger.Workspaces(ctx, c.DB, linksOf(clicks))
+	workspaces, err := clickstore.WorkspacesOfLinks(ctx, c.DB, linksOf(clicks))
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
 		var purged []string
 		err := c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			workspaces, err := clickledger.Workspaces(ctx, tx, some)
+			workspaces, err := clickstore.WorkspacesOfLinks(ctx, tx, some)
 			if err != nil {
 				return err
 			}

@@ -8,9 +8,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // copyMonths copies the days of months that have no single clicks. It does so only until a run has succeeded: ClickHouse itself counts
@@ -34,7 +33,7 @@ func (c *copying) copyMonths(ctx context.Context) error {
 		return errs.New(errs.Conflict, "ClickHouse has clicks of its own of months whose single clicks PostgreSQL has deleted, so what "+
 			"PostgreSQL has counted of these cannot be added. Copy before nodes use ClickHouse.")
 	}
-	for m := month.Of(first[0]); m.Start().Before(c.since); m++ {
+	for m := click.MonthOf(first[0]); m.Start().Before(c.since); m++ {
 		if err := c.removeDays(ctx, m, until(copyingBound, c.run)); err != nil {
 			return err
 		}
@@ -78,12 +77,12 @@ func (c *copying) endMonths(ctx context.Context) error {
 type sqlDay struct {
 	WorkspaceID, SubjectID string
 	StartsAt               time.Time
-	rollup.Tally
+	click.Tally
 	Visits, Bots int64
 	Counts       []byte
 }
 
-func (c *copying) copyMonth(ctx context.Context, m month.Month) error {
+func (c *copying) copyMonth(ctx context.Context, m click.Month) error {
 	rows, err := c.DB.NewSelect().Table("click_days").Column("workspace_id", "subject_id", "starts_at", "clicks", "visits", "bots",
 		"latency_mean", "latency_m2", "counts").Where("starts_at >= ?", m.Start()).Where("starts_at < ?", m.End()).
 		Where("subject_id <> workspace_id").Rows(ctx)
@@ -128,38 +127,38 @@ const dayTypes = "workspace_id String, link_id String, day Date, dimension UInt8
 
 // appendDay writes the rows of a day.
 func appendDay(b []byte, d *sqlDay) ([]byte, error) {
-	add := func(dimension byte, value string, n rollup.Count, t rollup.Tally) {
-		b = rollup.AppendText(rollup.AppendText(b, d.WorkspaceID), d.SubjectID)
+	add := func(dimension byte, value string, n click.Count, t click.Tally) {
+		b = click.AppendText(click.AppendText(b, d.WorkspaceID), d.SubjectID)
 		day := uint16(click.DayOf(d.StartsAt))
-		b = rollup.AppendText(append(b, byte(day), byte(day>>8), dimension), value)
+		b = click.AppendText(append(b, byte(day), byte(day>>8), dimension), value)
 		b = appendInt(appendInt(appendInt(b, n.Clicks), n.Visits), n.Bots)
 		b = appendFloat(appendFloat(b, t.LatencyMean), t.LatencyM2)
 	}
-	all := rollup.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}
+	all := click.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}
 	add(0, "", all, d.Tally)
-	rest := map[byte]rollup.Count{}
+	rest := map[byte]click.Count{}
 	for _, dimension := range click.StoredDimensions {
 		if dimension.Name != click.ByLink {
 			rest[dimension.Number] = all
 		}
 	}
-	err := rollup.EachCount(d.Counts, 0, func(dimension byte, value []byte, n rollup.Count) {
+	err := click.EachCount(d.Counts, 0, func(dimension byte, value []byte, n click.Count) {
 		text := string(value)
 		if left, ok := rest[dimension]; ok {
-			left.Add(rollup.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
+			left.Add(click.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
 			rest[dimension] = left
 		} else if len(value) == 1 {
 			text = strconv.Itoa(int(value[0]))
 		}
-		add(dimension, text, n, rollup.Tally{})
+		add(dimension, text, n, click.Tally{})
 	})
 	for dimension, n := range rest { // clicks of values that are not known
-		if n != (rollup.Count{}) {
+		if n != (click.Count{}) {
 			value := ""
 			if dimension == click.StatusDimension {
-				value = strconv.Itoa(rollup.CommonStatus)
+				value = strconv.Itoa(click.CommonStatus)
 			}
-			add(dimension, value, n, rollup.Tally{})
+			add(dimension, value, n, click.Tally{})
 		}
 	}
 	return b, err

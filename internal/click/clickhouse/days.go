@@ -9,7 +9,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // This file ends days and months. Every step can be repeated, and questions are answered exactly between two steps: a bound
@@ -152,7 +151,7 @@ func (s *Store) Retain(ctx context.Context) error {
 		return err
 	}
 	end := clickstore.Earlier(s.ClicksSince(), bounds[sealedBound])
-	for m := month.Of(time.UnixMicro(first[0].At)); !m.End().After(end); m++ {
+	for m := click.MonthOf(time.UnixMicro(first[0].At)); !m.End().After(end); m++ {
 		if err := s.countDays(ctx, m); err != nil {
 			return fmt.Errorf("counting the days of %s: %w", m, err)
 		}
@@ -165,7 +164,7 @@ func (s *Store) Retain(ctx context.Context) error {
 }
 
 // countDays counts the clicks of a month. No question reads them from days yet, so what an interrupted run has left goes first.
-func (s *Store) countDays(ctx context.Context, m month.Month) error {
+func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (s *Store) countDays(ctx context.Context, m month.Month) error {
 }
 
 // removeDays removes what an interrupted run has left of a month, which no question reads yet, under a condition.
-func (s *Store) removeDays(ctx context.Context, m month.Month, condition string) error {
+func (s *Store) removeDays(ctx context.Context, m click.Month, condition string) error {
 	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
 	if some, err := s.has(ctx, "days", of); err != nil || !some {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -27,7 +27,7 @@ type moveRow struct {
 
 // Move implements clickstore.Store: the totals move at once, the clicks by MoveClicks.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	if _, _, err := clickledger.Move(ctx, tx, linkID, workspaceID, s.Now()); err != nil {
+	if _, _, err := clickstore.MoveTotals(ctx, tx, linkID, workspaceID, s.Now()); err != nil {
 		return fmt.Errorf("moving a link's clicks: %w", err)
 	}
 	return queueMoves(ctx, tx, map[string]string{linkID: workspaceID})
@@ -117,5 +117,5 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	if err := s.remove(ctx, render("workspace_id = ?", workspaceID), "clicks_open", "clicks", "days"); err != nil {
 		return fmt.Errorf("removing the clicks of a workspace: %w", err)
 	}
-	return clickledger.Purge(db.AsSystem(ctx), s.DB, workspaceID)
+	return clickstore.PurgeTotals(db.AsSystem(ctx), s.DB, workspaceID)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 )
 
 // This file counts. Each question has two parts: single clicks and, before the bound "forgotten", the counts of days.
@@ -142,7 +141,7 @@ const summed = "sum(clicks) AS Clicks, sum(visits) AS Visits, sum(bots) AS Bots"
 type countRow struct {
 	Value string
 	Start int64
-	rollup.Count
+	click.Count
 }
 
 // Points implements clickstore.Store.
@@ -207,7 +206,7 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 	from, to := p.days.From, p.days.To
 	if len(p.Values) == 1 {
 		others, err := askDays[countRow](ctx, s.client, "SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
-			"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), rollup.Others, from, to)
+			"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), click.Others, from, to)
 		if err != nil || len(others) > 0 && others[0].Clicks > 0 { // some of them may have the value
 			return nil, errors.Join(err, s.checkNone(ctx, p))
 		}
@@ -258,12 +257,12 @@ func (s *Store) checkNone(ctx context.Context, p *parts) error {
 }
 
 // Slices implements clickstore.Store.
-func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimension) (rollup.Values, error) {
+func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimension) (click.Values, error) {
 	p, err := s.partsOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all := rollup.Values{}
+	all := click.Values{}
 	if !p.days.From.Equal(p.days.To) {
 		if len(p.Values) > 0 || p.dividesDay(nil) {
 			err = s.checkNone(ctx, &p)
@@ -278,16 +277,16 @@ func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimensi
 		return all, nil
 	}
 	rows, err := ask[countRow](ctx, s.client, withSealed+"SELECT toString(?) AS Value, ? FROM ? GROUP BY Value ORDER BY Clicks DESC, Value LIMIT ?",
-		sql(by.Definition().Column), sql(counted), sql(p.visits()), rollup.MaxValues)
+		sql(by.Definition().Column), sql(counted), sql(p.visits()), click.MaxValues)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}
-	listed := rollup.Count{}
+	listed := click.Count{}
 	for _, r := range rows {
 		all.Add(r.Value, r.Count)
 		listed.Add(r.Count)
 	}
-	if len(rows) < rollup.MaxValues {
+	if len(rows) < click.MaxValues {
 		return all, nil
 	}
 	total, err := ask[countRow](ctx, s.client, withSealed+"SELECT ? FROM ?", sql(counted), sql(p.visits()))
@@ -295,12 +294,12 @@ func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimensi
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}
 	rest := total[0].Count
-	rest.Add(rollup.Count{Clicks: -listed.Clicks, Visits: -listed.Visits, Bots: -listed.Bots})
-	all.Add(rollup.Others, rest)
+	rest.Add(click.Count{Clicks: -listed.Clicks, Visits: -listed.Visits, Bots: -listed.Bots})
+	all.Add(click.Others, rest)
 	return all, nil
 }
 
-func (s *Store) slicesOfDays(ctx context.Context, p *parts, by click.Dimension, all rollup.Values) error {
+func (s *Store) slicesOfDays(ctx context.Context, p *parts, by click.Dimension, all click.Values) error {
 	number, value := int64(by.Definition().Number), "value"
 	if by == click.ByLink {
 		number, value = 0, "link_id"
@@ -322,11 +321,11 @@ type latencyRow struct {
 }
 
 // stepOf is rollup.LatencyStep of a latency in nanoseconds.
-var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)", rollup.LatencyGrowth)
+var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)", click.LatencyGrowth)
 
 // Latencies implements clickstore.Store.
-func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally, rollup.Values, error) {
-	tally, steps := rollup.Tally{}, rollup.Values{}
+func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (click.Tally, click.Values, error) {
+	tally, steps := click.Tally{}, click.Values{}
 	p, err := s.partsOf(ctx, q)
 	if err != nil {
 		return tally, steps, err
@@ -334,8 +333,8 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally
 	add := func(rows []latencyRow) {
 		for _, r := range rows {
 			step, _ := strconv.Atoi(r.Step)
-			tally.Merge(rollup.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
-			steps.Add(string([]byte{byte(step)}), rollup.Count{Clicks: r.Clicks})
+			tally.Merge(click.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
+			steps.Add(string([]byte{byte(step)}), click.Count{Clicks: r.Clicks})
 		}
 	}
 	if !p.days.From.Equal(p.days.To) {
@@ -361,16 +360,16 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (rollup.Tally
 }
 
 // latenciesOfDays adds the latencies of whole days.
-func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *rollup.Tally, steps rollup.Values) error {
+func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *click.Tally, steps click.Values) error {
 	condition := render("? AND day >= toDate(?) AND day < toDate(?)", sql(p.subject()), p.days.From, p.days.To)
 	rows, err := askDays[latencyRow](ctx, s.client, "SELECT value AS Step, sum(clicks) AS Clicks, "+
 		"sum(clicks * latency_mean) / sum(clicks) AS Mean, sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
 		"FROM days WHERE ? AND dimension IN (0, ?) GROUP BY value", sql(condition), click.LatencyDimension)
 	for _, r := range rows {
 		if step, err := strconv.Atoi(r.Step); err == nil {
-			steps.Add(string([]byte{byte(step)}), rollup.Count{Clicks: r.Clicks})
+			steps.Add(string([]byte{byte(step)}), click.Count{Clicks: r.Clicks})
 		} else { // the dimension 0 has no value
-			tally.Merge(rollup.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
+			tally.Merge(click.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
 		}
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
@@ -30,7 +29,7 @@ type Config struct {
 type Store struct {
 	Config
 	client     *client
-	ids        clickledger.IDs
+	ids        clickstore.ClickIDs
 	isPrepared atomic.Bool
 }
 

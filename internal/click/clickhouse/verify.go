@@ -7,12 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -28,7 +27,7 @@ const (
 
 // Verify implements clickstore.Store.
 func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
-	return s.compare(ctx, func(_ context.Context, is, want *clickledger.Total) error {
+	return s.compare(ctx, func(_ context.Context, is, want *clickstore.Total) error {
 		found(clickstore.Difference{SubjectID: is.SubjectID, Clicks: want.Clicks, Counted: is.Clicks})
 		return nil
 	})
@@ -36,7 +35,7 @@ func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (
 
 // Rebuild implements clickstore.Store. A total that changes meanwhile stays as it is.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
-	return s.compare(ctx, func(ctx context.Context, is, want *clickledger.Total) error {
+	return s.compare(ctx, func(ctx context.Context, is, want *clickstore.Total) error {
 		_, err := s.DB.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2", "_month", "_before_month").
 			WherePK().Where("clicks = ?", is.Clicks).Exec(ctx)
 		return err
@@ -44,13 +43,13 @@ func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 }
 
 // compare calls f with the totals that differ from the clicks.
-func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, want *clickledger.Total) error) (subjects int, err error) {
+func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, want *clickstore.Total) error) (subjects int, err error) {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
 		return 0, err
 	}
 	var spaces []string
-	err = s.DB.NewSelect().Model((*clickledger.Total)(nil)).ColumnExpr("DISTINCT workspace_id").Order("workspace_id").Scan(ctx, &spaces)
+	err = s.DB.NewSelect().Model((*clickstore.Total)(nil)).ColumnExpr("DISTINCT workspace_id").Order("workspace_id").Scan(ctx, &spaces)
 	if err != nil {
 		return 0, fmt.Errorf("selecting workspaces with clicks: %w", err)
 	}
@@ -80,7 +79,7 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 // comparison is a look at the totals of a workspace and its links: those in the SQL database and those of the clicks. It is
 // stable if no batch was sent meanwhile.
 type comparison struct {
-	is, want map[string]*clickledger.Total
+	is, want map[string]*clickstore.Total
 	differ   []string
 	isStable bool
 }
@@ -105,7 +104,7 @@ func (s *Store) compareIn(ctx context.Context, space string) (c comparison, err 
 	c.isStable = slices.Equal(sent, after)
 	for subject, total := range c.is {
 		if c.want[subject] == nil {
-			c.want[subject] = &clickledger.Total{SubjectID: subject, Month: month.Of(s.Now())}
+			c.want[subject] = &clickstore.Total{SubjectID: subject, Month: click.MonthOf(s.Now())}
 		}
 		if one := c.want[subject]; !moving[subject] && (!one.Near(total.Tally) || one.Bots != total.Bots) {
 			c.differ = append(c.differ, subject)
@@ -116,13 +115,13 @@ func (s *Store) compareIn(ctx context.Context, space string) (c comparison, err 
 }
 
 // totals are those of a workspace and its links.
-func (s *Store) totals(ctx context.Context, space string) (map[string]*clickledger.Total, error) {
-	var rows []*clickledger.Total
+func (s *Store) totals(ctx context.Context, space string) (map[string]*clickstore.Total, error) {
+	var rows []*clickstore.Total
 	err := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", space).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading totals: %w", err)
 	}
-	all := make(map[string]*clickledger.Total, len(rows))
+	all := make(map[string]*clickstore.Total, len(rows))
 	for _, r := range rows {
 		all[r.SubjectID] = r
 	}
@@ -148,12 +147,12 @@ func (s *Store) uncounted(ctx context.Context, moving map[string]bool) (conditio
 }
 
 // countedIn counts the clicks of a workspace and its links, without some.
-func (s *Store) countedIn(ctx context.Context, space string, without []string) (map[string]*clickledger.Total, error) {
+func (s *Store) countedIn(ctx context.Context, space string, without []string) (map[string]*clickstore.Total, error) {
 	bounds, err := s.bounds(ctx)
 	if err != nil {
 		return nil, err
 	}
-	this := month.Of(s.Now())
+	this := click.MonthOf(s.Now())
 	rows, err := fetch[struct {
 		LinkID               string
 		Clicks, Bots, Before int64
@@ -167,7 +166,7 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}
-	all := map[string]*clickledger.Total{}
+	all := map[string]*clickstore.Total{}
 	for _, r := range rows {
 		subjects := []string{r.LinkID}
 		if space != workspace.PublicID {
@@ -175,9 +174,9 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 		}
 		for _, subject := range subjects {
 			if all[subject] == nil {
-				all[subject] = &clickledger.Total{SubjectID: subject, WorkspaceID: space, Month: this}
+				all[subject] = &clickstore.Total{SubjectID: subject, WorkspaceID: space, Month: this}
 			}
-			all[subject].Merge(rollup.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
+			all[subject].Merge(click.Tally{Clicks: r.Clicks, LatencyMean: r.Mean, LatencyM2: r.M2})
 			all[subject].Bots += r.Bots
 			all[subject].BeforeMonth += r.Before
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
@@ -124,7 +124,7 @@ func (s *Store) number(ctx context.Context, clicks []click.Click) error {
 	if err != nil {
 		return err
 	}
-	workspaces, err := clickledger.Workspaces(ctx, s.DB, linksOf(clicks))
+	workspaces, err := clickstore.WorkspacesOfLinks(ctx, s.DB, linksOf(clicks))
 	if err != nil {
 		return err
 	}
@@ -163,14 +163,14 @@ func (s *Store) end(ctx context.Context, log *logRow, position int64, clicks []c
 		if err := s.move(ctx, tx, log, logRow{ID: log.ID, Position: position}); err != nil {
 			return err
 		}
-		moved, err := clickledger.Add(ctx, tx, clicks)
+		moved, err := clickstore.AddTotals(ctx, tx, clicks)
 		if err != nil {
 			return err
 		}
 		if err := queueMoves(ctx, tx, moved); err != nil {
 			return err
 		}
-		return clickledger.Announce(ctx, tx, clicks, s.Now())
+		return clickstore.Announce(ctx, tx, clicks, s.Now())
 	})
 }
 
@@ -269,7 +269,7 @@ func (s *Store) undo(ctx context.Context, first, n int64) error {
 
 // openFor is how long after its day the visitor of a click is compared with others. A click that comes later is the first of
 // its visitor if no other of its batch is. Its day is sealed a day after that, when no such batch is being sent.
-const openFor = clickledger.VisitorsKept
+const openFor = clickstore.VisitorsKept
 
 // encode writes clicks of the days that are open, since an instant, and late ones, as RowBinary.
 func encode(clicks []click.Click, since time.Time) (open, late []byte) {
@@ -293,12 +293,12 @@ func encode(clicks []click.Click, since time.Time) (open, late []byte) {
 }
 
 func appendClick(b []byte, c *click.Click) []byte {
-	b = rollup.AppendText(rollup.AppendText(b, c.WorkspaceID), c.LinkID)
+	b = click.AppendText(click.AppendText(b, c.WorkspaceID), c.LinkID)
 	b = appendInt(appendInt(b, c.ClickedAt.UnixMicro()), c.ID)
 	b = appendBool(appendInt(b, nanoseconds(c.LatencyMs)), c.Bot)
 	b = binary.LittleEndian.AppendUint32(b, uint32(int32(c.Status)))
 	for _, d := range click.VisitDimensions {
-		b = rollup.AppendText(b, *d.Text(c))
+		b = click.AppendText(b, *d.Text(c))
 	}
 	return b
 }

@@ -3,7 +3,7 @@ package clicksql
 import (
 	"encoding/binary"
 
-	"github.com/linkforge/linkforge/internal/click/rollup"
+	"github.com/linkforge/linkforge/internal/click"
 )
 
 // column has the values of one dimension of a day's clicks: the distinct values and, for each
@@ -50,7 +50,7 @@ func appendCode(b []byte, code, width int) []byte {
 func (c *column) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(len(c.values)))
 	for _, value := range c.values {
-		b = rollup.AppendText(b, value)
+		b = click.AppendText(b, value)
 	}
 	return append(b, c.codes...)
 }
@@ -73,20 +73,20 @@ type codes struct {
 func readCodes(b []byte, clicks int) (c codes, err error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)) || n == 0 && clicks > 0 {
-		return c, rollup.ErrCounts
+		return c, click.ErrCounts
 	}
 	b = b[size:]
 	for range n {
 		length, size := binary.Uvarint(b)
 		if size <= 0 || length > uint64(len(b)-size) {
-			return c, rollup.ErrCounts
+			return c, click.ErrCounts
 		}
 		c.values = append(c.values, string(b[size:size+int(length)]))
 		b = b[size+int(length):]
 	}
 	c.width, c.bytes = codeWidth(len(c.values)), b
 	if len(b) != c.width*clicks {
-		return c, rollup.ErrCounts
+		return c, click.ErrCounts
 	}
 	return c, nil
 }

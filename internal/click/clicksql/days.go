@@ -10,9 +10,9 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -28,7 +28,7 @@ type day struct {
 	SubjectID   string    `bun:",pk"`
 	StartsAt    time.Time `bun:",pk"`
 	WorkspaceID string
-	rollup.Tally
+	click.Tally
 	Visits int64
 	Bots   int64
 	Counts []byte
@@ -40,8 +40,8 @@ type day struct {
 // end is the end of the time whose clicks it has.
 func (d *day) end() time.Time { return clickstore.Earlier(d.StartsAt.Add(click.Day), d.SealedAt) }
 
-func (d *day) count() rollup.Count {
-	return rollup.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}
+func (d *day) count() click.Count {
+	return click.Count{Clicks: d.Clicks, Visits: d.Visits, Bots: d.Bots}
 }
 
 // dayKey is the key of a day: a subject, and the start of the day, in seconds since 1970.
@@ -53,7 +53,7 @@ type dayKey struct {
 // addition is what is added to a day.
 type addition struct {
 	day
-	counts rollup.Counts
+	counts click.Counts
 }
 
 // additions are merged in memory first, so that each row is written once.
@@ -63,7 +63,7 @@ type additions map[dayKey]*addition
 func (a additions) of(subject, workspaceID string, start time.Time) *addition {
 	k := dayKey{subject, start.Unix()}
 	if a[k] == nil {
-		a[k] = &addition{day{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
+		a[k] = &addition{day{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, click.Counts{}}
 	}
 	return a[k]
 }
@@ -92,8 +92,8 @@ func (a additions) addClick(subject string, c *click.Click) *addition {
 }
 
 // countOf is the count of one click.
-func countOf(c *click.Click) rollup.Count {
-	one := rollup.Count{Clicks: 1}
+func countOf(c *click.Click) click.Count {
+	one := click.Count{Clicks: 1}
 	if c.IsVisit {
 		one.Visits = 1
 	}
@@ -132,7 +132,7 @@ func (a additions) clicks() (n int64) {
 }
 
 // lateOf are the clicks of days that are sealed already, by the totals of their links and workspaces.
-func lateOf(clicks []click.Click, links, spaces []clickledger.Total) additions {
+func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	sealed := map[string]time.Time{}
 	for _, t := range slices.Concat(links, spaces) {
 		sealed[t.SubjectID] = t.SealedAt

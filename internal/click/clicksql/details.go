@@ -10,9 +10,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 )
 
 // details is the table of the clicks of busy days (UTC) that are over, column by column. What
@@ -61,7 +60,7 @@ func (d *detail) add(c *click.Click) {
 	if c.Bot {
 		kind |= momentBot
 	}
-	d.moments = append(d.moments, rollup.QuarterOf(c.ClickedAt), kind)
+	d.moments = append(d.moments, click.QuarterOf(c.ClickedAt), kind)
 	for i, dimension := range click.StoredDimensions {
 		d.columns[i].add(c.Value(dimension.Name))
 	}
@@ -75,7 +74,7 @@ type storedDetail struct {
 }
 
 // eachClick goes through the clicks that have the values.
-func (d *storedDetail) eachClick(wanted map[click.Dimension]string, f func(click int, quarter byte, one rollup.Count)) {
+func (d *storedDetail) eachClick(wanted map[click.Dimension]string, f func(click int, quarter byte, one click.Count)) {
 	type match struct {
 		codes
 		code int
@@ -86,20 +85,20 @@ func (d *storedDetail) eachClick(wanted map[click.Dimension]string, f func(click
 		matches = append(matches, match{column, column.valueCode(value)})
 	}
 clicks:
-	for click := range len(d.moments) / momentBytes {
+	for n := range len(d.moments) / momentBytes {
 		for i := range matches {
-			if matches[i].clickCode(click) != matches[i].code {
+			if matches[i].clickCode(n) != matches[i].code {
 				continue clicks
 			}
 		}
-		one, kind := rollup.Count{Clicks: 1}, d.moments[click*momentBytes+1]
+		one, kind := click.Count{Clicks: 1}, d.moments[n*momentBytes+1]
 		if kind&momentVisit != 0 {
 			one.Visits = 1
 		}
 		if kind&momentBot != 0 {
 			one.Bots = 1
 		}
-		f(click, d.moments[click*momentBytes], one)
+		f(n, d.moments[n*momentBytes], one)
 	}
 }
 
@@ -199,7 +198,7 @@ const detailedAtOnce = 100
 // repeats that for days with later clicks. A workspace that fails delays no other.
 func (s *Store) storeDetails(ctx context.Context) (failed error) {
 	for last := ""; ; {
-		var spaces []clickledger.Total
+		var spaces []clickstore.Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
 			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
 			Scan(ctx)
@@ -218,7 +217,7 @@ func (s *Store) storeDetails(ctx context.Context) (failed error) {
 	}
 }
 
-func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error {
+func (s *Store) detailWorkspace(ctx context.Context, t *clickstore.Total) error {
 	var busy []time.Time
 	until := t.SealedAt.Truncate(click.Day) // a day that is not over has more clicks later
 	err := s.DB.NewSelect().Table(days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
@@ -238,7 +237,7 @@ func (s *Store) detailWorkspace(ctx context.Context, t *clickledger.Total) error
 
 // detailDay reads a day before it locks anything. If a click is added to the day meanwhile, the
 // day's count shows it.
-func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.Time) error {
+func (s *Store) detailDay(ctx context.Context, t *clickstore.Total, start time.Time) error {
 	made, err := s.readDetails(ctx, t.SubjectID, start)
 	if err != nil {
 		return err
@@ -265,8 +264,8 @@ func (s *Store) detailDay(ctx context.Context, t *clickledger.Total, start time.
 
 // detailedUntil records how far the details of a workspace are stored, unless clicks of earlier
 // days have arrived meanwhile.
-func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *clickledger.Total, until time.Time) error {
-	_, err := conn.NewUpdate().Model((*clickledger.Total)(nil)).Set("detailed_at = ?", until).
+func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *clickstore.Total, until time.Time) error {
+	_, err := conn.NewUpdate().Model((*clickstore.Total)(nil)).Set("detailed_at = ?", until).
 		Where("subject_id = ?", t.SubjectID).Where("detailed_at = ?", t.DetailedAt).Exec(ctx)
 	t.DetailedAt = until
 	return err
@@ -316,22 +315,22 @@ func (s *Store) insertDetails(ctx context.Context, tx bun.Tx, workspaceID string
 
 // invalidateDetails schedules the details of a workspace from a day on to be written again.
 func invalidateDetails(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
-	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("detailed_at = ?", from).
+	_, err := tx.NewUpdate().Model((*clickstore.Total)(nil)).Set("detailed_at = ?", from).
 		Where("subject_id = ?", workspaceID).Where("detailed_at > ?", from).Exec(ctx)
 	return err
 }
 
 // equal reports whether the columns of a day add up to the counts of its clicks. Dimensions with
 // too many values cannot be compared.
-func (d *storedDetail) equal(want rollup.Counts) bool {
+func (d *storedDetail) equal(want click.Counts) bool {
 	for dimension, column := range d.columns {
-		is, number := rollup.Values{}, dimension.Definition().Number
-		d.eachClick(nil, func(click int, _ byte, one rollup.Count) {
+		is, number := click.Values{}, dimension.Definition().Number
+		d.eachClick(nil, func(click int, _ byte, one click.Count) {
 			if value := column.values[column.clickCode(click)]; value != unknownValue(dimension) {
 				is.Add(value, one)
 			}
 		})
-		if len(is) <= rollup.MaxValues && !maps.Equal(is, want.Of(number)) {
+		if len(is) <= click.MaxValues && !maps.Equal(is, want.Of(number)) {
 			return false
 		}
 	}

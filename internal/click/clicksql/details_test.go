@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -111,26 +111,26 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID}, R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
 				To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
-			ask := func(what string, want rollup.Count) {
+			ask := func(what string, want click.Count) {
 				t.Helper()
 				if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != want {
 					t.Errorf("%s, %v: %+v, want %+v: %v", what, q, got, want, err)
 				}
 			}
-			ask("by columns", rollup.Count{Clicks: 4})
+			ask("by columns", click.Count{Clicks: 4})
 			found, err := w.QueryStats(t, q).Breakdown(t.Context(), click.ByLink, 3)
-			if diff := cmp.Diff([]stats.Slice{{Value: c.LinkID, Count: rollup.Count{Clicks: 4}}}, found); diff != "" ||
+			if diff := cmp.Diff([]stats.Slice{{Value: c.LinkID, Count: click.Count{Clicks: 4}}}, found); diff != "" ||
 				err != nil {
 				t.Errorf("by link (-want +got):\n%s%v", diff, err)
 			}
 			q.F.Values[click.Browser] = "Chrome"
-			ask("another browser", rollup.Count{})
+			ask("another browser", click.Count{})
 		}
 		must.Value(d.NewUpdate().Table(clicksql.Days).Set("clicks = clicks + 1").Where("TRUE").
 			Exec(db.AsSystem(t.Context())))(t)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
-		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (rollup.Count{}) {
+		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (click.Count{}) {
 			t.Errorf("outdated columns: got %+v: %v", got, err)
 		}
 	})

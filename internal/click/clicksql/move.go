@@ -7,7 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
@@ -15,7 +15,7 @@ import (
 // Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
 // The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	link, space, err := clickledger.Move(ctx, tx, linkID, workspaceID, s.Now())
+	link, space, err := clickstore.MoveTotals(ctx, tx, linkID, workspaceID, s.Now())
 	if err == nil && space != nil {
 		err = s.addToWorkspace(ctx, tx, link, space)
 	}
@@ -37,7 +37,7 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 
 // addToWorkspace adds the clicks of a link to the days of its workspace, as far as the workspace is sealed. Days that both
 // have sealed are those of the link; the others are counted again.
-func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clickledger.Total) error {
+func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clickstore.Total) error {
 	sealed := space.SealedAt
 	both := clickstore.Earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
 	var rows []day
@@ -71,7 +71,7 @@ const purgeBatch = 5000
 // PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
-	subjects := s.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
+	subjects := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
 	if err := s.removeAll(ctx, "clicks", "workspace_id = ?", workspaceID); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 			return err
 		}
 	}
-	return clickledger.Purge(ctx, s.DB, workspaceID)
+	return clickstore.PurgeTotals(ctx, s.DB, workspaceID)
 }
 
 // removeAll deletes the rows of clicks, days or details that a condition selects, batch by batch.

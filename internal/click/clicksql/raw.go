@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 )
 
 // This file counts single clicks, as long as they are stored: by column those of busy days, and one by one the others.
@@ -65,8 +64,8 @@ const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, CO
 // countClicks counts the clicks of spans by the quarter of an hour.
 func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
 	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *storedDetail) {
-		var found [click.Day / click.BucketLength]rollup.Count
-		d.eachClick(q.Values, func(_ int, quarter byte, one rollup.Count) { found[quarter].Add(one) })
+		var found [click.Day / click.BucketLength]click.Count
+		d.eachClick(q.Values, func(_ int, quarter byte, one click.Count) { found[quarter].Add(one) })
 		for quarter, n := range found {
 			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
 			if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
@@ -79,7 +78,7 @@ func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (poin
 	}
 	var rows []struct {
 		Quarter int64
-		rollup.Count
+		click.Count
 	}
 	err = q.clicksIn(rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
 		Scan(ctx, &rows)
@@ -94,12 +93,12 @@ func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (poin
 }
 
 // countBy counts the clicks of spans by the values of a dimension.
-func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickstore.Range, all rollup.Values) error {
+func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickstore.Range, all click.Values) error {
 	wanted := slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(q.Values)), by))))
 	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *storedDetail) {
 		column := d.columns[by]
-		found := make([]rollup.Count, len(column.values))
-		d.eachClick(q.Values, func(number int, quarter byte, one rollup.Count) {
+		found := make([]click.Count, len(column.values))
+		d.eachClick(q.Values, func(number int, quarter byte, one click.Count) {
 			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
 			if !at.Before(span.From) && at.Before(span.To) {
 				found[column.clickCode(number)].Add(one)
@@ -116,7 +115,7 @@ func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickst
 	}
 	var rows []struct {
 		Value *string
-		rollup.Count
+		click.Count
 	}
 	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
@@ -133,7 +132,7 @@ func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickst
 }
 
 // latencies adds the latencies of the clicks of spans, one by one.
-func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *rollup.Tally, steps rollup.Values) error {
+func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *click.Tally, steps click.Values) error {
 	if len(spans) == 0 {
 		return nil
 	}
@@ -151,7 +150,7 @@ func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *
 			return fmt.Errorf("reading latencies: %w", err)
 		}
 		tally.Add(ms)
-		steps.Add(string([]byte{rollup.LatencyStep(ms)}), rollup.Count{Clicks: 1})
+		steps.Add(string([]byte{click.LatencyStep(ms)}), click.Count{Clicks: 1})
 	}
 	return rows.Err()
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 )
 
 // This file reads days. What they do not know is counted from single clicks: the open time, and parts of days. Only the
@@ -65,7 +64,7 @@ func (q *query) eachDay(ctx context.Context, counts schema.QueryWithArgs, f func
 
 // sealedAt returns the instant before which all clicks of the subjects that the query selects are in days.
 func (s *Store) sealedAt(ctx context.Context, totals *bun.SelectQuery) (time.Time, error) {
-	var open []clickledger.Total
+	var open []clickstore.Total
 	err := totals.Model(&open).Column("sealed_at").Where("last_at >= sealed_at").Order("sealed_at").Limit(1).Scan(ctx)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("selecting sealed days: %w", err)
@@ -124,7 +123,7 @@ func quartersOf(isCut map[time.Time]bool) schema.QueryWithArgs {
 	}
 	return bun.SafeQuery("CASE WHEN starts_at NOT IN (?0) THEN NULL "+
 		"WHEN SUBSTR(counts, 1, 1) = ?1 THEN SUBSTR(counts, 1, ?2) ELSE counts END",
-		bun.In(slices.Collect(maps.Keys(isCut))), []byte{click.QuarterDimension}, rollup.QuartersBytes)
+		bun.In(slices.Collect(maps.Keys(isCut))), []byte{click.QuarterDimension}, click.QuartersBytes)
 }
 
 // countDays counts all clicks by the day, and by the quarter of an hour in days that a cut or an end of the range divides.
@@ -137,7 +136,7 @@ func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []click
 			return nil
 		}
 		missing := d.Clicks
-		err := rollup.EachCount(d.Counts, click.QuarterDimension, func(_ byte, value []byte, n rollup.Count) {
+		err := click.EachCount(d.Counts, click.QuarterDimension, func(_ byte, value []byte, n click.Count) {
 			if len(value) != 1 { // damaged: the day does not know
 				return
 			}
@@ -173,7 +172,7 @@ func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clic
 			if err != nil {
 				return err
 			}
-			if _, some := found[rollup.Others]; some && value != unknownValue(dimension) {
+			if _, some := found[click.Others]; some && value != unknownValue(dimension) {
 				all = false
 			}
 			points = append(points, clickstore.Point{Start: d.StartsAt, Count: found[value]})

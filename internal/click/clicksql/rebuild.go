@@ -10,12 +10,12 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
-		totals := s.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
+		totals := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
 		links := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("link_id").Where("link_id > ?", last)
 		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
 			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
@@ -156,7 +156,7 @@ func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, mo
 }
 
 // forgetDetails schedules the details of a subject's month to be written again.
-func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) error {
+func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickstore.Total, from, to time.Time) error {
 	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
@@ -177,9 +177,9 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
 // ends. It makes one when there is none.
-func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickledger.Total, error) {
-	t := &clickledger.Total{
-		SubjectID: subject, WorkspaceID: subject, LastAt: clickledger.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
+func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
+	t := &clickstore.Total{
+		SubjectID: subject, WorkspaceID: subject, LastAt: clickstore.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
 	}
 	if !isWorkspace(subject) {
 		var owners []string
@@ -192,15 +192,15 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 		}
 	}
 	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").
-		Returning(clickledger.Columns).Exec(ctx)
+		Returning(clickstore.TotalColumns).Exec(ctx)
 	return t, err
 }
 
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
 // addUp computes the total of a subject from its days and the later clicks.
-func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*clickledger.Total, error) {
-	want := &clickledger.Total{SubjectID: t.SubjectID, LastAt: t.LastAt, Month: cmp.Or(t.Month, month.Of(s.Now()))}
+func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickstore.Total) (*clickstore.Total, error) {
+	want := &clickstore.Total{SubjectID: t.SubjectID, LastAt: t.LastAt, Month: cmp.Or(t.Month, click.MonthOf(s.Now()))}
 	var rows []day
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
 		Where("starts_at < ?", t.SealedAt).Scan(ctx)
@@ -208,7 +208,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 		return nil, err
 	}
 	for i := range rows {
-		if month.Of(rows[i].StartsAt) < want.Month {
+		if click.MonthOf(rows[i].StartsAt) < want.Month {
 			want.BeforeMonth += rows[i].Clicks
 		}
 		want.Tally.Merge(rows[i].Tally)
@@ -216,7 +216,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 		want.LastAt = clickstore.Later(want.LastAt, rows[i].StartsAt.UTC())
 	}
 	err = s.eachClick(ctx, clicksOf(tx, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
-		if month.Of(c.ClickedAt) < want.Month {
+		if click.MonthOf(c.ClickedAt) < want.Month {
 			want.BeforeMonth++
 		}
 		want.Tally.Add(c.LatencyMs)
@@ -234,7 +234,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickledger.Total) (*cl
 }
 
 // count adds up the clicks of a subject in a span of time, one by one.
-func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickledger.Total, from, to time.Time) (additions, error) {
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickstore.Total, from, to time.Time) (additions, error) {
 	counted := additions{}
 	add := counted.addToLink
 	if isWorkspace(t.SubjectID) {
@@ -245,7 +245,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickledger.Total, from
 }
 
 // clicksOf selects the clicks of a subject.
-func clicksOf(tx bun.Tx, t *clickledger.Total) *bun.SelectQuery {
+func clicksOf(tx bun.Tx, t *clickstore.Total) *bun.SelectQuery {
 	column := "link_id"
 	if isWorkspace(t.SubjectID) {
 		column = "workspace_id"
@@ -263,7 +263,7 @@ func (a additions) equal(rows []day) bool {
 		if one == nil || !one.Near(rows[i].Tally) || one.Visits != rows[i].Visits || one.Bots != rows[i].Bots {
 			return false
 		}
-		is := rollup.Counts{}
+		is := click.Counts{}
 		if err := is.AddEncoded(rows[i].Counts); err != nil || !is.Equal(one.counts.Kept()) {
 			return false
 		}

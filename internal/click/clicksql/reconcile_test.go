@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -171,7 +171,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 					Zone: "Asia/Kathmandu"})}} {
 				t.Run(m.Slug()+" "+read.how, func(t *testing.T) {
 					points := must.Value(read.stats.Series(t.Context(), stats.Day))(t)
-					var sum rollup.Count
+					var sum click.Count
 					for _, p := range points {
 						sum.Add(p.Count)
 					}

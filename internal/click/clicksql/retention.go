@@ -10,10 +10,9 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // ClicksSince is the instant since which single clicks are stored.
@@ -71,7 +70,7 @@ func (s *Store) sealDays(ctx context.Context) error {
 // sealing is what is sealed of a subject: its clicks from one instant to another, and whether more are sealed later,
 // because they are too many for a transaction.
 type sealing struct {
-	clickledger.Total
+	clickstore.Total
 	until  time.Time
 	isPart bool
 }
@@ -84,7 +83,7 @@ func (s *Store) sealable(ctx context.Context, tx bun.Tx, last string) (all []sea
 	if s.DB.Kind == db.Postgres {
 		dayOfSealed = "date_trunc('day', sealed_at, 'UTC')"
 	}
-	var totals []clickledger.Total
+	var totals []clickstore.Total
 	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).
 		Column("subject_id", "workspace_id", "clicks", "_sealed_clicks", "sealed_at").Where("subject_id > ?", last).
 		Where("last_at >= "+dayOfSealed). // a day that is sealed in part is sealed as a whole when it is over
@@ -129,13 +128,13 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 		return err
 	}
 	for until, ids := range ends {
-		_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("sealed_at = ?", until).
+		_, err := tx.NewUpdate().Model((*clickstore.Total)(nil)).Set("sealed_at = ?", until).
 			Where("subject_id IN (?)", bun.In(ids)).Exec(ctx)
 		if err != nil {
 			return err
 		}
 	}
-	_, err := tx.NewUpdate().Model((*clickledger.Total)(nil)).Set("_sealed_clicks = clicks").
+	_, err := tx.NewUpdate().Model((*clickstore.Total)(nil)).Set("_sealed_clicks = clicks").
 		Where("subject_id IN (?)", bun.In(whole)).Exec(ctx)
 	return err
 }
@@ -210,7 +209,7 @@ func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := s.keepMonth(ctx, month.Of(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
+		if err := s.keepMonth(ctx, click.MonthOf(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
@@ -236,7 +235,7 @@ func (s *Store) forgetMonths(ctx context.Context, since time.Time) error {
 
 // forgetRows goes through all subjects, whose rows are found by their keys.
 func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
-	var subjects []clickledger.Total
+	var subjects []clickstore.Total
 	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
 		return fmt.Errorf("selecting subjects with clicks: %w", err)
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -182,7 +182,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 		w, random := aged(t, d)
 		before := len(w.Clicks)
 		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), longAgo.AddDate(0, -3, 3),
-			clickledger.Never.AddDate(0, 0, 1)} {
+			clickstore.Never.AddDate(0, 0, 1)} {
 			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)),
 				w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
 			batch[0].LinkID, batch[0].WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
@@ -204,7 +204,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 			for _, m := range w.Members {
 				for _, q := range []clicktest.Question{
 					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)),
-					w.All(m, clickledger.Never, clickledger.Never.Add(60*click.Day)),
+					w.All(m, clickstore.Never, clickstore.Never.Add(60*click.Day)),
 				} {
 					meant := w.Meant(q)
 					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
@@ -268,7 +268,7 @@ func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 		// ends before there were clicks
 		earlier := w.All(w.Members[0], longAgo.Add(-300*click.Day), longAgo.Add(-250*click.Day))
 		earlier.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
-		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (rollup.Count{}) {
+		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (click.Count{}) {
 			t.Errorf("no day has clicks: %+v: %v", got, err)
 		}
 	})
@@ -327,13 +327,13 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 		must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("subject_id", "starts_at", "counts").
 			Scan(db.AsSystem(t.Context()), &rows))
 		for _, b := range rows {
-			all, quarters := rollup.Counts{}, rollup.Counts{}
+			all, quarters := click.Counts{}, click.Counts{}
 			must.NoError(t, all.AddEncoded(b.Counts))
 			for value, n := range all.Of(click.QuarterDimension) {
 				quarters.Add(click.QuarterDimension, value, n)
 			}
-			for i := range rollup.QuartersBytes / 10 { // more than is read of other rows
-				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
+			for i := range click.QuartersBytes / 10 { // more than is read of other rows
+				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), click.Count{Clicks: 1})
 			}
 			front := quarters.Encode()
 			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).

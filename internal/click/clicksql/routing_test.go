@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -93,7 +93,7 @@ func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
 		q := w.All(w.Members[0], day.Add(-click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Rule: ruleA, click.Target: targetA}
 		got, err := w.QueryStats(t, q).Total(t.Context())
-		if want := (rollup.Count{Clicks: 2}); got != want || err != nil {
+		if want := (click.Count{Clicks: 2}); got != want || err != nil {
 			t.Errorf("by column: %+v, want %+v: %v", got, want, err)
 		}
 	})
@@ -110,7 +110,7 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 			var encoded []byte
 			must.NoError(t, d.NewSelect().Table(clicksql.Days).Column("counts").Where("subject_id = ?", linkID).
 				Scan(db.AsSystem(t.Context()), &encoded))
-			counts := rollup.Counts{}
+			counts := click.Counts{}
 			must.NoError(t, counts.AddEncoded(encoded))
 			got := 0
 			for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {

@@ -13,9 +13,9 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
@@ -28,7 +28,7 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	ids    clickledger.IDs
+	ids    clickstore.ClickIDs
 	months sync.Map // those that have partitions, as 2006-01
 }
 
@@ -62,9 +62,9 @@ func (s *Store) Points(ctx context.Context, of clickstore.Query, cuts []time.Tim
 }
 
 // Slices implements clickstore.Store.
-func (s *Store) Slices(ctx context.Context, of clickstore.Query, by click.Dimension) (all rollup.Values, err error) {
+func (s *Store) Slices(ctx context.Context, of clickstore.Query, by click.Dimension) (all click.Values, err error) {
 	q, rest := query{of, s}, []clickstore.Range{of.Range}
-	all = rollup.Values{}
+	all = click.Values{}
 	if len(q.Values) == 0 && (by != click.ByLink || q.IsWorkspace()) {
 		rest, err = q.eachWhole(ctx, nil, func(d *day) error {
 			found, err := valuesOf(d, by)
@@ -84,15 +84,15 @@ func (s *Store) Slices(ctx context.Context, of clickstore.Query, by click.Dimens
 }
 
 // Latencies implements clickstore.Store.
-func (s *Store) Latencies(ctx context.Context, of clickstore.Query) (rollup.Tally, rollup.Values, error) {
+func (s *Store) Latencies(ctx context.Context, of clickstore.Query) (click.Tally, click.Values, error) {
 	q, rest := query{of, s}, []clickstore.Range{of.Range}
-	tally, steps := rollup.Tally{}, rollup.Values{}
+	tally, steps := click.Tally{}, click.Values{}
 	var err error
 	if len(q.Values) == 0 && q.Bots == nil {
 		rest, err = q.eachWhole(ctx, nil, func(d *day) error {
 			tally.Merge(d.Tally)
-			return rollup.EachCount(d.Counts, click.LatencyDimension,
-				func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })
+			return click.EachCount(d.Counts, click.LatencyDimension,
+				func(_ byte, value []byte, n click.Count) { steps.Add(string(value), n) })
 		})
 	}
 	if err == nil {
@@ -103,14 +103,14 @@ func (s *Store) Latencies(ctx context.Context, of clickstore.Query) (rollup.Tall
 
 // valuesOf returns the counts of a day by the values of a dimension, including clicks of unknown
 // value.
-func valuesOf(d *day, dimension click.Dimension) (rollup.Values, error) {
+func valuesOf(d *day, dimension click.Dimension) (click.Values, error) {
 	rest := d.count()
-	found := rollup.Values{}
-	err := rollup.EachCount(d.Counts, dimension.Definition().Number, func(_ byte, value []byte, n rollup.Count) {
+	found := click.Values{}
+	err := click.EachCount(d.Counts, dimension.Definition().Number, func(_ byte, value []byte, n click.Count) {
 		found[string(value)] = n
-		rest.Add(rollup.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
+		rest.Add(click.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
 	})
-	if rest != (rollup.Count{}) {
+	if rest != (click.Count{}) {
 		found[unknownValue(dimension)] = rest
 	}
 	return found, err
@@ -119,7 +119,7 @@ func valuesOf(d *day, dimension click.Dimension) (rollup.Values, error) {
 // unknownValue returns the value of clicks whose counts contain none.
 func unknownValue(dimension click.Dimension) string {
 	if dimension == click.Status {
-		return strconv.Itoa(rollup.CommonStatus)
+		return strconv.Itoa(click.CommonStatus)
 	}
 	return ""
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
@@ -26,7 +26,7 @@ func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 		return err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		before, err := clickledger.Advance(ctx, tx, b.Log, b.To)
+		before, err := clickstore.AdvancePosition(ctx, tx, b.Log, b.To)
 		if err != nil {
 			return err
 		}
@@ -67,19 +67,19 @@ func (s *Store) keepMonths(ctx context.Context, batch []click.Click) error {
 // do not deadlock. The total of each is locked until the commit, so no link moves to another
 // workspace meanwhile, and no day is sealed. A workspace's total, which many writers need, is locked for a short time.
 func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
-	links := clickledger.OfLinks(clicks)
-	if err := clickledger.Merge(ctx, tx, links); err != nil {
+	links := clickstore.TotalsOfLinks(clicks)
+	if err := clickstore.MergeTotals(ctx, tx, links); err != nil {
 		return err
 	}
-	clickledger.Follow(links, clicks)
+	clickstore.Follow(links, clicks)
 	if err := s.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
 	if err := s.insertClicks(ctx, tx, clicks); err != nil {
 		return err
 	}
-	spaces := clickledger.OfWorkspaces(clicks)
-	if err := clickledger.Merge(ctx, tx, spaces); err != nil {
+	spaces := clickstore.TotalsOfWorkspaces(clicks)
+	if err := clickstore.MergeTotals(ctx, tx, spaces); err != nil {
 		return err
 	}
 	if late := lateOf(clicks, links, spaces); len(late) > 0 {
@@ -87,7 +87,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 			return err
 		}
 	}
-	return clickledger.Announce(ctx, tx, clicks, s.Now())
+	return clickstore.Announce(ctx, tx, clicks, s.Now())
 }
 
 // clickColumns are the columns of clicks: the common ones, then the texts of the visit.

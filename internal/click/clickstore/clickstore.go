@@ -12,9 +12,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -29,9 +29,9 @@ type Store interface {
 	// Points counts clicks in pieces, none of which spans a cut, in the order of time.
 	Points(ctx context.Context, q Query, cuts []time.Time) ([]Point, error)
 	// Slices counts clicks by the values of a dimension. Those of rollup.Others are of values that are not known.
-	Slices(ctx context.Context, q Query, by click.Dimension) (rollup.Values, error)
+	Slices(ctx context.Context, q Query, by click.Dimension) (click.Values, error)
 	// Latencies tallies latencies, and counts clicks by the step of their latency, see rollup.LatencyStep.
-	Latencies(ctx context.Context, q Query) (rollup.Tally, rollup.Values, error)
+	Latencies(ctx context.Context, q Query) (click.Tally, click.Values, error)
 	// List returns single clicks. It returns those that are left of a range of which some are deleted.
 	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
 	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
@@ -70,7 +70,7 @@ const DefaultMonths = 13
 
 // KeptSince is the instant since which single clicks are kept for whole months; zero months mean DefaultMonths.
 func KeptSince(now time.Time, months int) time.Time {
-	return month.Of(now).Start().AddDate(0, -cmp.Or(months, DefaultMonths), 0)
+	return click.MonthOf(now).Start().AddDate(0, -cmp.Or(months, DefaultMonths), 0)
 }
 
 // ErrRefused says that a click of a batch can never be written.
@@ -151,14 +151,14 @@ type Filter struct {
 }
 
 // People applies the filter of bots to a count. Bots are not visitors.
-func (f Filter) People(n rollup.Count) rollup.Count {
+func (f Filter) People(n click.Count) click.Count {
 	switch {
 	case f.Bots == nil:
 		return n
 	case *f.Bots:
-		return rollup.Count{Clicks: n.Bots, Bots: n.Bots}
+		return click.Count{Clicks: n.Bots, Bots: n.Bots}
 	}
-	return rollup.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
+	return click.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
 }
 
 // Query selects clicks of the member's workspace.
@@ -172,7 +172,7 @@ type Query struct {
 // Point is a count from a start on, until the next one at the earliest.
 type Point struct {
 	Start time.Time
-	rollup.Count
+	click.Count
 }
 
 // Page is a part of a list, in the order of time.

@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/stream"
 )
 
 const (
@@ -31,7 +30,7 @@ const (
 	wholeBatch = math.MaxInt64
 )
 
-type item = stream.Item[*click.Click]
+type item = feed.Item[*click.Click]
 
 // batchRow is a row of click_batches.
 type batchRow struct {
@@ -92,7 +91,7 @@ func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error
 // After implements stream.Log: clicks that were written more than Life ago may have been deleted.
 func (l *clickLog) After(
 	ctx context.Context, after feed.Position, workspaceIDs []string,
-) (s stream.Step[*click.Click], err error) {
+) (s feed.Step[*click.Click], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	began := l.now()

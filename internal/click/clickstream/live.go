@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/stream"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -24,7 +24,7 @@ const readDeadline = 5 * time.Second
 // Live delivers clicks of all nodes to the watches of this node, each once and in the same order on
 // every node.
 type Live struct {
-	*stream.Live[*click.Click]
+	*feed.Live[*click.Click]
 
 	clicks clickLog
 }
@@ -32,7 +32,7 @@ type Live struct {
 // New returns a Live that does not run yet.
 func New(d *db.DB, clicks clickstore.Store, log *slog.Logger, now func() time.Time) *Live {
 	l := &Live{clicks: clickLog{db: d, clicks: clicks, now: now}}
-	l.Live = stream.NewLive(&l.clicks, now, log, "reading new clicks for subscriptions failed")
+	l.Live = feed.NewLive(&l.clicks, now, log, "reading new clicks for subscriptions failed")
 	return l
 }
 
@@ -42,7 +42,7 @@ func New(d *db.DB, clicks clickstore.Store, log *slog.Logger, now func() time.Ti
 // ago, and NotFound for a link outside of the fence of an API key. The caller closes the watch.
 func (l *Live) Watch(
 	ctx context.Context, m workspace.Membership, linkID, after string,
-) (*stream.Watch[*click.Click], error) {
+) (*feed.Watch[*click.Click], error) {
 	ctx, err := m.EnterLink(ctx, workspace.ReadStats, l.clicks.db, linkID)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (l *Live) Watch(
 		return nil, err
 	}
 	wants := func(c *click.Click) bool { return linkID == "" || c.LinkID == linkID }
-	subject := stream.Subject[*click.Click]{WorkspaceID: m.ID(), Wants: wants, Log: &log}
+	subject := feed.Subject[*click.Click]{WorkspaceID: m.ID(), Wants: wants, Log: &log}
 	return l.Live.Watch(subject, start, after == ""), nil
 }
 
@@ -103,6 +103,6 @@ func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 }
 
 // After returns clicks of workspaces after a position. It returns Expired if some may have been deleted.
-func (l *Live) After(ctx context.Context, after feed.Position, workspaceIDs ...string) (stream.Step[*click.Click], error) {
+func (l *Live) After(ctx context.Context, after feed.Position, workspaceIDs ...string) (feed.Step[*click.Click], error) {
 	return l.clicks.After(ctx, after, workspaceIDs)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
@@ -25,8 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/stream"
-	"github.com/linkforge/linkforge/internal/platform/stream/streamtest"
+
+	"github.com/linkforge/linkforge/internal/platform/feed/feedtest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -39,12 +39,12 @@ func newLive(d *db.DB) *Live {
 // run runs it until the test's end.
 func (l *Live) run(t *testing.T) *Live {
 	t.Helper()
-	streamtest.Run(t, l, clicktest.AtNoon)
+	feedtest.Run(t, l, clicktest.AtNoon)
 	return l
 }
 
 // watch is a subscriber.
-type watch struct{ *stream.Watch[*click.Click] }
+type watch struct{ *feed.Watch[*click.Click] }
 
 // watch watches until the test's end.
 func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) watch {
@@ -74,7 +74,7 @@ func (w watch) receiveIDs(t *testing.T, n int) []string {
 // wantNoClick fails if a click is delivered during two polls. It attaches the watch.
 func (w watch) wantNoClick(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*streamtest.Interval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*feedtest.Interval)
 	defer cancel()
 	if c, err := w.Next(ctx); err == nil {
 		t.Errorf("received %s, want no further click", c.PublicID())
@@ -153,7 +153,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 					}
 				}
 			case strings.HasPrefix(name, "one"):
-				if diff := cmp.Diff(received["one at 0"], ids); diff != "" || !streamtest.IsSubsequence(ids, whole) {
+				if diff := cmp.Diff(received["one at 0"], ids); diff != "" || !feedtest.IsSubsequence(ids, whole) {
 					t.Errorf("%s: another order", name)
 				}
 			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]),
@@ -192,7 +192,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 			if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 				return err
 			}
-			return clickledger.Announce(ctx, tx, []click.Click{*row.Click()}, clicktest.Noon)
+			return clickstore.Announce(ctx, tx, []click.Click{*row.Click()}, clicktest.Noon)
 		})
 	}()
 	<-begun
@@ -289,7 +289,7 @@ func TestLive_ReportsAnOutageOnce(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
 		b.FlushClicks(t)
 		clicktest.Rename(t, d, "click_batches", "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), 4*streamtest.Interval)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*feedtest.Interval)
 		_ = l.Run(ctx)
 		cancel()
 		clicktest.Rename(t, d, "elsewhere", "click_batches")

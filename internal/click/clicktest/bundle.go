@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/ingest"
@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -35,7 +35,7 @@ type bundle struct {
 	*clicksql.Store
 	*ingest.Recorder
 	Stats  *stats.Store
-	Ledger *clickledger.Ledger
+	Ledger *clickstore.Ledger
 	Member workspace.Membership
 	stop   func() error
 }
@@ -43,7 +43,7 @@ type bundle struct {
 func Setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{
-		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()), Ledger: &clickledger.Ledger{DB: d},
+		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()), Ledger: &clickstore.Ledger{DB: d},
 	}
 	b.Stats = &stats.Store{Clicks: b.Store, Now: AtNoon}
 	b.stop = Start(t, b.Recorder)
@@ -78,10 +78,10 @@ func (f RecoverFunc) Recover(ctx context.Context, logID string, leases []hitquot
 }
 
 // NoLogs counts the clicks in logs of dead processes where there are none.
-func NoLogs(month.Month) (map[string]int64, error) { return nil, nil }
+func NoLogs(click.Month) (map[string]int64, error) { return nil, nil }
 
 // Carry has nothing to count.
-func (RecoverFunc) Carry(context.Context, func(month.Month) (map[string]int64, error)) error {
+func (RecoverFunc) Carry(context.Context, func(click.Month) (map[string]int64, error)) error {
 	return nil
 }
 
@@ -148,7 +148,7 @@ func Write(t *testing.T, d *db.DB, logID string, position int64, batch []click.C
 // ClicksOf is how many clicks of a link the database has.
 func ClicksOf(t *testing.T, d *db.DB, linkID string) int64 {
 	t.Helper()
-	counts, err := clickledger.Counts(db.AsSystem(t.Context()), d, linkID)
+	counts, err := clickstore.LinkCounts(db.AsSystem(t.Context()), d, linkID)
 	if err != nil {
 		t.Fatal(err)
 	}

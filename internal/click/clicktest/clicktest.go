@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -51,7 +51,7 @@ func WithLeases(d *db.DB, log *ingest.Log, leases ingest.Leases) Clicks {
 // RecorderOf returns the configuration of a recorder that writes a log to a database.
 func RecorderOf(d *db.DB, log *ingest.Log, leases ingest.Leases) ingest.RecorderConfig {
 	return ingest.RecorderConfig{
-		Clicks: &clicksql.Store{DB: d, Now: log.Now}, Ledger: &clickledger.Ledger{DB: d}, Log: log, Leases: leases,
+		Clicks: &clicksql.Store{DB: d, Now: log.Now}, Ledger: &clickstore.Ledger{DB: d}, Log: log, Leases: leases,
 	}
 }
 

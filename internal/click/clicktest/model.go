@@ -15,9 +15,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -60,7 +60,7 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 			}
 		}
 		q.Links = append(q.Links, id.New(id.Link))
-		q.Of.Links = w.DB.NewSelect().Model((*clickledger.Total)(nil)).Column("subject_id").
+		q.Of.Links = w.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").
 			Where("subject_id IN (?)", bun.In(q.Links))
 	}
 	instant := func() time.Time {
@@ -137,9 +137,9 @@ func (w *World) Meant(q Question) (found []*click.Click) {
 	return found
 }
 
-func CountAll(clicks []*click.Click) (n rollup.Count) {
+func CountAll(clicks []*click.Click) (n click.Count) {
 	for _, c := range clicks {
-		one := rollup.Count{Clicks: 1}
+		one := click.Count{Clicks: 1}
 		if c.Bot {
 			one.Bots = 1
 		}

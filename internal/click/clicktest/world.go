@@ -11,7 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
@@ -46,7 +46,7 @@ type World struct {
 	clickstore.Store
 	DB     *db.DB
 	Stats  *stats.Store
-	Ledger *clickledger.Ledger
+	Ledger *clickstore.Ledger
 	// FirstInTime says that a visit is the first click of a visitor in time, not in the order of writing, and that clicks
 	// which are written later than clickledger.VisitorsKept after their day are compared with those of their batch alone.
 	FirstInTime bool
@@ -80,7 +80,7 @@ func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clicksto
 	w := &World{Log: id.New(id.Log), DB: d, seen: map[visitorOf]bool{}}
 	w.Set(Noon)
 	w.Store = open(w.Now)
-	w.Stats, w.Ledger = &stats.Store{Clicks: w.Store, Now: w.Now}, &clickledger.Ledger{DB: d}
+	w.Stats, w.Ledger = &stats.Store{Clicks: w.Store, Now: w.Now}, &clickstore.Ledger{DB: d}
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
@@ -174,7 +174,7 @@ func whoOf(c *click.Click) visitorOf {
 
 // rememberInTime marks visits: the first click of a visitor in time.
 func (w *World) rememberInTime(batch []click.Click) {
-	open, late := w.Now().Add(-clickledger.VisitorsKept).Truncate(click.Day), map[visitorOf]bool{}
+	open, late := w.Now().Add(-clickstore.VisitorsKept).Truncate(click.Day), map[visitorOf]bool{}
 	for _, c := range batch {
 		if who := whoOf(&c); c.ClickedAt.Before(open) && c.Visitor != 0 {
 			c.IsVisit, c.Visitor = !c.Bot && !late[who], 0
@@ -238,7 +238,7 @@ func (w *World) CheckTotals(t *testing.T) {
 			want[c.WorkspaceID]++
 		}
 	}
-	got, err := clickledger.Counts(db.AsSystem(t.Context()), w.DB, linkIDs...)
+	got, err := clickstore.LinkCounts(db.AsSystem(t.Context()), w.DB, linkIDs...)
 	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("totals (-want +got):\n%s%v", diff, err)
 	}

@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/wal"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
@@ -138,7 +138,7 @@ func logsIn(dir string) (logs []string, err error) {
 func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (clicks int, err error) {
 	found, err := wal.Found(dir)
 	if r.leases != nil {
-		count := func(m month.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
+		count := func(m click.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
 		if problem := r.leases.Carry(ctx, count); problem != nil {
 			for _, j := range found {
 				problem = errors.Join(problem, j.Close()) // for the next time
@@ -203,7 +203,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 
 // countAll counts the clicks of a month, by link, that logs have and the database does not. Those of a log that cannot be
 // read are missing.
-func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m month.Month) (map[string]int64, error) {
+func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m click.Month) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, j := range logs {
 		position, err := r.ledger.Position(ctx, j.ID())

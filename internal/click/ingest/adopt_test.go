@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -206,8 +206,8 @@ type counting struct {
 	counted map[string]int64
 }
 
-func (c *counting) Carry(_ context.Context, count func(month.Month) (map[string]int64, error)) (err error) {
-	c.counted, err = count(month.Of(time.Now()))
+func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]int64, error)) (err error) {
+	c.counted, err = count(click.MonthOf(time.Now()))
 	return err
 }
 
@@ -240,7 +240,7 @@ func TestAdopt_CountsBesideAnUnreadableLog(t *testing.T) {
 func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
-	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), month.Of(clicktest.Noon)
+	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), click.MonthOf(clicktest.Noon)
 	dead := clicktest.NewRecorder(t, d, dir)
 	follow := func(linkID string, hit int64) {
 		c := clicktest.ClickOf(linkID)

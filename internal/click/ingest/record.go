@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/rollup"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 
@@ -35,8 +34,8 @@ func appendClick(b []byte, c *click.Click) []byte {
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
 	b = binary.AppendVarint(b, c.HitLease)
 	b = append(b, 0) // the number of a lease in earlier versions
-	b = rollup.AppendText(b, c.LinkID)
-	b = rollup.AppendText(b, c.WorkspaceID)
+	b = click.AppendText(b, c.LinkID)
+	b = click.AppendText(b, c.WorkspaceID)
 	b = binary.AppendUvarint(b, uint64(c.Status))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Visitor))
 	if c.Bot {
@@ -58,7 +57,7 @@ func appendVisit(b []byte, c *click.Click) []byte {
 		texts = texts[:len(texts)-1]
 	}
 	for _, d := range texts {
-		b = rollup.AppendText(b, *d.Text(c))
+		b = click.AppendText(b, *d.Text(c))
 	}
 	return b
 }
@@ -68,8 +67,8 @@ func appendLease(b []byte, l *hitquota.Lease) []byte {
 	b = append(b, leaseRecord)
 	b = binary.AppendVarint(b, l.Number)
 	b = binary.AppendVarint(b, l.Hits)
-	b = rollup.AppendText(b, l.LinkID)
-	return rollup.AppendText(b, l.Month.String())
+	b = click.AppendText(b, l.LinkID)
+	return click.AppendText(b, l.Month.String())
 }
 
 // parseRecord reads either of them; the other is nil.
@@ -82,7 +81,7 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 		}
 		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(),
 			LatencyMs: math.Float64frombits(r.fixed()),
-			Status:    rollup.CommonStatus}
+			Status:    click.CommonStatus}
 		c.HitLease = r.varint()
 		r.varint() // the number of a lease in earlier versions
 		c.LinkID, c.WorkspaceID = r.text(), r.text()
@@ -97,7 +96,7 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	case leaseRecord:
 		l := &hitquota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
 		var err error
-		l.Month, err = month.Parse(r.text())
+		l.Month, err = click.ParseMonth(r.text())
 		return nil, l, errors.Join(err, r.end())
 	}
 	return nil, nil, errRecord

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
@@ -30,7 +30,7 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 		want := &click.Click{
 			WorkspaceID: "w" + drawText(t, "workspace"),
 			LinkID:      "l" + drawText(t, "link"),
-			ClickedAt: time.UnixMicro(rapid.Int64Range(clickledger.Never.UnixMicro(), clickledger.Never.AddDate(200, 0, 0).UnixMicro()).
+			ClickedAt: time.UnixMicro(rapid.Int64Range(clickstore.Never.UnixMicro(), clickstore.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
 			LatencyMs: rapid.Float64().Draw(t, "latency"),
 			Status:    rapid.IntRange(0, 999).Draw(t, "status"),
@@ -54,7 +54,7 @@ func TestRecord_LeaseRoundTrips(t *testing.T) {
 		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().
 			Draw(t, "hits")}
 		if rapid.Bool().Draw(t, "monthly") {
-			want.Month = month.Of(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
+			want.Month = click.MonthOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
 		}
 		click, got, err := parseRecord(appendLease(nil, want))
 		if diff := cmp.Diff(want, got); diff != "" || click != nil || err != nil {
@@ -69,7 +69,7 @@ func TestRecord_ReadsOldVersions(t *testing.T) {
 	aClick := &click.Click{
 		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300,
 	}
-	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon), Number: 300, Hits: 64}
+	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: click.MonthOf(dbtest.Noon), Number: 300, Hits: 64}
 	for name, c := range map[string]struct {
 		record string
 		click  *click.Click
@@ -94,7 +94,7 @@ func TestRecord_ReadsOldVersions(t *testing.T) {
 
 func TestRecord_RefusesInvalid(t *testing.T) {
 	t.Parallel()
-	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon), Number: 1,
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: click.MonthOf(dbtest.Noon), Number: 1,
 		Hits: 1}
 	nul := exampleClick("lnk_\x00")
 	noMonth := bytes.Replace(appendLease(nil, &l), []byte("2026-11"), []byte("2026-13"), 1)
@@ -125,7 +125,7 @@ func TestRecord_RefusesInvalid(t *testing.T) {
 // of the inputs begin like a record.
 func TestRecord_AcceptsAnyBytes(t *testing.T) {
 	t.Parallel()
-	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: month.Of(dbtest.Noon),
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: click.MonthOf(dbtest.Noon),
 		Number: math.MaxInt64, Hits: 1}
 	rapid.Check(t, func(t *rapid.T) {
 		record := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")

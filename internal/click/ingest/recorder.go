@@ -13,11 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
@@ -45,7 +44,7 @@ type Leases interface {
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
 	// Carry is called before logs of dead processes are ingested: count returns their clicks of a month that the
 	// database does not have, by link.
-	Carry(ctx context.Context, count func(month.Month) (map[string]int64, error)) error
+	Carry(ctx context.Context, count func(click.Month) (map[string]int64, error)) error
 }
 
 // RecorderConfig configures a Recorder.
@@ -53,7 +52,7 @@ type RecorderConfig struct {
 	// Clicks is where the clicks are written.
 	Clicks clickstore.Store
 	// Ledger has the positions of the logs.
-	Ledger *clickledger.Ledger
+	Ledger *clickstore.Ledger
 	// Log is this process's click log.
 	Log *Log
 	// Leases owns the leases in the logs; nil when there are none.
@@ -65,7 +64,7 @@ type RecorderConfig struct {
 type Recorder struct {
 	*Log
 	clicks clickstore.Store
-	ledger *clickledger.Ledger
+	ledger *clickstore.Ledger
 	leases Leases
 	pace   pace
 

@@ -20,16 +20,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/ingest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/wal"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
@@ -404,8 +404,8 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
 		totals, err := b.Ledger.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
-		want := map[string]clickledger.LinkTotal{linkID: {
-			Tally: rollup.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
+		want := map[string]clickstore.LinkTotal{linkID: {
+			Tally: click.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
 		}}
 		if diff := cmp.Diff(want, totals, clicktest.About); diff != "" || err != nil {
 			t.Errorf("totals (-want +got):\n%s%v", diff, err)
@@ -458,7 +458,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 		for range 20 {
 			links = append(links, id.New(id.Link))
 		}
-		var want rollup.Tally
+		var want click.Tally
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		for node := range 4 {
@@ -483,7 +483,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 		all.Wait()
 		totals, err := b.Ledger.Totals(t.Context(), b.Member, links...)
 		must.NoError(t, err)
-		var fromTotals, fromBuckets rollup.Tally
+		var fromTotals, fromBuckets click.Tally
 		for _, linkID := range links {
 			fromTotals.Merge(totals[linkID].Tally)
 			q := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID}, &clickstore.Range{From: clicktest.Noon.Add(-time.Hour),
@@ -492,7 +492,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 			must.NoError(t, err)
 			fromBuckets.Merge(tally)
 		}
-		if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{fromTotals, fromBuckets},
+		if diff := cmp.Diff([]click.Tally{want, want}, []click.Tally{fromTotals, fromBuckets},
 			cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {
 			t.Errorf("totals, buckets (-want +got):\n%s", diff)
 		}
@@ -523,7 +523,7 @@ func TestWaiting_CountsNoClickOfTheDatabase(t *testing.T) {
 			Dir: t.TempDir(), MaxBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon,
 		}))(t)
 		defer l.Close()
-		linkID, this := id.New(id.Link), month.Of(clicktest.AtNoon())
+		linkID, this := id.New(id.Link), click.MonthOf(clicktest.AtNoon())
 		config := clicktest.RecorderOf(d, l, nil)
 		want := func(when string, n int64) {
 			stored, position, err := config.Ledger.Since(db.AsSystem(t.Context()), l.LogID(), []string{linkID}, this)

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/ingest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -179,7 +179,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := clicktest.Noon
 		one, other := keysAt(d, &now), keysAt(d, &now)
-		ledger := &clickledger.Ledger{DB: d}
+		ledger := &clickstore.Ledger{DB: d}
 		if one.Of(now) != nil {
 			t.Fatal("a key before any was fetched")
 		}
@@ -255,7 +255,7 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	w.Write(t, c, c)
 	got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).
 		Total(t.Context())
-	if want := (rollup.Count{Clicks: 2}); got != want || err != nil {
+	if want := (click.Count{Clicks: 2}); got != want || err != nil {
 		t.Errorf("%+v, want %+v: %v", got, want, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -45,7 +45,7 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		crowd(t, w, rollup.MaxValues+200)
+		crowd(t, w, click.MaxValues+200)
 		check := func() {
 			t.Helper()
 			for _, q := range []clicktest.Question{
@@ -57,12 +57,12 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 					R: clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
 			} {
 				meant := w.Meant(q)
-				for first, other := range map[int]bool{1: true, 5: true, rollup.MaxValues: true} {
+				for first, other := range map[int]bool{1: true, 5: true, click.MaxValues: true} {
 					got, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Referrer, first)
-					if err != nil || len(got) != first+1 && first < rollup.MaxValues || got[len(got)-1].IsOther != other {
+					if err != nil || len(got) != first+1 && first < click.MaxValues || got[len(got)-1].IsOther != other {
 						t.Fatalf("first %d: %d slices: %v", first, len(got), err)
 					}
-					var sum rollup.Count
+					var sum click.Count
 					for _, s := range got {
 						sum.Add(s.Count)
 					}
@@ -85,13 +85,13 @@ func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		crowd(t, w, rollup.MaxValues+200)
+		crowd(t, w, click.MaxValues+200)
 		for _, now := range []time.Time{clicktest.Noon, clicktest.Noon.Add(click.Day)} {
 			w.Set(now)
 			must.NoError(t, w.Seal(t.Context()))
 			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
 				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
-			if want := (stats.Slice{Value: "first.example", Count: rollup.Count{Clicks: 6}}); err != nil || got[0] != want {
+			if want := (stats.Slice{Value: "first.example", Count: click.Count{Clicks: 6}}); err != nil || got[0] != want {
 				t.Errorf("%+v, want %+v: %v", got, want, err)
 			}
 		}
@@ -104,9 +104,9 @@ func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		crowd(t, w, rollup.MaxValues+200)
+		crowd(t, w, click.MaxValues+200)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour))
-		for i := range 2 * rollup.MaxValues {
+		for i := range 2 * click.MaxValues {
 			if i%97 > 0 {
 				continue
 			}
@@ -135,18 +135,18 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 			by   click.Dimension
 			want []stats.Slice
 		}{
-			{clickstore.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}},
-				{Value: "NP", Count: rollup.Count{Clicks: 1}}}},
-			{clickstore.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}},
-				{Value: "308", Count: rollup.Count{Clicks: 1}}}},
+			{clickstore.Filter{}, click.Country, []stats.Slice{{Value: "", Count: click.Count{Clicks: 2}},
+				{Value: "NP", Count: click.Count{Clicks: 1}}}},
+			{clickstore.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: click.Count{Clicks: 2}},
+				{Value: "308", Count: click.Count{Clicks: 1}}}},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
-				[]stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}}},
+				[]stats.Slice{{Value: "302", Count: click.Count{Clicks: 2}}}},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
-				[]stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}}},
+				[]stats.Slice{{Value: "", Count: click.Count{Clicks: 2}}}},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
-				[]stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
+				[]stats.Slice{{Count: click.Count{Clicks: 1}}}},
 		} {
 			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
 				q.F = one.f
@@ -173,7 +173,7 @@ func TestBreakdown_RefusesBadArguments(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
-		"the others": rollup.Others} {
+		"the others": click.Others} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
 				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {

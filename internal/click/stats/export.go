@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -50,7 +50,7 @@ const (
 
 // ExportRequest is the download that a signed URL permits.
 type ExportRequest struct {
-	signed.Grant
+	secrets.Grant
 	LinkID   string                     `json:"l,omitempty"`
 	FolderID *string                    `json:"d,omitempty"`
 	From     time.Time                  `json:"f"`
@@ -63,11 +63,11 @@ type ExportRequest struct {
 }
 
 // exports are the URLs that permit one download of clicks.
-var exports = signed.Purpose{Name: "linkforge.export", Remedy: "Request a new one with exportClicks."}
+var exports = secrets.Purpose{Name: "linkforge.export", Remedy: "Request a new one with exportClicks."}
 
 // Exports signs what may be downloaded, so that a browser can do so without a token in a header.
 type Exports struct {
-	signed.Signer
+	secrets.Signer
 	// PublicURL is where the server answers.
 	PublicURL string
 }
@@ -81,7 +81,7 @@ func (e Exports) SignExport(s *Stats, folderID *string, f Format, bom bool, sess
 	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	token, err := e.Sign(exports, &ExportRequest{
-		Grant:  signed.Grant{WorkspaceID: s.Member.ID(), ActorID: s.Member.ActorID(), SessionID: sessionID, Until: until},
+		Grant:  secrets.Grant{WorkspaceID: s.Member.ID(), ActorID: s.Member.ActorID(), SessionID: sessionID, Until: until},
 		LinkID: s.LinkID, FolderID: folderID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
 	})
 	return e.PublicURL + "/export/clicks?token=" + token, until, err

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
@@ -24,7 +24,7 @@ const (
 type Point struct {
 	// Start is the interval's first instant, which may lie before the range.
 	Start time.Time
-	rollup.Count
+	click.Count
 }
 
 const (

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/rollup"
+
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/route/zone"
+	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -35,7 +35,7 @@ type Stats struct {
 	store *Store
 
 	mu    sync.Mutex
-	count *rollup.Count
+	count *click.Count
 }
 
 // Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends are
@@ -59,14 +59,14 @@ func (s *Store) Stats(
 	if !r.From.Before(r.To) {
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
 	}
-	if r.From.Before(clickledger.Never) {
-		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", clickledger.Never.Format(time.DateOnly)).
+	if r.From.Before(clickstore.Never) {
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", clickstore.Never.Format(time.DateOnly)).
 			At("range")
 	}
 	if r.To.Sub(r.From) > longestRange {
 		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
 	}
-	location := zone.Load(cmp.Or(timezone, "UTC"))
+	location := routing.LoadZone(cmp.Or(timezone, "UTC"))
 	if location == nil {
 		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
 	}
@@ -95,8 +95,8 @@ func checked(f clickstore.Filter) (clickstore.Filter, error) {
 // Previous are the stats of the period before: it is as long, and ends where this one begins.
 func (s *Stats) Previous() (*Stats, error) {
 	from := s.From.Add(-s.To.Sub(s.From))
-	if from.Before(clickledger.Never) {
-		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", clickledger.Never.Format(time.DateOnly)).
+	if from.Before(clickstore.Never) {
+		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", clickstore.Never.Format(time.DateOnly)).
 			At("range")
 	}
 	q := s.Query
@@ -105,7 +105,7 @@ func (s *Stats) Previous() (*Stats, error) {
 }
 
 // Total counts all clicks of the range.
-func (s *Stats) Total(ctx context.Context) (rollup.Count, error) {
+func (s *Stats) Total(ctx context.Context) (click.Count, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count != nil {
@@ -113,9 +113,9 @@ func (s *Stats) Total(ctx context.Context) (rollup.Count, error) {
 	}
 	points, err := s.points(ctx, nil)
 	if err != nil {
-		return rollup.Count{}, err
+		return click.Count{}, err
 	}
-	all := rollup.Count{}
+	all := click.Count{}
 	for _, p := range points {
 		all.Add(p.Count)
 	}
@@ -137,7 +137,7 @@ func (s *Stats) points(ctx context.Context, cuts []time.Time) ([]clickstore.Poin
 type Slice struct {
 	Value   string
 	IsOther bool
-	rollup.Count
+	click.Count
 }
 
 // Breakdown divides the clicks by a dimension: the values with the most clicks, and all others
@@ -158,9 +158,9 @@ func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([
 }
 
 // slicesOf returns the values with the most clicks, and all others together.
-func slicesOf(all rollup.Values, first int) []Slice {
-	other := Slice{IsOther: true, Count: all[rollup.Others]}
-	delete(all, rollup.Others)
+func slicesOf(all click.Values, first int) []Slice {
+	other := Slice{IsOther: true, Count: all[click.Others]}
+	delete(all, click.Others)
 	sorted := make([]Slice, 0, len(all))
 	for value, n := range all {
 		if n.Clicks > 0 {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/rollup"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -34,7 +34,7 @@ func TestPlatform_WithoutClicks(t *testing.T) {
 func TestTally_MatchesReference(t *testing.T) {
 	t.Parallel()
 	values := []float64{1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16} // variance 22.5: naive sums of squares lose it
-	var one, left, right rollup.Tally
+	var one, left, right click.Tally
 	for i, v := range values {
 		one.Add(v)
 		if i < 1 {
@@ -44,9 +44,9 @@ func TestTally_MatchesReference(t *testing.T) {
 		}
 	}
 	left.Merge(right)
-	left.Merge(rollup.Tally{})
-	want := rollup.Tally{Clicks: 4, LatencyMean: 1e9 + 10, LatencyM2: 90}
-	if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{one, left}, clicktest.About); diff != "" {
+	left.Merge(click.Tally{})
+	want := click.Tally{Clicks: 4, LatencyMean: 1e9 + 10, LatencyM2: 90}
+	if diff := cmp.Diff([]click.Tally{want, want}, []click.Tally{one, left}, clicktest.About); diff != "" {
 		t.Errorf("one by one, merged (-want +got):\n%s", diff)
 	}
 }

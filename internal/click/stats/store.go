@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -41,7 +41,7 @@ func (s *Store) TargetClicks(
 		return nil, err
 	}
 	tomorrow := s.Now().UTC().Truncate(click.Day).Add(click.Day)
-	q := clickstore.Query{Member: m, Range: clickstore.Range{From: clickledger.Never, To: tomorrow}}
+	q := clickstore.Query{Member: m, Range: clickstore.Range{From: clickstore.Never, To: tomorrow}}
 	counts := map[string]map[string]int64{}
 	for _, linkID := range linkIDs {
 		q.LinkID = linkID

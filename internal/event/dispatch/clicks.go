@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/stream"
 )
 
 const (
@@ -57,7 +56,7 @@ func (d *Dispatcher) nextClicks(ctx context.Context, from feed.Position) (p part
 	if step.More && step.Reached.Compare(end) < 0 {
 		p = part{reached: step.Reached, more: true}
 	}
-	clicks := map[string][]stream.Item[*click.Click]{}
+	clicks := map[string][]feed.Item[*click.Click]{}
 	for _, item := range step.Items {
 		if item.Position.Compare(p.reached) <= 0 {
 			clicks[item.WorkspaceID] = append(clicks[item.WorkspaceID], item)
@@ -77,7 +76,7 @@ func (d *Dispatcher) nextClicks(ctx context.Context, from feed.Position) (p part
 
 // storeClicks creates the deliveries of clicks. Webhooks that are not active, or have too many waiting deliveries, count them as skipped.
 func (d *Dispatcher) storeClicks(
-	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]stream.Item[*click.Click],
+	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]feed.Item[*click.Click],
 ) error {
 	var webhooks []*webhook.Webhook
 	q := tx.NewSelect().Model(&webhooks).Column("id", "workspace_id", "status", "click_xid", "click_seq").
@@ -128,7 +127,7 @@ func (d *Dispatcher) storeClicks(
 
 // taggedLinks returns the clicked links with one of the tags of a webhook, by the id of each webhook with tags.
 func taggedLinks(
-	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]stream.Item[*click.Click],
+	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]feed.Item[*click.Click],
 ) (map[string]map[string]bool, error) {
 	clicked := map[string]bool{}
 	for _, items := range clicks {
@@ -158,7 +157,7 @@ func taggedLinks(
 }
 
 // clicksAfter returns the clicks after the batch of a position.
-func clicksAfter(p feed.Position, items []stream.Item[*click.Click]) (clicks []*click.Click) {
+func clicksAfter(p feed.Position, items []feed.Item[*click.Click]) (clicks []*click.Click) {
 	p.Item = math.MaxInt64
 	for _, item := range items {
 		if item.Position.Compare(p) > 0 {

@@ -26,7 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -149,7 +149,7 @@ func TestStore_NeedsAKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		s := *b.Webhooks
-		s.Sealed = sealed.Box{}
+		s.Sealed = secrets.Box{}
 		_, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
 			URL: optional.Set("https://hooks.example/"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
 		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "LINKFORGE_ENCRYPTION_KEY") {

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/stream"
+
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -25,7 +25,7 @@ const (
 // Live delivers events of all nodes to the watches of this node, each once and in the same order on
 // every node.
 type Live struct {
-	*stream.Live[*audit.Event]
+	*feed.Live[*audit.Event]
 
 	events eventLog
 }
@@ -33,7 +33,7 @@ type Live struct {
 // New returns a Live that does not run yet.
 func New(d *db.DB, log *slog.Logger, now func() time.Time) *Live {
 	l := &Live{events: eventLog{db: d, now: now, actions: audit.FeedActions()}}
-	l.Live = stream.NewLive(&l.events, now, log, "reading new events for subscriptions failed")
+	l.Live = feed.NewLive(&l.events, now, log, "reading new events for subscriptions failed")
 	return l
 }
 
@@ -55,7 +55,7 @@ func (f *Filter) wants(e *audit.Event) bool {
 // the fence of an API key. The caller closes the watch.
 func (l *Live) Watch(
 	ctx context.Context, m workspace.Membership, f Filter, after string,
-) (*stream.Watch[*audit.Event], error) {
+) (*feed.Watch[*audit.Event], error) {
 	ctx, err := m.EnterLink(ctx, workspace.ReadLinks, l.events.db, f.TargetID)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (l *Live) Watch(
 	if err != nil {
 		return nil, err
 	}
-	subject := stream.Subject[*audit.Event]{WorkspaceID: m.ID(), Wants: f.wants, Log: &log}
+	subject := feed.Subject[*audit.Event]{WorkspaceID: m.ID(), Wants: f.wants, Log: &log}
 	return l.Live.Watch(subject, start, after == ""), nil
 }
 
@@ -98,7 +98,7 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 // After implements stream.Log.
 func (l *eventLog) After(
 	ctx context.Context, after feed.Position, workspaceIDs []string,
-) (s stream.Step[*audit.Event], err error) {
+) (s feed.Step[*audit.Event], err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	s.Reached, err = audit.Horizon(ctx, l.db)
@@ -118,7 +118,7 @@ func (l *eventLog) After(
 	}
 	for _, e := range events {
 		at := feed.Position{XID: e.XID, Seq: e.Seq}
-		s.Items = append(s.Items, stream.Item[*audit.Event]{Value: &e.Event, WorkspaceID: e.WorkspaceID, Position: at})
+		s.Items = append(s.Items, feed.Item[*audit.Event]{Value: &e.Event, WorkspaceID: e.WorkspaceID, Position: at})
 	}
 	if s.More = len(events) == maxEvents; s.More {
 		s.Reached = s.Items[maxEvents-1].Position

@@ -16,12 +16,12 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/feed"
+	"github.com/linkforge/linkforge/internal/platform/feed/feedtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/stream"
-	"github.com/linkforge/linkforge/internal/platform/stream/streamtest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -34,12 +34,12 @@ func atNoon() time.Time { return noon }
 func node(t *testing.T, d *db.DB) *Live {
 	t.Helper()
 	l := New(d, slog.New(slog.DiscardHandler), atNoon)
-	streamtest.Run(t, l, atNoon)
+	feedtest.Run(t, l, atNoon)
 	return l
 }
 
 // watch is a subscriber.
-type watch struct{ *stream.Watch[*audit.Event] }
+type watch struct{ *feed.Watch[*audit.Event] }
 
 // watch watches until the test's end.
 func (l *Live) watch(t *testing.T, m workspace.Membership, f Filter, after string) watch {
@@ -68,7 +68,7 @@ func (w watch) receive(t *testing.T, n int) (ids []string) {
 // expectNone fails if an event is delivered during two polls.
 func (w watch) expectNone(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*streamtest.Interval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*feedtest.Interval)
 	defer cancel()
 	if e, err := w.Next(ctx); err == nil {
 		t.Errorf("received %+v, want no further event", e)
@@ -177,7 +177,7 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 				t.Errorf("%s (-feed +received):\n%s", name, diff)
 			}
 		}
-		if !slices.Equal(received["one at 0"], received["one at 1"]) || !streamtest.IsSubsequence(received["one at 0"], order) {
+		if !slices.Equal(received["one at 0"], received["one at 1"]) || !feedtest.IsSubsequence(received["one at 0"], order) {
 			t.Error("the events of one link come in another order")
 		}
 		if diff := cmp.Diff(feedIDs(t, s, other), received["foreign"]); diff != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -57,7 +57,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 		Concurrency: initialConcurrency, CreatedAt: now, CreatedBy: m.ActorID(), In: m,
 	}
 	raw, secret := newSecret()
-	if w.Secret, err = s.Sealed.Seal(sealed.WebhookSecret, w.ID, raw); err != nil {
+	if w.Secret, err = s.Sealed.Seal(secrets.WebhookSecret, w.ID, raw); err != nil {
 		return nil, "", err
 	}
 	if c, err = s.check(ctx, c); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -29,7 +29,7 @@ func newSecret() (raw []byte, shown string) {
 
 // Secrets returns the secrets that sign at an instant, the newest first.
 func (s *Store) Secrets(w *Webhook, now time.Time) ([][]byte, error) {
-	newest, err := s.Sealed.Open(sealed.WebhookSecret, w.ID, w.Secret)
+	newest, err := s.Sealed.Open(secrets.WebhookSecret, w.ID, w.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Store) Secrets(w *Webhook, now time.Time) ([][]byte, error) {
 	if w.OldSecret == nil || w.OldSecretEndsAt == nil || !now.Before(*w.OldSecretEndsAt) {
 		return all, nil
 	}
-	old, err := s.Sealed.Open(sealed.WebhookOldSecret, w.ID, w.OldSecret)
+	old, err := s.Sealed.Open(secrets.WebhookOldSecret, w.ID, w.OldSecret)
 	return append(all, old), err
 }
 
@@ -78,16 +78,16 @@ func (s *Store) Rotate(
 		}
 		w.OldSecret, w.OldSecretEndsAt = nil, nil
 		if overlap > 0 {
-			old, err := s.Sealed.Open(sealed.WebhookSecret, w.ID, w.Secret)
+			old, err := s.Sealed.Open(secrets.WebhookSecret, w.ID, w.Secret)
 			if err != nil {
 				return err
 			}
-			if w.OldSecret, err = s.Sealed.Seal(sealed.WebhookOldSecret, w.ID, old); err != nil {
+			if w.OldSecret, err = s.Sealed.Seal(secrets.WebhookOldSecret, w.ID, old); err != nil {
 				return err
 			}
 			w.OldSecretEndsAt = new(s.now().Add(overlap))
 		}
-		if w.Secret, err = s.Sealed.Seal(sealed.WebhookSecret, w.ID, raw); err != nil {
+		if w.Secret, err = s.Sealed.Seal(secrets.WebhookSecret, w.ID, raw); err != nil {
 			return err
 		}
 		_, err = tx.NewUpdate().Model(w).Column("secret", "old_secret", "old_secret_ends_at").WherePK().Exec(ctx)

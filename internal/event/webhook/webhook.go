@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -106,7 +106,7 @@ type Store struct {
 	// AllowHTTP permits URLs without TLS, for development.
 	AllowHTTP bool
 	// Sealed encrypts the secrets. While it is empty, no webhook can be created.
-	Sealed sealed.Box
+	Sealed secrets.Box
 	Now    func() time.Time
 }
 

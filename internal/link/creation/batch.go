@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/idempotency"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -21,7 +21,7 @@ type call struct {
 	member workspace.Membership
 	items  []*item
 	policy link.Policy
-	key    *idempotency.Key // may be nil
+	key    *idempotencyKey // may be nil
 	// operationID is the bulk call; empty for none.
 	operationID string
 	imported    *Import // nil for other calls

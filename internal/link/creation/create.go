@@ -17,8 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
-	"github.com/linkforge/linkforge/internal/link/idempotency"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
@@ -28,7 +27,7 @@ import (
 // Config configures a Store.
 type Config struct {
 	Links *link.Store
-	Quota *linkquota.Store
+	Quota *link.Quota
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
 	// Cell is the cell whose counters they are.
@@ -42,9 +41,9 @@ type Config struct {
 type Store struct {
 	*link.Store
 	config      Config
-	quota       *linkquota.Store
+	quota       *link.Quota
 	counters    *codecounter.Counter
-	idempotency idempotency.Store
+	idempotency idempotencyKeys
 	gatherer    gatherer
 	lanes       uint32 // of shared batches
 	collisions  atomic.Int64
@@ -55,7 +54,7 @@ type Store struct {
 func NewStore(c Config) *Store {
 	return &Store{
 		Store: c.Links, config: c, quota: c.Quota, counters: codecounter.New(c.Links.DB, c.CodeSecrets, c.Cell),
-		idempotency: idempotency.Store{DB: c.Links.DB, Now: c.Links.Now},
+		idempotency: idempotencyKeys{DB: c.Links.DB, Now: c.Links.Now},
 		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}
 }
@@ -160,7 +159,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		if err == nil {
 			return c.results, link.InternalError(c.results)
 		}
-		if !errors.Is(err, idempotency.ErrTaken) { // else the same call was faster: return its results
+		if !errors.Is(err, errKeyTaken) { // else the same call was faster: return its results
 			return nil, fmt.Errorf("creating links: %w", err)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/turns"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
@@ -83,7 +83,7 @@ func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, erro
 		n := countFitting(calls)
 		b := s.newBatch(calls[:n]...)
 		b.isShared = true
-		if err := b.run(turns.OwnedBy(ctx, shared)); err != nil {
+		if err := b.run(admission.OwnedBy(ctx, shared)); err != nil {
 			b.fail(ctx, err)
 		}
 		calls = calls[n:]

@@ -7,7 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/idempotency"
+
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -24,7 +24,7 @@ type savedResult struct {
 }
 
 // newKey returns the batch's idempotency key, or nil. It returns InvalidInput.
-func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotency.Key, error) {
+func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotencyKey, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
@@ -40,13 +40,13 @@ func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotency.Key, erro
 		Batch
 		Passwords []string `json:",omitempty"`
 	}{in, passwords}
-	return idempotency.NewKey(m.ID(), m.ActorID(), name, input)
+	return newIdempotencyKey(m.ID(), m.ActorID(), name, input)
 }
 
 // savedResults returns the results saved under the key, with the links in their current state, and
 // reports whether there are any. It returns IdempotencyConflict.
 func (s *Store) savedResults(
-	ctx context.Context, m workspace.Membership, k *idempotency.Key,
+	ctx context.Context, m workspace.Membership, k *idempotencyKey,
 ) (results []link.Result, found bool, err error) {
 	var saved []savedResult
 	if found, err = s.idempotency.Find(ctx, k, &saved); !found || err != nil {
@@ -75,7 +75,7 @@ func (s *Store) savedResults(
 }
 
 // saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
-// returns idempotency.ErrTaken when there are saved results already.
+// returns errKeyTaken when there are saved results already.
 func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
 	key := b.calls[0].key
 	if key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {

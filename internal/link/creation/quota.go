@@ -8,7 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -45,7 +45,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if b.isShared && b.DB.Kind == db.Postgres {
 		rest = unlocked
 	}
-	used, err := linkquota.Add(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
+	used, err := link.AddUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
 	if err != nil {
 		return err
 	}
@@ -64,15 +64,15 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 
 // returnQuotas returns links that were consumed and not created.
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
-	_, err := linkquota.Add(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	_, err := link.AddUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
 	return err
 }
 
 // usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
-func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []linkquota.Usage) {
+func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []link.Usage) {
 	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
 		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
-			rows = append(rows, linkquota.NewUsage(workspaceID, b.now, n))
+			rows = append(rows, link.NewUsage(workspaceID, b.now, n))
 		}
 	}
 	return rows

@@ -13,7 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/idempotency"
+
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -305,7 +305,7 @@ func TestCall_IsAlone(t *testing.T) {
 		return c
 	}
 	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
-	policy.policy, key.key, upsert.items[0].upsert = link.AllOrNothing, &idempotency.Key{}, &Upsert{}
+	policy.policy, key.key, upsert.items[0].upsert = link.AllOrNothing, &idempotencyKey{}, &Upsert{}
 	for name, c := range map[string]struct {
 		call call
 		want bool

@@ -11,7 +11,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/link/ownhost"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
@@ -23,7 +22,7 @@ import (
 type Checker struct {
 	DB *db.DB
 	// Own are the hosts of the instance.
-	Own *ownhost.Hosts
+	Own *OwnHosts
 	// Blocklist may be nil.
 	Blocklist Blocklist
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -117,7 +117,7 @@ func (c Claim) status(err error) ClaimStatus {
 // before the link's, as package creation does.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
-	used, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(m.ID(), now, 0))
+	used, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 0))
 	if err != nil {
 		return Claim{}, err
 	}
@@ -143,7 +143,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(m.ID(), now, 1)); err != nil {
+	if _, err := link.AddUsage(ctx, tx, "", link.NewUsage(m.ID(), now, 1)); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil

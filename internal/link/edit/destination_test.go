@@ -10,8 +10,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -23,7 +23,7 @@ import (
 )
 
 // ownURLs lead to the instance that bundle.own describes. The rule itself is tested in
-// internal/link/ownhost.
+// internal/link/destination.
 var ownURLs = []string{
 	"http://SHO.rt./abc", "https://sho.rt/abc", "http://sho.rt:8080/abc",
 	"https://internal.example/abc", "http://internal.example:8080/abc",
@@ -37,7 +37,7 @@ var ownURLs = []string{
 func (b *bundle) own(t *testing.T, d *db.DB) {
 	t.Helper()
 	var err error
-	if b.Destinations.Own, err = ownhost.New("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
+	if b.Destinations.Own, err = destination.NewOwnHosts("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
 		t.Fatal(err)
 	}
 	b.Destinations.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))

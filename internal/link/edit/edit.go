@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -22,7 +22,7 @@ import (
 type Store struct {
 	*link.Store
 	// Quota is what claims consume.
-	Quota *linkquota.Store
+	Quota *link.Quota
 	// Folders are what DeleteFolder deletes.
 	Folders *folder.Store
 	// ReplaceWebhookTags lets the webhooks of a workspace follow ReplaceTags, in its transaction.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -42,7 +42,7 @@ func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := creationtest.New(t, d)
 		domains := &domain.Store{
-			DB: d, Own: must.Value(ownhost.New("http://sho.rt"))(t), Resolver: everyRecord{}, Limits: ratelimit.Limiter{Off: true}, Now: func() time.Time { return b.Now },
+			DB: d, Own: must.Value(destination.NewOwnHosts("http://sho.rt"))(t), Resolver: everyRecord{}, Limits: ratelimit.Limiter{Off: true}, Now: func() time.Time { return b.Now },
 		}
 		own := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com", domain.Codes{Space: new(domain.Own), CaseSensitive: new(false)}))(t)
 		shared := b.Make(t, creation.Input{URL: "https://example.com/shared", CustomCode: new("promo")})

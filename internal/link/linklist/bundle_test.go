@@ -8,7 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/feed"
@@ -34,7 +34,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	links := must.Value(link.NewStore(link.Config{
 		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), now), PublicURL: "http://sho.rt", Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
-	quota := &linkquota.Store{DB: d, Default: 10_000, Now: now}
+	quota := &link.Quota{DB: d, Default: 10_000, Now: now}
 	b := &bundle{
 		Store: &Store{DB: d, Now: now}, links: creation.NewStore(creation.Config{Links: links, Quota: quota}), edit: &edit.Store{Store: links, Quota: quota},
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),

@@ -19,8 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
-	"github.com/linkforge/linkforge/internal/link/schedule"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -39,9 +38,9 @@ import (
 // World is a store of links with two workspaces of one person each.
 type World struct {
 	Links    *link.Store
-	Quota    *linkquota.Store
+	Quota    *link.Quota
 	Edit     *edit.Store
-	Schedule *schedule.Store
+	Schedule *edit.Schedules
 	History  *history.Store
 	Folders  *folder.Store
 	// Now is the time of the store. It begins at dbtest.Noon.
@@ -69,10 +68,10 @@ func New(t testing.TB, d *db.DB) *World {
 	w.Links = must.Value(link.NewStore(link.Config{
 		DB: d, Feed: feed.New(d, log, clock), PublicURL: "http://sho.rt", Clicks: w.Clicks, Log: log, Now: clock,
 	}))(t)
-	w.Quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
+	w.Quota = &link.Quota{DB: d, Default: 100, Now: clock}
 	w.Folders = &folder.Store{DB: d, Now: clock}
 	w.Edit = &edit.Store{Store: w.Links, Quota: w.Quota, Folders: w.Folders}
-	w.Schedule, w.History = &schedule.Store{Store: w.Links}, &history.Store{Store: w.Links}
+	w.Schedule, w.History = &edit.Schedules{Store: w.Links}, &history.Store{Store: w.Links}
 	w.Grants = hitquota.NewGrants(d, log)
 	clicktest.Run(t, w.Grants)
 	w.Mine, w.Foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")

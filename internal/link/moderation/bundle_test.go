@@ -11,10 +11,10 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/moderation"
-	"github.com/linkforge/linkforge/internal/link/schedule"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -31,9 +31,9 @@ type bundle struct {
 	*creation.Store
 	blocklist  *moderation.Blocklist
 	moderation *moderation.Store
-	quota      *linkquota.Store
+	quota      *link.Quota
 	edit       *edit.Store
-	schedule   *schedule.Store
+	schedule   *edit.Schedules
 	now        time.Time
 	mine       workspace.Membership
 }
@@ -52,12 +52,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Destinations: destination.Checker{Blocklist: b.blocklist}, Log: log, Now: clock,
 	})
 	must.NoError(t, err)
-	b.quota = &linkquota.Store{DB: d, Default: 100, Now: clock}
+	b.quota = &link.Quota{DB: d, Default: 100, Now: clock}
 	b.Store = creation.NewStore(creation.Config{
 		Links: links, Quota: b.quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: limits,
 	})
 	b.edit = &edit.Store{Store: links, Quota: b.quota}
-	b.schedule = &schedule.Store{Store: links}
+	b.schedule = &edit.Schedules{Store: links}
 	b.moderation = &moderation.Store{DB: d, Links: links, Limits: limits, Now: clock}
 	b.mine = workspacetest.New(t, d, "mine")
 	return b

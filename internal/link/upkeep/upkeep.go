@@ -11,8 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/idempotency"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
@@ -29,30 +28,18 @@ type Store struct {
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-func (s *Store) idempotency() *idempotency.Store { return &idempotency.Store{DB: s.DB, Now: s.Now} }
-
-// CleanUp records transitions, purges links that ended longer ago than Tombstones, and deletes expired
-// idempotency keys and old rows of the change list, in batches with a transaction each. No state depends on it: a link
+// CleanUp records transitions, purges links that ended longer ago than Tombstones, and deletes old
+// rows of the change list, in batches with a transaction each. No state depends on it: a link
 // expires at its instant, recorded or not. A step that fails delays no other.
 func (s *Store) CleanUp(ctx context.Context) error {
 	failed := s.RecordTransitions(ctx)
 	ctx = db.AsSystem(ctx)
-	for _, step := range []struct {
-		name string
-		do   func(ctx context.Context) (n int64, err error)
-	}{
-		{"purging links", s.purge},
-		{"deleting expired idempotency keys", func(ctx context.Context) (int64, error) {
-			return s.idempotency().DeleteExpired(ctx, batchSize)
-		}},
-	} {
-		total, err := db.InBatches(batchSize, func() (int64, error) { return step.do(ctx) })
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", step.name, err))
-		}
-		if total > 0 {
-			s.Log.InfoContext(ctx, step.name, "count", total)
-		}
+	purged, err := db.InBatches(batchSize, func() (int64, error) { return s.purge(ctx) })
+	if err != nil {
+		failed = errors.Join(failed, fmt.Errorf("purging links: %w", err))
+	}
+	if purged > 0 {
+		s.Log.InfoContext(ctx, "purging links", "count", purged)
 	}
 	if err := s.Feed.DeleteExpired(ctx); err != nil {
 		failed = errors.Join(failed, fmt.Errorf("deleting expired changes: %w", err))
@@ -89,8 +76,5 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return fmt.Errorf("removing the links of a workspace: %w", err)
 	}
-	if err := s.idempotency().PurgeWorkspace(ctx, workspaceID); err != nil {
-		return err
-	}
-	return linkquota.Purge(ctx, s.DB, workspaceID)
+	return link.PurgeUsage(ctx, s.DB, workspaceID)
 }

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
@@ -48,10 +47,10 @@ type Store struct {
 	Folders    *folder.Store
 	Domains    *domain.Store
 	Imports    *importer.Store
-	Ledger     *clickledger.Ledger
+	Ledger     *clickstore.Ledger
 	Clicks     clickstore.Store
 	// Signer signs the URLs of downloads, which are at PublicURL.
-	Signer    signed.Signer
+	Signer    secrets.Signer
 	PublicURL string
 	// MaxBytes is the largest size of an archive.
 	MaxBytes int64
@@ -171,7 +170,7 @@ func (r *Report) Parts() []*SectionReport {
 const downloadLife = time.Hour
 
 // downloads are the URLs that permit downloads of an archive.
-var downloads = signed.Purpose{Name: "linkforge.archive", Remedy: "Read the url of the task again."}
+var downloads = secrets.Purpose{Name: "linkforge.archive", Remedy: "Read the url of the task again."}
 
 // SignDownload returns a URL of the archive; nil if there is none, or if the reader of the report may not read all of its sections.
 // The session is that of the account, and empty for an API key.
@@ -181,7 +180,7 @@ func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
 		return nil, nil
 	}
 	token, err := s.Signer.Sign(downloads, &task.FileGrant{
-		Grant: signed.Grant{
+		Grant: secrets.Grant{
 			WorkspaceID: r.WorkspaceID, ActorID: r.In.ActorID(), SessionID: sessionID,
 			Until: now.Add(downloadLife).UTC().Truncate(time.Second),
 		},

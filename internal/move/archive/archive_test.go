@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/link/creation"
@@ -32,8 +32,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
+
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -55,12 +55,12 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{World: creationtest.New(t, d), db: d}
 	b.as, b.Quota.Default = b.Mine, 1000
 	clock := func() time.Time { return b.Now }
-	b.Tasks = task.NewStore(d, sealed.Box{}, clock)
+	b.Tasks = task.NewStore(d, secrets.Box{}, clock)
 	b.Archive = &archive.Store{
 		DB: d, Tasks: b.Tasks, Accounts: &account.Store{DB: d, Now: clock}, Workspaces: workspacetest.Store(d), Folders: b.Folders,
-		Domains: &domain.Store{DB: d, Now: clock}, Ledger: &clickledger.Ledger{DB: d},
+		Domains: &domain.Store{DB: d, Now: clock}, Ledger: &clickstore.Ledger{DB: d},
 		Imports: &importer.Store{DB: d, Tasks: b.Tasks, Links: b.Links, Folders: b.Folders, Now: clock},
-		Clicks:  &clicksql.Store{DB: d, Now: clock}, Signer: signed.Signer{Secrets: [][]byte{[]byte("secret")}, Now: clock},
+		Clicks:  &clicksql.Store{DB: d, Now: clock}, Signer: secrets.Signer{Secrets: [][]byte{[]byte("secret")}, Now: clock},
 		PublicURL: "https://sho.rt", MaxBytes: 1 << 30, Now: clock,
 	}
 	return b

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -233,7 +233,7 @@ func (e *export) clicks(ctx context.Context, after string, size int) (records []
 	}
 	found, err := e.Clicks.List(ctx, e.queryOfClicks(), p)
 	for _, c := range found {
-		records = append(records, record{is: (*stats.ExportLine)(c), position: c.PublicID(), file: month.Of(c.ClickedAt).String()})
+		records = append(records, record{is: (*stats.ExportLine)(c), position: c.PublicID(), file: click.MonthOf(c.ClickedAt).String()})
 	}
 	return records, err
 }

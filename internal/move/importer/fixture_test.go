@@ -28,13 +28,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
+	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-var box = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+var box = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 
 // bundle is a workspace that imports.
 type bundle struct {
@@ -47,7 +47,7 @@ type bundle struct {
 func newBundle(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{World: creationtest.New(t, d), db: d}
-	b.Links.Passwords = passwords.NewLinks(bcrypt.MinCost)
+	b.Links.Passwords = account.NewLinkPasswords(bcrypt.MinCost)
 	clock := func() time.Time { return b.Now }
 	b.Tasks = task.NewStore(d, box, clock)
 	b.Import = &importer.Store{

@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
@@ -42,7 +42,7 @@ type Store struct {
 	Creation *creation.Store
 	Folders  *folder.Store
 	// Signer signs the URLs of uploads, which are at PublicURL.
-	Signer    signed.Signer
+	Signer    secrets.Signer
 	PublicURL string
 	// Client requests APIs, and Limits counts the requests to their hosts.
 	Client *http.Client
@@ -150,14 +150,14 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 }
 
 // uploads are the URLs that permit one upload.
-var uploads = signed.Purpose{Name: "linkforge.import", Remedy: "Create another import with createImport."}
+var uploads = secrets.Purpose{Name: "linkforge.import", Remedy: "Create another import with createImport."}
 
 // SignUpload returns the URL for the file of an import that waits for it, and when the URL expires. The session is that of the
 // account that signs it, and empty for an API key.
 func (s *Store) SignUpload(t *task.Task, sessionID string) (url string, until time.Time, err error) {
 	until = t.CreatedAt.Add(task.UploadLife).UTC()
 	token, err := s.Signer.Sign(uploads, &task.FileGrant{
-		Grant: signed.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until}, TaskID: t.ID,
+		Grant: secrets.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until}, TaskID: t.ID,
 	})
 	return s.PublicURL + "/import/" + token, until, err
 }

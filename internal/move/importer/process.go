@@ -13,7 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -255,7 +255,7 @@ var errDry = errors.New("a dry run changes nothing")
 func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 	if b.in.DryRun {
 		earlier := int(b.progress.Counts[Created] + b.progress.Counts[Renamed])
-		if _, err := linkquota.Add(ctx, tx, "", linkquota.NewUsage(b.WorkspaceID, b.Store.now(), earlier)); err != nil {
+		if _, err := link.AddUsage(ctx, tx, "", link.NewUsage(b.WorkspaceID, b.Store.now(), earlier)); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -47,7 +47,7 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{World: creationtest.New(t, d), db: d, answers: map[string]string{}}
 	clock := func() time.Time { return b.World.Now }
 	b.Store = &parity.Store{
-		DB: d, Tasks: task.NewStore(d, sealed.Box{}, clock), Links: b.World.Links, Simulation: &simulation.Store{Store: b.World.Links},
+		DB: d, Tasks: task.NewStore(d, secrets.Box{}, clock), Links: b.World.Links, Simulation: &simulation.Store{Store: b.World.Links},
 		Transport: b, Limits: ratelimit.Limiter{Off: true}, InstanceID: "this", UserAgent: "Bot", Now: clock,
 	}
 	return b

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/platform/signed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -131,7 +131,7 @@ func (s *Store) HasFile(ctx context.Context, taskID string) (bool, error) {
 
 // FileGrant is the file of a task that a signed URL permits to send or to read.
 type FileGrant struct {
-	signed.Grant
+	secrets.Grant
 	TaskID string `json:"t"`
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -96,7 +96,7 @@ func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64
 
 // OpenSecret returns the secret of the arguments.
 func (h *Holding) OpenSecret() ([]byte, error) {
-	return h.store.sealed.Open(sealed.TaskSecret, h.ID, h.Secret)
+	return h.store.sealed.Open(secrets.TaskSecret, h.ID, h.Secret)
 }
 
 // Run runs tasks until the context ends, and then returns the leases of those that have not ended.

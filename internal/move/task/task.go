@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -128,14 +128,14 @@ type Store struct {
 	DB  *db.DB
 	Now func() time.Time
 
-	sealed sealed.Box
+	sealed secrets.Box
 	wake   chan struct{}
 	// turn and renewEvery are the constants, except in tests.
 	turn, renewEvery time.Duration
 }
 
 // NewStore returns a Store, which seals secrets with the box.
-func NewStore(d *db.DB, box sealed.Box, now func() time.Time) *Store {
+func NewStore(d *db.DB, box secrets.Box, now func() time.Time) *Store {
 	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1), turn: turn, renewEvery: renewEvery}
 }
 
@@ -222,7 +222,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
 	}
 	if in.Secret != nil {
-		if t.Secret, err = s.sealed.Seal(sealed.TaskSecret, t.ID, in.Secret); err != nil {
+		if t.Secret, err = s.sealed.Seal(secrets.TaskSecret, t.ID, in.Secret); err != nil {
 			return nil, err
 		}
 	}

@@ -26,12 +26,12 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-var box = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+var box = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 
 // bundle is a workspace with tasks, on any number of nodes.
 type bundle struct {

@@ -23,9 +23,9 @@ import (
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 	"modernc.org/sqlite" // also the driver "sqlite"
 
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db/pgscope"
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
-	"github.com/linkforge/linkforge/internal/platform/db/turns"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
@@ -47,7 +47,7 @@ type DB struct {
 	// ListTimeout bounds the statements of Briefly on SQLite.
 	ListTimeout time.Duration
 
-	turns  turns.Turns
+	turns  admission.Turns
 	groups groups
 }
 
@@ -82,8 +82,8 @@ func (s Server) Open() (*DB, error) {
 		Connector: stdlib.GetConnector(*config),
 		Timeouts:  pgscope.Timeouts{Statement: s.StatementTimeout, Lock: s.LockTimeout, List: s.ListTimeout},
 	}
-	gate := turns.NewPoolGate(s.Pool)
-	d := &DB{Kind: Postgres, turns: turns.Turns{Reads: gate, Writes: gate, Primary: sql.OpenDB(connector)}}
+	gate := admission.NewPoolGate(s.Pool)
+	d := &DB{Kind: Postgres, turns: admission.Turns{Reads: gate, Writes: gate, Primary: sql.OpenDB(connector)}}
 	limit(d.turns.Primary, s.Pool)
 	if s.ReadURL != "" {
 		if d.Replica, err = replica.Open(s.ReadURL, connector); err != nil {
@@ -151,8 +151,8 @@ func (f File) Open() (*DB, error) {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(readers, f.Pool)
-	shared := turns.Turns{
-		Reads: turns.NewPoolGate(f.Pool), Writes: turns.NewGate(maxGroup), Primary: writer, Route: readPool{readers},
+	shared := admission.Turns{
+		Reads: admission.NewPoolGate(f.Pool), Writes: admission.NewGate(maxGroup), Primary: writer, Route: readPool{readers},
 	}
 	return &DB{
 		DB: shared.Open(exactJSON{sqlitedialect.New()}), Kind: SQLite, ListTimeout: f.ListTimeout, turns: shared,

@@ -8,9 +8,9 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
-	"github.com/linkforge/linkforge/internal/platform/db/turns"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
@@ -21,7 +21,7 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := db.AsOwner(t.Context())
-		flood := turns.OwnedBy(ctx, "flood")
+		flood := admission.OwnedBy(ctx, "flood")
 		release := make(chan struct{})
 		var holding, all sync.WaitGroup
 		holding.Add(1)
@@ -41,7 +41,7 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 		holding.Wait()
 		polltest.Until(t, "the flood waits for its turns", func() bool { return d.WaitingTurns() > 10 })
 		var one int
-		for name, ctx := range map[string]context.Context{"another owner": turns.OwnedBy(ctx, "victim"), "no owner": ctx} {
+		for name, ctx := range map[string]context.Context{"another owner": admission.OwnedBy(ctx, "victim"), "no owner": ctx} {
 			began := time.Now()
 			if err := d.NewSelect().ColumnExpr("1").Scan(ctx, &one); err != nil || time.Since(began) > time.Second {
 				t.Errorf("%s: %v after %s", name, err, time.Since(began))
@@ -59,7 +59,7 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 func TestOwnedBy_EndsTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx := turns.OwnedBy(db.AsOwner(t.Context()), "owner")
+		ctx := admission.OwnedBy(db.AsOwner(t.Context()), "owner")
 		for range 100 { // more than any share
 			var one int
 			must.NoError(t, d.NewSelect().ColumnExpr("1").Scan(ctx, &one))

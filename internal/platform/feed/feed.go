@@ -1,5 +1,8 @@
 // Package feed reads what is new in the database, once for all parts of a node: cached rows that have changed, events, batches of clicks,
 // and work that is due. Other parts subscribe, and read the rest when there is news.
+//
+// Live delivers the items of an ordered log, of clicks or events, to subscriptions, in one order on
+// every node. It reads the log once for all subscriptions of the node, and not at all without any.
 package feed
 
 import (

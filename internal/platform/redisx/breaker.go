@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/linkforge/linkforge/internal/platform/breaker"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
@@ -33,7 +32,7 @@ func (c *Client) Protect(log *slog.Logger) {
 		return
 	}
 	g := &guard{connections: connections{open: map[net.Conn]struct{}{}}}
-	g.Breaker = breaker.New(breaker.Config{Name: "Redis", Log: log, Probe: func(ctx context.Context) error {
+	g.breaker = newBreaker(breakerConfig{Name: "Redis", Log: log, Probe: func(ctx context.Context) error {
 		err := c.Ready(context.WithValue(ctx, unprotected{}, true))
 		if err != nil {
 			g.cause.Store(&err)
@@ -53,7 +52,7 @@ type unprotected struct{}
 
 // guard is the hook of a protected client.
 type guard struct {
-	*breaker.Breaker
+	*breaker
 	connections connections
 	// cause is the last error of a command or a probe by which Redis did not answer, or stated an outage.
 	cause atomic.Pointer[error]

@@ -9,7 +9,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/route/zone"
 )
 
 func (c *checker) condition(k *routing.Condition) {
@@ -188,7 +187,7 @@ func (c *checker) during(p *routing.Period) {
 }
 
 func (c *checker) weekly(w *routing.WeeklySchedule) {
-	if zone.Load(w.Timezone) == nil {
+	if routing.LoadZone(w.Timezone) == nil {
 		c.in("timezone", func() { c.refuse("timezone must be an IANA name, as in Europe/Berlin.") })
 	}
 	each(c, "days", w.Days, 1, len(routing.Weekdays), func(i int) {

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Card is what preview crawlers are shown instead of a redirect. Nil values are not shown.
@@ -25,10 +24,10 @@ func (card *Card) imageURLs() []URL {
 
 // appendCard appends a card. ImageURL becomes safe for a header.
 func appendCard(b []byte, card *Card) []byte {
-	b = flat.AppendText(b, card.Title)
-	b = flat.AppendText(b, optional.Value(card.Description))
-	b = flat.AppendText(b, fallbackText(card.ImageURL))
-	return flat.AppendText(b, optional.Value(card.ImageAlt))
+	b = AppendText(b, card.Title)
+	b = AppendText(b, optional.Value(card.Description))
+	b = AppendText(b, fallbackText(card.ImageURL))
+	return AppendText(b, optional.Value(card.ImageAlt))
 }
 
 // HasCard reports whether the routing has a card.
@@ -49,7 +48,7 @@ func (c Compiled) Card() CardTexts {
 	return readCard(&r)
 }
 
-func readCard(r *flat.Reader) (t CardTexts) {
+func readCard(r *FlatReader) (t CardTexts) {
 	t.Title, t.Description, t.ImageURL, t.ImageAlt = r.Text(), r.Text(), r.Text(), r.Text()
 	return t
 }

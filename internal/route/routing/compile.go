@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
@@ -70,19 +69,19 @@ func compile(r *Routing, passwordHash *string) Compiled {
 	}
 	b := []byte{r.flags()}
 	if r.Gate != nil {
-		b = flat.AppendText(b, string(appendGate(nil, r.Gate, optional.Value(passwordHash))))
+		b = AppendText(b, string(appendGate(nil, r.Gate, optional.Value(passwordHash))))
 	}
-	b = flat.AppendText(b, fallbackText(r.PendingURL))
-	b = flat.AppendText(b, fallbackText(r.EndedURL))
+	b = AppendText(b, fallbackText(r.PendingURL))
+	b = AppendText(b, fallbackText(r.EndedURL))
 	if r.Card != nil {
 		b = appendCard(b, r.Card)
 	}
 	b = appendForwarding(b, r)
-	b = flat.AppendText(b, string(appendAll(nil, r.QRSources)))
+	b = AppendText(b, string(appendAll(nil, r.QRSources)))
 	b = append(b, byte(len(r.Rules)))
 	for i, rule := range r.Rules {
 		if rule.isEnabled() {
-			b = flat.AppendText(b, string(appendRule(nil, i, rule)))
+			b = AppendText(b, string(appendRule(nil, i, rule)))
 		}
 	}
 	return Compiled(b)
@@ -130,7 +129,7 @@ func (r *Routing) flags() (flags byte) {
 }
 
 func appendForwarding(b []byte, r *Routing) []byte {
-	b = flat.AppendText(b, string(r.Query.Mode))
+	b = AppendText(b, string(r.Query.Mode))
 	b = appendTexts(b, r.Query.Only)
 	b = appendTexts(b, r.Query.Except)
 	if r.UTM == nil {
@@ -139,7 +138,7 @@ func appendForwarding(b []byte, r *Routing) []byte {
 	values := r.UTM.values()
 	b = append(b, byte(len(values)))
 	for _, value := range values {
-		b = flat.AppendText(b, optional.Value(*value))
+		b = AppendText(b, optional.Value(*value))
 	}
 	return b
 }
@@ -150,7 +149,7 @@ func appendTexts(b []byte, texts []string) []byte {
 
 func appendAll(b []byte, texts []string) []byte {
 	for _, text := range texts {
-		b = flat.AppendText(b, text)
+		b = AppendText(b, text)
 	}
 	return b
 }
@@ -164,7 +163,7 @@ type condition struct {
 
 func appendRule(b []byte, index int, r *Rule) []byte {
 	b = append(b, byte(index), stickinessByte(r.Stickiness))
-	b = flat.AppendText(b, r.ID)
+	b = AppendText(b, r.ID)
 	conditions := make([]condition, 0, len(r.When)+len(r.Unless))
 	for i, k := range slices.Concat(r.When, r.Unless) {
 		conditions = append(conditions, condition{k, k.kind(), byte(i), i >= len(r.When)})
@@ -173,15 +172,15 @@ func appendRule(b []byte, index int, r *Rule) []byte {
 	b = append(b, byte(len(conditions)))
 	for _, k := range conditions {
 		b = append(b, k.kind, k.index, boolByte(k.isUnless))
-		b = flat.AppendText(b, string(appendCondition(nil, k.Condition)))
+		b = AppendText(b, string(appendCondition(nil, k.Condition)))
 	}
 	b = append(b, byte(len(r.Targets)))
 	for _, t := range r.Targets {
-		b = flat.AppendText(b, t.ID)
-		b = flat.AppendNumber(b, targetHash(t.ID), 8)
-		b = flat.AppendNumber(b, uint64(t.share()), 2)
-		b = flat.AppendNumber(b, uint64(optional.Value(t.MaxClicks)), 8)
-		b = flat.AppendText(b, fallbackText(t.URL))
+		b = AppendText(b, t.ID)
+		b = AppendNumber(b, targetHash(t.ID), 8)
+		b = AppendNumber(b, uint64(t.share()), 2)
+		b = AppendNumber(b, uint64(optional.Value(t.MaxClicks)), 8)
+		b = AppendText(b, fallbackText(t.URL))
 	}
 	return b
 }
@@ -237,14 +236,14 @@ func appendCondition(b []byte, k *Condition) []byte {
 	case onBot:
 		return append(b, boolByte(*k.Bot))
 	case onDuring:
-		b = flat.AppendNumber(b, uint64(microseconds(k.During.From, math.MinInt64)), 8)
-		return flat.AppendNumber(b, uint64(microseconds(k.During.To, math.MaxInt64)), 8)
+		b = AppendNumber(b, uint64(microseconds(k.During.From, math.MinInt64)), 8)
+		return AppendNumber(b, uint64(microseconds(k.During.To, math.MaxInt64)), 8)
 	case onQuery:
-		b = append(flat.AppendText(b, k.Query.Name), boolByte(k.Query.Value != nil))
-		return flat.AppendText(b, optional.Value(k.Query.Value))
+		b = append(AppendText(b, k.Query.Name), boolByte(k.Query.Value != nil))
+		return AppendText(b, optional.Value(k.Query.Value))
 	case onLanguage:
 		for _, tag := range k.Language {
-			b = flat.AppendText(b, languageForm(tag, false))
+			b = AppendText(b, languageForm(tag, false))
 		}
 		return b
 	case onNetwork:
@@ -277,8 +276,8 @@ func (c Compiled) fallbackURLs() (pending, ended string) {
 }
 
 // afterGate returns what follows the flags and the gate.
-func (c Compiled) afterGate() flat.Reader {
-	r := flat.Reader(c[1:])
+func (c Compiled) afterGate() FlatReader {
+	r := FlatReader(c[1:])
 	if c.has(hasGate) {
 		r.Text()
 	}
@@ -302,7 +301,7 @@ type forwardingBuffer struct {
 
 // open returns how locations are formed, the declared names of QR codes, the number of rules, which includes
 // disabled ones, and the enabled rules.
-func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources flat.Reader, count byte, rules flat.Reader) {
+func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources FlatReader, count byte, rules FlatReader) {
 	r := c.afterGate()
 	r.Text()
 	r.Text()
@@ -320,11 +319,11 @@ func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources flat.Rea
 			}
 		}
 	}
-	sources = flat.Reader(r.Text())
+	sources = FlatReader(r.Text())
 	return f, sources, r.Byte(), r
 }
 
-func readTexts(r *flat.Reader, into []string) []string {
+func readTexts(r *FlatReader, into []string) []string {
 	for range r.Byte() {
 		into = append(into, r.Text())
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // Gate is a page that visitors must pass before the redirect. The hash of its password is not part of it:
@@ -150,13 +149,13 @@ type CompiledGate struct {
 
 // appendGate writes a gate. The version is a hash of all that follows it.
 func appendGate(b []byte, g *Gate, hash string) []byte {
-	fields := flat.AppendText(nil, g.PasswordID)
-	fields = flat.AppendText(fields, optional.Value(g.Notice))
+	fields := AppendText(nil, g.PasswordID)
+	fields = AppendText(fields, optional.Value(g.Notice))
 	fields = append(fields, boolByte(g.Confirm))
 	sum := sha256.Sum256(fields)
 	b = append(b, sum[:8]...)
-	b = flat.AppendText(b, string(fields))
-	return flat.AppendText(b, hash)
+	b = AppendText(b, string(fields))
+	return AppendText(b, hash)
 }
 
 // Gate returns the gate; ok is false if there is none.
@@ -164,11 +163,11 @@ func (c Compiled) Gate() (g CompiledGate, ok bool) {
 	if !c.has(hasGate) {
 		return g, false
 	}
-	r := flat.Reader(c[1:])
-	r = flat.Reader(r.Text())
+	r := FlatReader(c[1:])
+	r = FlatReader(r.Text())
 	g.Version = binary.LittleEndian.Uint64([]byte(r[:8]))
 	r = r[8:]
-	fields := flat.Reader(r.Text())
+	fields := FlatReader(r.Text())
 	g.NeedsPassword, g.Notice, g.PasswordHash = fields.Text() != "", fields.Text(), r.Text()
 	return g, true
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"golang.org/x/text/language"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // languageAliases replaces deprecated and equivalent subtags: iw by he, nb by no, cmn by zh, UK by GB.
@@ -59,7 +57,7 @@ type visitLanguage struct{ tag, form string }
 
 // decidingLanguage returns the one language that conditions see: the first of the visitor's that a condition of
 // the compiled rules names, so that a later one does not beat it. If none is named, it is the first.
-func decidingLanguage(tags []string, rules flat.Reader) (first visitLanguage) {
+func decidingLanguage(tags []string, rules FlatReader) (first visitLanguage) {
 	for i, tag := range tags {
 		l := visitLanguage{tag, languageForm(tag, true)}
 		if nameLanguage(rules, l.form) {
@@ -73,9 +71,9 @@ func decidingLanguage(tags []string, rules flat.Reader) (first visitLanguage) {
 }
 
 // nameLanguage reports whether a condition of compiled rules names a language.
-func nameLanguage(rules flat.Reader, form string) bool {
+func nameLanguage(rules FlatReader, form string) bool {
 	for len(rules) > 0 {
-		rule := flat.Reader(rules.Text())
+		rule := FlatReader(rules.Text())
 		readRule(&rule)
 		for range rule.Byte() {
 			if c := readCondition(&rule); c.kind == onLanguage && hasLanguage(c.values, form) {
@@ -87,7 +85,7 @@ func nameLanguage(rules flat.Reader, form string) bool {
 }
 
 // hasLanguage reports whether a list has the beginning of a form. The empty text is the form of no language.
-func hasLanguage(values flat.Reader, form string) bool {
+func hasLanguage(values FlatReader, form string) bool {
 	for len(values) > 0 {
 		value := values.Text()
 		n := len(value)

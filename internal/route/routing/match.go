@@ -4,9 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
-	"github.com/linkforge/linkforge/internal/route/zone"
 )
 
 // Visit is what conditions see of a visit. Empty strings are unknown.
@@ -49,7 +46,7 @@ func matchOf(holds bool) match {
 }
 
 // matches reports whether a condition holds. The language is the form of the one that decides.
-func matches(kind byte, values flat.Reader, r *Request, language string) match {
+func matches(kind byte, values FlatReader, r *Request, language string) match {
 	switch kind {
 	case onBot:
 		return matchOf((values.Byte() == 1) == r.Visit.Bot)
@@ -92,7 +89,7 @@ func matchesVisit(wantsFirst bool, r *Request) match {
 }
 
 // hasFold reports whether a list has the text, ignoring case.
-func hasFold(values flat.Reader, text string) bool {
+func hasFold(values FlatReader, text string) bool {
 	for len(values) > 0 {
 		if strings.EqualFold(values.Text(), text) {
 			return true
@@ -102,7 +99,7 @@ func hasFold(values flat.Reader, text string) bool {
 }
 
 // hasHost reports whether a list has the host, or with a leading dot a host above it.
-func hasHost(values flat.Reader, host string) bool {
+func hasHost(values FlatReader, host string) bool {
 	for len(values) > 0 {
 		value := values.Text()
 		if value == host || value != "" && value[0] == '.' && (host == value[1:] || strings.HasSuffix(host, value)) {
@@ -124,8 +121,8 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 }
 
 // isOpen reports whether a compiled weekly schedule is open at an instant.
-func isOpen(schedule flat.Reader, at time.Time) bool {
-	location := zone.Load(schedule.Text())
+func isOpen(schedule FlatReader, at time.Time) bool {
+	location := LoadZone(schedule.Text())
 	if location == nil {
 		return false
 	}

@@ -2,8 +2,6 @@ package routing
 
 import (
 	"net/netip"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // ipv4Bits is the length of the prefix of mapped IPv4 addresses.
@@ -40,7 +38,7 @@ func ParseNetwork(network string) (netip.Prefix, error) {
 }
 
 // networkHas reports whether an address is in a network of a condition.
-func networkHas(networks flat.Reader, address netip.Addr) bool {
+func networkHas(networks FlatReader, address netip.Addr) bool {
 	if address = address.Unmap(); !address.IsValid() {
 		return false
 	}

@@ -2,8 +2,6 @@ package routing
 
 import (
 	"strings"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // MaxSource is the length of the longest name of a QR code.
@@ -22,7 +20,7 @@ func WithSource(shortURL, source string) string {
 
 // splitSource returns the first declared name of a QR code in the visitor's query, and what of the query may
 // be forwarded: everything but declared names.
-func splitSource(declared flat.Reader, query string) (source, rest string) {
+func splitSource(declared FlatReader, query string) (source, rest string) {
 	if len(declared) == 0 || query == "" {
 		return "", query
 	}
@@ -42,7 +40,7 @@ func splitSource(declared flat.Reader, query string) (source, rest string) {
 }
 
 // sourceIn returns the declared name of a QR code in a parameter, as in qr=flyer; empty if there is none.
-func sourceIn(piece string, declared flat.Reader) string {
+func sourceIn(piece string, declared FlatReader) string {
 	name, value, _ := strings.Cut(piece, "=")
 	if !equalsDecoded(name, SourceParameter) {
 		return ""

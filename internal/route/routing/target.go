@@ -3,8 +3,6 @@ package routing
 import (
 	"slices"
 	"strings"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // cookiePrefix begins the names of the cookies that remember targets. The id of the rule follows.
@@ -26,7 +24,7 @@ func (p *Program) route(r *Request, t *Trace) Decision {
 		t.Language, t.RuleCount = language.tag, int(count)
 	}
 	for len(rules) > 0 {
-		rule := flat.Reader(rules.Text())
+		rule := FlatReader(rules.Text())
 		chosen, ok := p.try(rule, r, language.form, t)
 		if chosen.needs != NeedNone {
 			return Decision{
@@ -74,7 +72,7 @@ type choice struct {
 
 // try returns the target of a compiled rule; ok is false if the rule does not hold or has no available
 // target. If a fact is missing, c.needs names it.
-func (p *Program) try(rule flat.Reader, r *Request, language string, t *Trace) (c choice, ok bool) {
+func (p *Program) try(rule FlatReader, r *Request, language string, t *Trace) (c choice, ok bool) {
 	index, stickiness, id := readRule(&rule)
 	c.rule, c.reason = id, ByRule
 	t.start(index)
@@ -93,7 +91,7 @@ func (p *Program) try(rule flat.Reader, r *Request, language string, t *Trace) (
 }
 
 // readRule reads a rule up to the number of its conditions, which follow.
-func readRule(r *flat.Reader) (index int, stickiness byte, id string) {
+func readRule(r *FlatReader) (index int, stickiness byte, id string) {
 	index, stickiness = int(r.Byte()), r.Byte()
 	return index, stickiness, r.Text()
 }
@@ -102,12 +100,12 @@ func readRule(r *flat.Reader) (index int, stickiness byte, id string) {
 type ruleCondition struct {
 	kind, position byte
 	isUnless       bool
-	values         flat.Reader
+	values         FlatReader
 }
 
-func readCondition(r *flat.Reader) (k ruleCondition) {
+func readCondition(r *FlatReader) (k ruleCondition) {
 	k.kind, k.position, k.isUnless = r.Byte(), r.Byte(), r.Byte() == 1
-	k.values = flat.Reader(r.Text())
+	k.values = FlatReader(r.Text())
 	return k
 }
 
@@ -119,7 +117,7 @@ type target struct {
 	maxClicks int64
 }
 
-func readTarget(r *flat.Reader) (t target) {
+func readTarget(r *FlatReader) (t target) {
 	t.id, t.hash = r.Text(), r.Number(8)
 	t.share, t.maxClicks = int(r.Number(2)), int64(r.Number(8))
 	t.url = r.Text()
@@ -140,7 +138,7 @@ func (t *target) isAvailable(r *Request) bool {
 }
 
 // choose chooses one of the available targets of a rule, which follow in targets.
-func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Request, t *Trace) (choice, bool) {
+func (p *Program) choose(c choice, stickiness byte, targets FlatReader, r *Request, t *Trace) (choice, bool) {
 	chosen, position, isCertain := p.draw(c.rule, stickiness, targets, r)
 	if position < 0 {
 		return c, false
@@ -158,7 +156,7 @@ func (p *Program) choose(c choice, stickiness byte, targets flat.Reader, r *Requ
 // draw returns an available target and its position, or -1 if there is none. It is certain if each such
 // visit gets this target. Without a seed, it is the target with the largest share.
 func (p *Program) draw(
-	rule string, stickiness byte, targets flat.Reader, r *Request,
+	rule string, stickiness byte, targets FlatReader, r *Request,
 ) (chosen target, at int, isCertain bool) {
 	largest, position, count := largestShare(targets, r)
 	if count <= 1 || r.Head || r.Visit.Bot {
@@ -185,7 +183,7 @@ func (p *Program) draw(
 
 // largestShare returns the available target with the largest share, the first among equals, and how
 // many are available.
-func largestShare(targets flat.Reader, r *Request) (largest target, at, count int) {
+func largestShare(targets FlatReader, r *Request) (largest target, at, count int) {
 	at = -1
 	for i := range int(targets.Byte()) {
 		t := readTarget(&targets)
@@ -200,7 +198,7 @@ func largestShare(targets flat.Reader, r *Request) (largest target, at, count in
 }
 
 // lowestRank returns the available target that the draw chooses.
-func lowestRank(seed uint64, targets flat.Reader, r *Request) (chosen target, at int) {
+func lowestRank(seed uint64, targets FlatReader, r *Request) (chosen target, at int) {
 	lowest := 0.0
 	at = -1
 	for i := range int(targets.Byte()) {
@@ -216,7 +214,7 @@ func lowestRank(seed uint64, targets flat.Reader, r *Request) (chosen target, at
 }
 
 // remembered returns the first available target that a cookie of the rule names.
-func remembered(rule string, targets flat.Reader, r *Request) (found target, at int, ok bool) {
+func remembered(rule string, targets FlatReader, r *Request) (found target, at int, ok bool) {
 	for _, header := range r.Cookies {
 		for pair := range strings.SplitSeq(header, ";") {
 			rest, isTarget := strings.CutPrefix(strings.TrimLeft(pair, " "), cookiePrefix)
@@ -232,7 +230,7 @@ func remembered(rule string, targets flat.Reader, r *Request) (found target, at 
 	return found, at, false
 }
 
-func findTarget(id string, targets flat.Reader) (found target, at int, ok bool) {
+func findTarget(id string, targets FlatReader) (found target, at int, ok bool) {
 	for i := range int(targets.Byte()) {
 		if t := readTarget(&targets); t.id == id {
 			return t, i, true

@@ -1,7 +1,5 @@
 package routing
 
-import "github.com/linkforge/linkforge/internal/route/flat"
-
 // Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace do nothing.
 type Trace struct {
 	// Language is the tag that decides, see decidingLanguage.
@@ -55,7 +53,7 @@ func (t *Trace) fail(k *ruleCondition) {
 }
 
 // choose records the choice among the available targets of the rule.
-func (t *Trace) choose(position int, isCertain bool, targets flat.Reader, p *Program, r *Request) {
+func (t *Trace) choose(position int, isCertain bool, targets FlatReader, p *Program, r *Request) {
 	if t == nil {
 		return
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/linkforge/linkforge/internal/route/flat"
 )
 
 // weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
@@ -61,7 +59,7 @@ func appendWeekly(b []byte, w *WeeklySchedule) []byte {
 	for _, day := range w.Days {
 		days |= 1 << max(slices.Index(Weekdays[:], day), 0)
 	}
-	b = append(flat.AppendText(b, w.Timezone), days)
-	b = flat.AppendNumber(b, uint64(ParseClock(w.From)), 2)
-	return flat.AppendNumber(b, uint64(ParseClock(w.To)), 2)
+	b = append(AppendText(b, w.Timezone), days)
+	b = AppendNumber(b, uint64(ParseClock(w.From)), 2)
+	return AppendNumber(b, uint64(ParseClock(w.To)), 2)
 }

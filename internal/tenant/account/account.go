@@ -1,4 +1,4 @@
-// Package account owns the users: registration, proofs of identity, sessions and their tokens, mailed
+// Package account owns the users: registration, passwords, proofs of identity, sessions and their tokens, mailed
 // tokens, and the actor of a request. It does not know workspaces or permissions.
 package account
 
@@ -14,16 +14,15 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
-	"github.com/linkforge/linkforge/internal/platform/db/turns"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
 )
 
 // registersPerAddress bounds new accounts.
@@ -76,7 +75,7 @@ type Mailer interface {
 	Configured() bool
 }
 
-// Passwords is what this package needs of passwords.Users.
+// Passwords is what the store needs of UserPasswords.
 type Passwords interface {
 	Hash(ctx context.Context, password, subject string) (string, error)
 	Matches(ctx context.Context, hash, password, subject string) (bool, error)
@@ -91,7 +90,7 @@ type Store struct {
 	// SessionTTL is the lifetime of a session that is not refreshed.
 	SessionTTL time.Duration
 	// Sealed encrypts the secrets of authenticator apps.
-	Sealed sealed.Box
+	Sealed secrets.Box
 	// SSO is nil without an identity provider.
 	SSO *SSO
 	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts with the addresses of BreakGlass,
@@ -137,7 +136,7 @@ func (s *Store) Register(
 	if err != nil {
 		return Login{}, err
 	}
-	if err := passwords.Check(password, a.Email); err != nil {
+	if err := CheckPassword(password, a.Email); err != nil {
 		return Login{}, err
 	}
 	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
@@ -273,7 +272,7 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
 		ids := slices.Concat(calls...)
 		slices.Sort(ids)
-		return s.Get(turns.Unowned(replica.UpToDate(ctx)), slices.Compact(ids)...)
+		return s.Get(admission.Unowned(replica.UpToDate(ctx)), slices.Compact(ids)...)
 	})
 	if err != nil {
 		return nil, err

@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
 )
 
 // noon is when the tests begin.
@@ -43,7 +42,7 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	b.Store = &Store{
 		DB:         d,
 		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
-		Passwords:  passwords.NewUsers(bcrypt.MinCost),
+		Passwords:  NewUserPasswords(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),
 		Limits:     ratelimit.New(k, slog.New(slog.NewTextHandler(io.Discard, nil)), time.Now),

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // nothing is the cleanup of a package without data of an account.
@@ -222,7 +222,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
-		b.Sealed = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+		b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
 		later := must.Value(b.Login(t.Context(), b.email, password, Client{Address: b.address, Agent: "another"}))(t)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // enrollmentTTL is how long an authenticator app waits for its first code.
@@ -74,7 +74,7 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 	_, _ = rand.Read(secret[:]) // never fails
 	now := s.now()
 	app := &authenticator{AccountID: a.ID, CreatedAt: now}
-	if app.Secret, err = s.Sealed.Seal(sealed.TOTPSecret, a.ID, secret[:]); err != nil {
+	if app.Secret, err = s.Sealed.Seal(secrets.TOTPSecret, a.ID, secret[:]); err != nil {
 		return Enrollment{}, err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238, appendix B.
@@ -50,7 +50,7 @@ type owner struct {
 func enroll(t *testing.T, d *db.DB) *owner {
 	t.Helper()
 	b, box, l := setupMail(t, d)
-	b.Sealed = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+	b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 	must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 	o := &owner{bundle: b, box: box}
 	o.me = must.Value(b.as(t, l.Token))(t)
@@ -226,7 +226,7 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 		refuse("with an unverified address", Proof{}, errs.Forbidden)
 		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 		refuse("without a key", Proof{}, errs.Forbidden)
-		b.Sealed = sealed.Box{Key: []byte(strings.Repeat("k", 32))}
+		b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.now = b.now.Add(recent + time.Second)
 		refuse("with an old session", Proof{}, errs.BadCredentials)
 		refuse("with a wrong password", with("a wrong password"), errs.BadCredentials)

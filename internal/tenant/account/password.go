@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
 )
 
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
@@ -160,7 +159,7 @@ func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
 
 // newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
 func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
-	if err := passwords.Check(password, email); err != nil {
+	if err := CheckPassword(password, email); err != nil {
 		return "", errs.From(err).At("newPassword")
 	}
 	return s.Passwords.Hash(ctx, password, address)

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/sealed"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // Method is a way to prove an identity.
@@ -224,7 +224,7 @@ func (s *Store) checkTOTP(ctx context.Context, accountID, code, address, where s
 	if err != nil {
 		return app, 0, db.NoRowsAs(errCode(), err, "looking up an authenticator app")
 	}
-	secret, err := s.Sealed.Open(sealed.TOTPSecret, accountID, app.Secret)
+	secret, err := s.Sealed.Open(secrets.TOTPSecret, accountID, app.Secret)
 	if err != nil {
 		return app, 0, err
 	}

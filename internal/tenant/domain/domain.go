@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link/destination"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -90,7 +90,7 @@ func (d *Domain) RecordValue() string { return "linkforge-verification=" + d.Tok
 type Store struct {
 	DB *db.DB
 	// Own are the hosts of the instance, which no workspace can claim.
-	Own *ownhost.Hosts
+	Own *destination.OwnHosts
 	// Destinations decides which URLs Update accepts.
 	Destinations destination.Checker
 	// Resolver queries DNS; only Verify and CheckAll need it.

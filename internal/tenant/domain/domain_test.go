@@ -15,7 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/link/ownhost"
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -61,7 +61,7 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 	t.Helper()
 	var err error
-	if z.Own, err = ownhost.New(publicURL, names...); err != nil {
+	if z.Own, err = destination.NewOwnHosts(publicURL, names...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package folder owns the folders of workspaces. A link is in one folder or in none: package link writes in which. Packages
+// Package folder owns the folders and the UTM templates of workspaces. A link is in one folder or in none: package link writes in which. Packages
 // link, creation, edit and graph call it.
 package folder
 

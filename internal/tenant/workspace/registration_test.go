@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/tenant/account"
-	"github.com/linkforge/linkforge/internal/tenant/passwords"
 )
 
 // TestPresented_IsAcceptedByRegistering registers with tokens of invitations.
@@ -27,7 +26,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		b, _ := inviting(t, d)
 		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		accounts := &account.Store{
-			DB: d, Registration: account.Invited, Passwords: passwords.NewUsers(bcrypt.MinCost), SessionTTL: time.Hour,
+			DB: d, Registration: account.Invited, Passwords: account.NewUserPasswords(bcrypt.MinCost), SessionTTL: time.Hour,
 			Tokens: account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour}, Limits: ratelimit.Limiter{Off: true},
 			Now: b.Now,
 		}

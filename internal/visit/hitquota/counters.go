@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
 )
 
 // Claim is a visitor's claim to a hit of a link.
 type Claim struct {
 	LinkID string
-	Month  month.Month
+	Month  click.Month
 	// Limit is the quota of the month.
 	Limit int64
 	// Clicks is how many clicks of the link in the month the database had at the instant ReadAt. The zero instant
@@ -54,7 +54,7 @@ var (
 // Lease is a number of hits that was granted to a process, some of which may return.
 type Lease struct {
 	LinkID string
-	Month  month.Month
+	Month  click.Month
 	Number int64
 	// Hits is how many were taken, Used how many of them have become clicks.
 	Hits, Used int64
@@ -72,7 +72,7 @@ type Counters interface {
 	// Counters in memory ignore the leases of other processes.
 	Return(ctx context.Context, logID string, leases []Lease) error
 	// Used returns the granted hits of links in a month, without those of open leases.
-	Used(ctx context.Context, m month.Month, linkIDs []string) (map[string]int64, error)
+	Used(ctx context.Context, m click.Month, linkIDs []string) (map[string]int64, error)
 	// Epoch changes whenever counters may have lost data. Since is not before the instant at which it began.
 	Epoch() int64
 	Since() time.Time
@@ -85,10 +85,10 @@ type memory struct {
 	logID string
 
 	mu     sync.Mutex
-	months map[month.Month]map[string]counter // by link
+	months map[click.Month]map[string]counter // by link
 	// carried are clicks in a month, by link, which floors lack because the database does not have them yet.
 	carried      map[string]int64
-	carriedMonth month.Month
+	carriedMonth click.Month
 }
 
 // counter has the number of granted hits, and how many of them are in open leases.
@@ -96,7 +96,7 @@ type counter struct{ used, open int64 }
 
 // NewMemory returns counters in the memory of the process with the click log.
 func NewMemory(logID string) Counters {
-	return &memory{logID: logID, months: map[month.Month]map[string]counter{}}
+	return &memory{logID: logID, months: map[click.Month]map[string]counter{}}
 }
 
 func (c *memory) Epoch() int64 { return 1 }
@@ -127,7 +127,7 @@ func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
 }
 
 // carry replaces the carried clicks. The counters have the earlier ones.
-func (c *memory) carry(m month.Month, clicks map[string]int64) {
+func (c *memory) carry(m click.Month, clicks map[string]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.carried, c.carriedMonth = clicks, m
@@ -135,7 +135,7 @@ func (c *memory) carry(m month.Month, clicks map[string]int64) {
 
 // links returns the counters of a month. It removes those of months that are over, except the last one,
 // which late requests still need.
-func (c *memory) links(m month.Month) map[string]counter {
+func (c *memory) links(m click.Month) map[string]counter {
 	links := c.months[m]
 	if links == nil {
 		links = map[string]counter{}
@@ -163,7 +163,7 @@ func (c *memory) Return(_ context.Context, logID string, leases []Lease) error {
 	return nil
 }
 
-func (c *memory) Used(_ context.Context, m month.Month, linkIDs []string) (map[string]int64, error) {
+func (c *memory) Used(_ context.Context, m click.Month, linkIDs []string) (map[string]int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	used := make(map[string]int64, len(linkIDs))

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -71,7 +71,7 @@ type Leases struct {
 	shards   [64]shard
 
 	calls      batcher.Batcher[struct{}, *queued, struct{}]
-	floors     batcher.Batcher[month.Month, *queued, struct{}]
+	floors     batcher.Batcher[click.Month, *queued, struct{}]
 	mu         sync.Mutex // between the start of a request and the shutdown
 	requesting sync.WaitGroup
 	ctx        context.Context // of pipelines and statements; ends at shutdown
@@ -90,7 +90,7 @@ type Leases struct {
 // garbage collector.
 type linkKey struct {
 	id    [30]byte
-	month month.Month
+	month click.Month
 }
 
 // known is what this node knows of a link in a month. A lease that has ended leaves its demand: size is the
@@ -173,7 +173,7 @@ func NewLeases(c Config, counters Counters) *Leases {
 // errLinkID is a programmer's mistake: links' ids have one length.
 var errLinkID = errors.New("a link's id of an unknown form")
 
-func keyOf(linkID string, m month.Month) (linkKey, error) {
+func keyOf(linkID string, m click.Month) (linkKey, error) {
 	key := linkKey{month: m}
 	if copy(key.id[:], linkID) != len(linkID) || len(linkID) != len(key.id) {
 		return key, errLinkID
@@ -328,7 +328,7 @@ func (l *Leases) Stats() LeasesStats {
 }
 
 // Used returns the hits of links in a month, without those of open leases.
-func (l *Leases) Used(ctx context.Context, m month.Month, linkIDs ...string) (map[string]int64, error) {
+func (l *Leases) Used(ctx context.Context, m click.Month, linkIDs ...string) (map[string]int64, error) {
 	return l.counters.Used(ctx, m, linkIDs)
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
@@ -107,7 +107,7 @@ func (c *tally) Return(_ context.Context, _ string, leases []Lease) error {
 	return nil
 }
 
-func (c *tally) Used(context.Context, month.Month, []string) (map[string]int64, error) {
+func (c *tally) Used(context.Context, click.Month, []string) (map[string]int64, error) {
 	return nil, nil
 }
 
@@ -153,7 +153,7 @@ func (*testLog) Waiting(int64, time.Time) (map[string]int64, error) { return nil
 // clicksFunc counts clicks in the database.
 type clicksFunc func(linkIDs []string) (map[string]int64, error)
 
-func (f clicksFunc) Since(_ context.Context, _ string, linkIDs []string, _ month.Month) (map[string]int64, int64, error) {
+func (f clicksFunc) Since(_ context.Context, _ string, linkIDs []string, _ click.Month) (map[string]int64, int64, error) {
 	counts, err := f(linkIDs)
 	return counts, 0, err
 }
@@ -164,7 +164,7 @@ func (f clicksFunc) Counts(_ context.Context, _ bun.IDB, linkIDs ...string) (map
 
 func noClicks([]string) (map[string]int64, error) { return nil, nil }
 
-func noLogs(month.Month) (map[string]int64, error) { return nil, nil }
+func noLogs(click.Month) (map[string]int64, error) { return nil, nil }
 
 func newDesk(source Counters) *desk {
 	d := &desk{}
@@ -610,7 +610,7 @@ func TestQuota_CountsMonthsSeparately(t *testing.T) {
 		stop := run(t, d.Leases)
 		february := january + 1
 		// requests that are late, and clocks that differ
-		for i, m := range []month.Month{january, february, january, february, february, february} {
+		for i, m := range []click.Month{january, february, january, february, february, february} {
 			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: m, Limit: 10}, time.Now())
 			if !ok || err != nil {
 				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
@@ -852,7 +852,7 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 			row := Claim{LinkID: id.New(id.Link), Limit: 10}
 			visit := func(d *desk) (bool, error) {
 				c := row
-				c.Month = month.Of(now)
+				c.Month = click.MonthOf(now)
 				_, ok, err := d.Take(t.Context(), &c, now)
 				return ok, err
 			}
@@ -959,7 +959,7 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 // slowClicks are counted by a statement that takes one and a half seconds.
 type slowClicks struct{ clicksFunc }
 
-func (slowClicks) Since(ctx context.Context, _ string, _ []string, _ month.Month) (map[string]int64, int64, error) {
+func (slowClicks) Since(ctx context.Context, _ string, _ []string, _ click.Month) (map[string]int64, int64, error) {
 	select {
 	case <-time.After(1500 * time.Millisecond):
 		return nil, 0, nil
@@ -1038,7 +1038,7 @@ func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
 			return map[string]int64{visited: 1, other: 3}, nil
 		})
 		l = NewLeases(Config{ClickLog: &testLog{}, Log: discard, Now: time.Now, Clicks: clicks}, NewMemory("log_1"))
-		must.NoError(t, l.Carry(t.Context(), func(month.Month) (map[string]int64, error) {
+		must.NoError(t, l.Carry(t.Context(), func(click.Month) (map[string]int64, error) {
 			if ok, err := take(id.New(id.Link)); ok || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a hit before the clicks are counted: %t, %v", ok, err)
 			}
@@ -1191,4 +1191,4 @@ func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
 }
 
 // thisMonth is the month of the fake clock.
-func thisMonth() month.Month { return month.Of(time.Now()) }
+func thisMonth() click.Month { return click.MonthOf(time.Now()) }

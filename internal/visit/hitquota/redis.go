@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/linkforge/linkforge/internal/platform/month"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
@@ -88,12 +88,12 @@ func (c *inRedis) beginEpoch() int64 {
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
 // keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
-func keysOf(linkID string, m month.Month) []string {
+func keysOf(linkID string, m click.Month) []string {
 	prefix := "links:{" + linkID + "}:"
 	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
 }
 
-func expiryOf(m month.Month) int64 { return m.End().Add(keyRetention).Unix() }
+func expiryOf(m click.Month) int64 { return m.End().Add(keyRetention).Unix() }
 
 func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 	epoch = c.epoch.Load()
@@ -175,7 +175,7 @@ func (c *inRedis) isFault(err error) bool {
 }
 
 // Used leaves out a link whose keys an operator has broken, and returns the hits of the others with the error.
-func (c *inRedis) Used(ctx context.Context, m month.Month, linkIDs []string) (map[string]int64, error) {
+func (c *inRedis) Used(ctx context.Context, m click.Month, linkIDs []string) (map[string]int64, error) {
 	pipe := c.Pipeline()
 	counters, leases := make([]*redis.StringCmd, len(linkIDs)), make([]*redis.StringSliceCmd, len(linkIDs))
 	for i, linkID := range linkIDs {

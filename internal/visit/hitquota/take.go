@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -272,12 +272,12 @@ func (s *shard) isRegistering(e *ended) bool {
 
 // Carry raises the counters of this month by clicks in logs of dead processes, before these are ingested: count
 // returns them by link. Counters in memory grant nothing before the first count. Those in Redis contain the clicks.
-func (l *Leases) Carry(ctx context.Context, count func(since month.Month) (map[string]int64, error)) error {
+func (l *Leases) Carry(ctx context.Context, count func(since click.Month) (map[string]int64, error)) error {
 	counters, inMemory := l.counters.(*memory)
 	if !inMemory {
 		return nil
 	}
-	this := month.Of(l.Now())
+	this := click.MonthOf(l.Now())
 	counts, err := count(this)
 	if err != nil {
 		return err

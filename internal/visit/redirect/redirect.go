@@ -14,12 +14,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
-	"github.com/linkforge/linkforge/internal/platform/throttle"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -46,7 +46,7 @@ type Handler struct {
 	Keys   *ingest.Keys
 	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
 	// network for codes without a link. Nil limits nothing.
-	LinkRate, UnknownCodes *throttle.Limiter
+	LinkRate, UnknownCodes *admission.Limiter
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey. FirstVisits may be nil: then no
 	// visit is known to be the first of its day.
 	DrawKey     []byte
@@ -181,7 +181,7 @@ var messages = [...]visitorpage.Message{
 func (h *Handler) retryAfter(p routing.Page, request *routing.Request) time.Duration {
 	switch p {
 	case routing.PageOverQuota:
-		return month.Of(request.Now).End().Sub(request.Now)
+		return click.MonthOf(request.Now).End().Sub(request.Now)
 	case routing.PageThrottled:
 		return request.Throttled
 	case routing.PageUnavailable:

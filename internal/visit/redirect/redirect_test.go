@@ -14,19 +14,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
 	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linkquota"
+
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll"
@@ -66,7 +66,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	redis, clickLog := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock)
 	quotas := hitquota.New(hitquota.Config{
-		ClickLog: clickLog, Clicks: &clickledger.Ledger{DB: d}, DB: d, Log: log, Now: clock,
+		ClickLog: clickLog, Clicks: &clickstore.Ledger{DB: d}, DB: d, Log: log, Now: clock,
 	})
 	must.NoError(t, quotas.Hits.Carry(t.Context(), clicktest.NoLogs))
 	clicks := clicktest.WithLeases(d, clickLog, quotas.Hits)
@@ -75,7 +75,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 		DB: d, Feed: feed.New(d, log, clock), PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: clock,
 	}))(t)
 	must.NoError(t, links.Feed.CatchUp(t.Context()))
-	quota := &linkquota.Store{DB: d, Default: 100, Now: clock}
+	quota := &link.Quota{DB: d, Default: 100, Now: clock}
 	b.links = creation.NewStore(creation.Config{
 		Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
 		Limits: ratelimit.New(redis, log, time.Now),
@@ -119,7 +119,7 @@ func (b *bundle) visit(t *testing.T, method, path string) *httptest.ResponseReco
 func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	t.Helper()
 	must.NoError(t, b.Handler.Clicks.Flush(t.Context()))
-	totals := must.Value((&clickledger.Ledger{DB: b.counts.DB}).Totals(t.Context(), l.In, l.ID))(t)
+	totals := must.Value((&clickstore.Ledger{DB: b.counts.DB}).Totals(t.Context(), l.In, l.ID))(t)
 	return totals[l.ID].Clicks
 }
 
@@ -243,7 +243,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				granted := int64(0)
 				must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", l.ID).
 					Scan(db.AsSystem(t.Context()), &granted))
-				used := must.Value(b.Quotas.Hits.Used(t.Context(), month.Of(b.now), l.ID))(t)
+				used := must.Value(b.Quotas.Hits.Used(t.Context(), click.MonthOf(b.now), l.ID))(t)
 				if used[l.ID] != c.inAll || granted != c.inAll {
 					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used[l.ID], granted, c.inAll)
 				}
@@ -340,7 +340,7 @@ func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
 			t.Errorf("HEAD takes no quota, and answers %d", w.Code)
 		}
 		w := b.visit(t, http.MethodGet, "/"+l.Code)
-		month := month.Of(b.now)
+		month := click.MonthOf(b.now)
 		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("over the quota: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
@@ -357,7 +357,7 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		month := month.Of(b.now)
+		month := click.MonthOf(b.now)
 		b.HitQuota = 200
 		b.turnTo(month.End().Add(-time.Second))
 		l := b.link(t, creation.Input{URL: "https://example.com/"})

@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/platform/throttle"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -70,7 +70,7 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 	const attacker, victim = "192.0.2.1:1000", "192.0.2.2:1000"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(60), throttle.New(300)
+		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
 		own := int64(1000)
 		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &own})
 		other := b.link(t, creation.Input{URL: "https://example.com/other"})
@@ -100,7 +100,7 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 			t.Errorf("%d requests refused, want 9,942; %d clicks, want 62", n, b.clicks(t, l))
 		}
 		b.closed()
-		used := must.Value(b.Quotas.Hits.Used(t.Context(), month.Of(b.now), l.ID, other.ID))(t)
+		used := must.Value(b.Quotas.Hits.Used(t.Context(), click.MonthOf(b.now), l.ID, other.ID))(t)
 		if used[l.ID]+used[other.ID] != 63 {
 			t.Errorf("%v hits used, want 63", used)
 		}
@@ -119,7 +119,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 	const guesser, victim = "192.0.2.1:1000", "192.0.2.2:1000"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(60), throttle.New(300)
+		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
 		cached := b.link(t, creation.Input{URL: "https://example.com/cached"})
 		stored := b.link(t, creation.Input{URL: "https://example.com/stored"})
 		deleted := b.link(t, creation.Input{URL: "https://example.com/deleted"})
@@ -161,7 +161,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 func TestHandler_SlowsDownASite(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, throttle.New(10), throttle.New(20)
+	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(10), admission.NewLimiter(20)
 	l := b.link(t, creation.Input{URL: "https://example.com/"})
 	followed, guessed := map[int]int{}, map[int]int{}
 	for i := range 500 {
@@ -184,7 +184,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
-	b.UnknownCodes = throttle.New(3)
+	b.UnknownCodes = admission.NewLimiter(3)
 	for i := range 10 {
 		l := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
@@ -211,11 +211,11 @@ func BenchmarkHandler_Serve(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		rate int64
-	}{{"unlimited", 0}, {"limited", throttle.MaxRate}} {
+	}{{"unlimited", 0}, {"limited", admission.MaxRate}} {
 		b.Run(c.name, func(b *testing.B) {
 			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log = slog.New(slog.DiscardHandler)
-			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, throttle.New(c.rate), throttle.New(c.rate)
+			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, admission.NewLimiter(c.rate), admission.NewLimiter(c.rate)
 			clients := make([]string, 1024)
 			for i := range clients {
 				clients[i] = fmt.Sprintf("192.0.%d.%d:1000", i/256, i%256)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/visitor"
-	"github.com/linkforge/linkforge/internal/platform/month"
+
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -158,7 +158,7 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 		limit = t.HitQuota
 	}
 	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
-		LinkID: t.LinkID, Month: month.Of(arrived), Limit: limit,
+		LinkID: t.LinkID, Month: click.MonthOf(arrived), Limit: limit,
 		Clicks: t.MonthClicks, ReadAt: time.UnixMicro(t.ReadAt),
 	}, arrived)
 	if err != nil || !ok {

@@ -23,7 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/memo"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/route/flat"
+
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -324,7 +324,7 @@ func (t *Target) apply(space *settings, place *Host) {
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
 // per subject. While the database is unavailable, cached entries are used for staleLife, except
 // those of missing subjects, which may exist by now.
-func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, flat.Reader, error) {
+func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, routing.FlatReader, error) {
 	isFresh, key := s.Feed.Age(now) < staleLife, s.key(at)
 	if isFresh {
 		if kind, rest, ok := s.cached(at, key, now); ok {
@@ -341,7 +341,7 @@ func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit 
 }
 
 // cached returns the entry of a subject from the cache. It removes one that has expired.
-func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, flat.Reader, bool) {
+func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, routing.FlatReader, bool) {
 	e, ok := s.entries.GetIfPresent(key)
 	if !ok {
 		return 0, "", false
@@ -354,13 +354,13 @@ func (s *Resolver) cached(at subject, key uint64, now time.Time) (byte, flat.Rea
 	return kind, rest, ok
 }
 
-func absenceHolds(since flat.Reader, now time.Time) bool {
+func absenceHolds(since routing.FlatReader, now time.Time) bool {
 	return now.UnixMicro()-int64(since.Number(8)) < absenceLife.Microseconds()
 }
 
 // load queries the database once for all concurrent requests for a subject. It continues if the
 // client of the first request disconnects.
-func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, flat.Reader, error) {
+func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, routing.FlatReader, error) {
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		return s.query(context.WithoutCancel(ctx), at)
 	}))
@@ -374,7 +374,7 @@ func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, flat
 }
 
 // loadAlone queries the database without the cache.
-func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, flat.Reader, error) {
+func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, routing.FlatReader, error) {
 	e, err := s.query(ctx, at)
 	if err != nil {
 		return 0, "", err

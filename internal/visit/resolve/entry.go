@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/route/flat"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -53,7 +52,7 @@ type entry string
 
 // startOf returns the start of an entry.
 func startOf(kind byte, s subject) []byte {
-	return flat.AppendText(flat.AppendText([]byte{kind}, s.space), s.name)
+	return routing.AppendText(routing.AppendText([]byte{kind}, s.space), s.name)
 }
 
 // absence returns the entry of a subject that does not exist, with the time of the query.
@@ -88,10 +87,10 @@ func workspaceEntry(s subject, w *settings) entry {
 	if w.isGone || w.notFoundURL == "" && w.endedURL == "" {
 		return entry(b)
 	}
-	return entry(flat.AppendText(flat.AppendText(b, w.notFoundURL), w.endedURL))
+	return entry(routing.AppendText(routing.AppendText(b, w.notFoundURL), w.endedURL))
 }
 
-func readSettings(r flat.Reader) (w settings) {
+func readSettings(r routing.FlatReader) (w settings) {
 	w.hitQuota = int64(r.Number(8))
 	flags := r.Byte()
 	w.isGone, w.foldsCodes = flags&isGone != 0, flags&foldsCodes != 0
@@ -108,9 +107,9 @@ const (
 )
 
 func hostEntry(s subject, h *Host) entry {
-	b := flat.AppendText(startOf(entryHost, s), h.WorkspaceID)
+	b := routing.AppendText(startOf(entryHost, s), h.WorkspaceID)
 	for _, url := range []string{h.RootURL, h.NotFoundURL, h.EndedURL, h.FaviconURL} {
-		b = flat.AppendText(b, url)
+		b = routing.AppendText(b, url)
 	}
 	var flags byte
 	if h.Indexable {
@@ -126,7 +125,7 @@ func documentEntry(s subject, text string) entry {
 	return entry(append(startOf(entryDocument, s), text...))
 }
 
-func readHost(kind byte, r flat.Reader) (h Host) {
+func readHost(kind byte, r routing.FlatReader) (h Host) {
 	if kind == entryPlace {
 		h.WorkspaceID = string(r)
 		return h
@@ -159,10 +158,10 @@ func appendTarget(b []byte, t *Target) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MaxClicks))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MonthClicks))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.ReadAt))
-	b = flat.AppendText(b, t.LinkID)
-	b = flat.AppendText(b, t.WorkspaceID)
+	b = routing.AppendText(b, t.LinkID)
+	b = routing.AppendText(b, t.WorkspaceID)
 	if t.Compiled != "" {
-		b = flat.AppendText(b, t.Location)
+		b = routing.AppendText(b, t.Location)
 		return append(b, t.Compiled...)
 	}
 	return append(b, t.Location...)
@@ -178,7 +177,7 @@ func scheduledEntry(s subject, states []scheduledTarget) entry {
 			until = states[i+1].from.UnixMicro()
 		}
 		b = binary.LittleEndian.AppendUint64(b, uint64(until))
-		b = flat.AppendText(b, string(appendTarget(nil, &state.Target)))
+		b = routing.AppendText(b, string(appendTarget(nil, &state.Target)))
 	}
 	return entry(b)
 }
@@ -190,28 +189,28 @@ type scheduledTarget struct {
 }
 
 // present returns the fields of the state that holds at an instant.
-func present(r flat.Reader, now time.Time) flat.Reader {
+func present(r routing.FlatReader, now time.Time) routing.FlatReader {
 	at := now.UnixMicro()
 	for {
 		until, fields := int64(r.Number(8)), r.Text()
 		if at < until {
-			return flat.Reader(fields)
+			return routing.FlatReader(fields)
 		}
 	}
 }
 
 // open returns the kind and the fields of an entry. It reports false if the entry has another
 // subject with the same hash.
-func (e entry) open(s subject) (kind byte, rest flat.Reader, ok bool) {
+func (e entry) open(s subject) (kind byte, rest routing.FlatReader, ok bool) {
 	if e == "" {
 		return 0, "", false
 	}
-	rest = flat.Reader(e)
+	rest = routing.FlatReader(e)
 	kind = rest.Byte()
 	return kind, rest, rest.Text() == s.space && rest.Text() == s.name
 }
 
-func readTarget(r flat.Reader) Target {
+func readTarget(r routing.FlatReader) Target {
 	var t Target
 	flags := r.Byte()
 	t.Deleted, t.Disabled = flags&isDeleted != 0, flags&isDisabled != 0

@@ -9,11 +9,11 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
-	"github.com/linkforge/linkforge/internal/click/clickledger"
-	"github.com/linkforge/linkforge/internal/link/patch"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/month"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
@@ -129,8 +129,8 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time)
 
 // monthClicks returns the SQL of the clicks of a link in the month of an instant.
 func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
-	m := month.Of(now)
-	return clickledger.SinceSQL("link.id", p.Of(m), p.Of(m+1))
+	m := click.MonthOf(now)
+	return clickstore.SinceSQL("link.id", p.Of(m), p.Of(m+1))
 }
 
 // subject returns the subject by which the link was looked up.
@@ -152,8 +152,8 @@ func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
 type scheduledRow struct {
 	row `bun:",extend"`
 
-	DueAt *time.Time   `bun:",scanonly"`
-	Patch *patch.Patch `bun:",scanonly"`
+	DueAt *time.Time       `bun:",scanonly"`
+	Patch *linkfield.Patch `bun:",scanonly"`
 }
 
 // queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.

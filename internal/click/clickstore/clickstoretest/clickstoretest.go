@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clickledger"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -280,7 +280,7 @@ func verifies(t *testing.T, w *clicktest.World) {
 	w.SealDays(t)
 	w.VerifyRollups(t)
 	broken := w.Links[0].LinkID
-	must.Value(w.DB.NewUpdate().Model((*clickledger.Total)(nil)).Set("clicks = clicks + 7").Where("subject_id = ?", broken).
+	must.Value(w.DB.NewUpdate().Model((*clickstore.Total)(nil)).Set("clicks = clicks + 7").Where("subject_id = ?", broken).
 		Exec(db.AsSystem(t.Context())))(t)
 	var found []string
 	subjects := must.Value(w.Verify(t.Context(), func(d clickstore.Difference) {

@@ -1,0 +1,72 @@
+package clickstore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/id"
+
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+func TestMonth_CountsFromItsStart(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, linkID, other := clicktest.Setup(t, d), id.New(id.Link), id.New(id.Link)
+		m := click.MonthOf(clicktest.Noon)
+		b.RecordClicks(linkID, m.Start().Add(-time.Nanosecond), 1)
+		b.RecordClicks(linkID, m.Start(), 1, 1)
+		b.RecordClicks(other, clicktest.Noon, 1)
+		b.FlushClicks(t)
+		counts := must.Value(b.Ledger.MonthClicks(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, m))(t)
+		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestMonth_IsExactAcrossItsEnd writes clicks around the end of a month in any order: both months are counted exactly, and an
+// earlier one never too low.
+func TestMonth_IsExactAcrossItsEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(53, 1))
+		linkID, next := w.Links[0].LinkID, click.MonthOf(clicktest.Noon)+1
+		wait := func(from, to time.Time, n int) {
+			for range n {
+				var batch []click.Click
+				for range 1 + random.IntN(3) {
+					c := w.Links[0]
+					c.Status, c.LatencyMs = 302, 1
+					c.ClickedAt = from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))).Truncate(time.Microsecond)
+					batch = append(batch, c)
+				}
+				w.Write(t, batch...)
+				for m := next - 3; m <= next+1; m++ {
+					want := int64(0)
+					for _, c := range w.Clicks {
+						if !c.ClickedAt.Before(m.Start()) {
+							want++
+						}
+					}
+					counts, _, err := w.Ledger.Since(db.AsSystem(t.Context()), "", []string{linkID}, m)
+					must.NoError(t, err)
+					got := counts[linkID]
+					if got < want || got != want && m >= next-1 {
+						t.Fatalf("%d clicks since %s, want %d", got, m, want)
+					}
+				}
+			}
+		}
+		wait((next - 3).Start(), (next - 1).Start(), 5)
+		wait((next - 1).Start(), next.Start(), 5)
+		wait(next.Start().Add(-click.Day), next.Start().Add(click.Day), 20)
+	})
+}

@@ -1,8 +1,0 @@
-package rollup
-
-import "encoding/binary"
-
-func AppendText(b []byte, text string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(text)))
-	return append(b, text...)
-}

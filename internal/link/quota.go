@@ -1,0 +1,111 @@
+package link
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+// Quota reads the monthly quota of new links: how many a workspace may create, and how many it has
+// created. Packages creation and edit consume it by AddUsage in the transactions that give a
+// workspace links.
+type Quota struct {
+	DB *db.DB
+	// Default is how many links a workspace without its own quota may create in a month.
+	Default int64
+	Now     func() time.Time
+}
+
+// Limit returns how many links the workspace may create in a month.
+func (s *Quota) Limit(m workspace.Membership) int64 {
+	if own := m.Workspace().LinkQuota; own != nil {
+		return *own
+	}
+	return s.Default
+}
+
+// Used returns how many links the workspace has created in the current month, and the month.
+func (s *Quota) Used(ctx context.Context, m workspace.Membership) (links int64, this click.Month, err error) {
+	ctx, err = m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return 0, 0, err
+	}
+	this = click.MonthOf(s.Now())
+	err = s.DB.NewSelect().Model((*Usage)(nil)).Column("links").
+		Where("workspace_id = ?", m.ID()).Where("month = ?", this.String()).Scan(ctx, &links)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, this, fmt.Errorf("reading a workspace's usage: %w", err)
+	}
+	return links, this, nil
+}
+
+// WorkspaceUsage is the usage and the quota of new links of a workspace in a month.
+type WorkspaceUsage struct {
+	ID, Slug, Name string
+	Links, Quota   int64
+}
+
+// List returns the usage of all workspaces in the current month, ordered by id, for the operator.
+func (s *Quota) List(ctx context.Context) ([]WorkspaceUsage, error) {
+	var usages []WorkspaceUsage
+	err := s.DB.NewSelect().TableExpr("workspaces AS w").
+		Join("LEFT JOIN link_usage AS u ON u.workspace_id = w.id AND u.month = ?", click.MonthOf(s.Now()).String()).
+		ColumnExpr("w.id, w.slug, w.name, COALESCE(u.links, 0) AS links, COALESCE(w.link_quota, ?) AS quota", s.Default).
+		Where("w.deleted_at IS NULL").OrderExpr("w.id").Scan(db.AsSystem(ctx), &usages)
+	if err != nil {
+		return nil, fmt.Errorf("reading the usage of workspaces: %w", err)
+	}
+	return usages, nil
+}
+
+// Exceeded is the error of a workspace that has used its quota up.
+func (s *Quota) Exceeded(m workspace.Membership, now time.Time) *errs.Error {
+	end := click.MonthOf(now).End()
+	return errs.New(errs.QuotaExceeded,
+		"The workspace has made the %d links it may make this month. The next month begins at %s.",
+		s.Limit(m), end.Format("2006-01-02 15:04 MST")).After(end.Sub(now))
+}
+
+// Usage is how many links a workspace has created in a month.
+type Usage struct {
+	bun.BaseModel `bun:"table:link_usage"`
+
+	WorkspaceID string `bun:",pk"`
+	Month       string `bun:",pk"`
+	Links       int64
+}
+
+// NewUsage returns a row that adds links to the usage of a workspace.
+func NewUsage(workspaceID string, at time.Time, links int) Usage {
+	return Usage{WorkspaceID: workspaceID, Month: click.MonthOf(at).String(), Links: int64(links)}
+}
+
+// AddUsage adds to the usage of workspaces, and returns how much that is now. The source may restrict input.
+func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...Usage) (used []Usage, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	err = db.InsertReturning(ctx, tx, db.Insert{Into: "link_usage AS u", Rest: source + `ON CONFLICT (workspace_id, month)
+		DO UPDATE SET links = u.links + excluded.links RETURNING workspace_id, month, links`}, rows, &used)
+	if err != nil {
+		return nil, fmt.Errorf("consuming quotas: %w", err)
+	}
+	return used, nil
+}
+
+// PurgeUsage deletes the usage of a workspace.
+func PurgeUsage(ctx context.Context, conn bun.IDB, workspaceID string) error {
+	if _, err := conn.NewDelete().Model((*Usage)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the usage of a workspace: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// checkBatch is the number of destinations per batch, atOnce the number of hosts that are checked
+	// at the same time.
+	checkBatch = 500
+	atOnce     = 8
+	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
+	// that a host with many links does not delay other hosts.
+	perHost = 60
+	// batchDeadline ends a batch before the leases of its checks end.
+	batchDeadline = CheckLease - time.Minute
+)
+
+// Run checks all due destinations, and returns when none is left or its time is up; the next run
+// continues. It returns an error when it is interrupted, or when the database fails.
+func (c *Checker) Run(ctx context.Context) error {
+	r := &run{Checker: c, hosts: map[string]*host{}}
+	for ctx.Err() == nil {
+		more, err := r.batch(ctx)
+		if ctx.Err() == nil && (err != nil || !more) {
+			return err
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// run is one run of the job.
+type run struct {
+	*Checker
+	// hosts are the checked hosts by name.
+	hosts map[string]*host
+
+	mu sync.Mutex
+	// results are those of the present batch, of which nothing is stored yet.
+	results []result
+}
+
+// host is the state of a host in a run. One goroutine at a time uses it.
+type host struct {
+	// due are its destinations in this batch.
+	due []Due
+	// asked means that it was checked before; until is the end of its pause, zero if it has none.
+	asked bool
+	until time.Time
+	// responded means that a check had a response, fellSilent that one had none whose URL worked before.
+	responded, fellSilent bool
+}
+
+// batch asks the next destinations, and reports whether there were any.
+func (r *run) batch(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, batchDeadline)
+	defer cancel()
+	due, err := r.Links.DueChecks(ctx, checkBatch)
+	if err != nil || len(due) == 0 {
+		return false, err
+	}
+	checking, ctx := errgroup.WithContext(ctx)
+	checking.SetLimit(atOnce)
+	for _, h := range r.group(due) {
+		checking.Go(func() error { return r.checkHost(ctx, h) })
+	}
+	err = checking.Wait()
+	return true, errors.Join(err, r.recordAll(ctx))
+}
+
+// add adds the result of a check of the host to the batch.
+func (r *run) add(h *host, d Due, a answer) {
+	h.responded = h.responded || a.status != nil
+	h.fellSilent = h.fellSilent || a.status == nil && d.Failures == 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, result{d, a, r.Now()})
+}
+
+// isDoubtful reports whether the server's own network is at fault: more hosts have fallen silent than respond.
+// Hosts that failed before prove nothing, and neither does a single silent one: then the last verdict stands.
+func (r *run) isDoubtful() bool {
+	responding, silent := 0, 0
+	for _, h := range r.hosts {
+		switch {
+		case h.responded:
+			responding++
+		case h.fellSilent:
+			silent++
+		}
+	}
+	if responding > 0 || silent > 1 {
+		r.isNetworkDown.Store(silent > responding)
+	}
+	return r.isNetworkDown.Load()
+}
+
+// recordAll stores the results of the batch, once it is known whether they are doubtful.
+func (r *run) recordAll(ctx context.Context) error {
+	results, isDoubtful := r.results, r.isDoubtful()
+	r.results = nil
+	for _, one := range results {
+		if err := r.record(ctx, one, isDoubtful); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group gives the destinations to their hosts, and returns the hosts that have any.
+func (r *run) group(due []Due) []*host {
+	for _, h := range r.hosts {
+		h.due = nil
+	}
+	var hosts []*host
+	for _, d := range due {
+		name := hostOf(d.URL)
+		h, ok := r.hosts[name]
+		if !ok {
+			h = &host{}
+			r.hosts[name] = h
+		}
+		if h.due = append(h.due, d); len(h.due) == 1 {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// hostOf is the name of the host that a URL leads to. Its ports are doors of one house.
+func hostOf(original string) string {
+	u, err := urlnorm.Canonical(original)
+	if err != nil {
+		return "" // from before the rules changed: all of them wait for each other
+	}
+	return u.Host()
+}
+
+// checkHost checks the host's destinations one after another. When the host needs a pause, the others
+// are postponed.
+func (r *run) checkHost(ctx context.Context, h *host) error {
+	for i, d := range h.due {
+		if !h.until.IsZero() {
+			return r.postpone(ctx, h, h.due[i:])
+		}
+		if i == perHost || h.asked && r.sleep(ctx, pace) != nil {
+			return nil
+		}
+		h.asked = true
+		a := r.ask(ctx, d)
+		if ctx.Err() != nil {
+			return nil // the failure may be on our side
+		}
+		r.add(h, d, a)
+		if a.rest > 0 {
+			h.until = r.Now().Add(a.rest)
+		}
+	}
+	return nil
+}
+
+// postpone postpones checks of a host with a pause to another run.
+func (r *run) postpone(ctx context.Context, h *host, due []Due) error {
+	ctx, cancel := lasting(ctx)
+	defer cancel()
+	until := h.until
+	if soonest := r.Now().Add(minPause); until.Before(soonest) {
+		until = soonest
+	}
+	return r.Links.PostponeChecks(ctx, due, until)
+}

@@ -1,0 +1,79 @@
+package secrets_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
+)
+
+// oldKey, newKey and lostKey are keys.
+var oldKey, newKey, lostKey = bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("n"), 32), bytes.Repeat([]byte("l"), 32)
+
+// sealedBefore returns a secret as versions without marks have sealed it.
+func sealedBefore(t *testing.T, key []byte, id string, secret []byte) []byte {
+	t.Helper()
+	c := must.Value(cipher.NewGCM(must.Value(aes.NewCipher(key))(t)))(t)
+	nonce := make([]byte, c.NonceSize())
+	_, _ = rand.Read(nonce)
+	return c.Seal(nonce, nonce, secret, []byte(id))
+}
+
+// TestBox_OpensWhatItSealed opens secrets with each key and at each place, and no other.
+func TestBox_OpensWhatItSealed(t *testing.T) {
+	t.Parallel()
+	old, both := secrets.Box{Key: oldKey}, secrets.Box{Key: newKey, Previous: [][]byte{oldKey}}
+	for name, secret := range map[string][]byte{
+		"empty": {}, "a text": []byte("token"), "bytes": {0, 0xff, 0, 0xc3, 0x28, 0}, "like a sealed one": []byte("sealed1:12345678"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			value := must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)
+			before := sealedBefore(t, oldKey, "a", secret)
+			for _, box := range []secrets.Box{old, both} {
+				for _, v := range [][]byte{value, before} {
+					if got, err := box.Open(secrets.TaskSecret, "a", v); err != nil || !bytes.Equal(got, secret) {
+						t.Errorf("%q, want %q: %v", got, secret, err)
+					}
+				}
+			}
+			if bytes.Equal(value, must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)) {
+				t.Error("a nonce is used twice")
+			}
+			refused := func(box secrets.Box, p secrets.Place, id string, v []byte) {
+				t.Helper()
+				if got, err := box.Open(p, id, v); err == nil {
+					t.Errorf("it opens: %q", got)
+				}
+			}
+			refused(old, secrets.WebhookSecret, "a", value)
+			refused(old, secrets.TaskSecret, "b", value)
+			refused(old, secrets.TaskSecret, "b", before)
+			refused(old, secrets.TaskSecret, "a", must.Value(both.Seal(secrets.TaskSecret, "a", secret))(t))
+			refused(secrets.Box{Key: newKey}, secrets.TaskSecret, "a", before)
+			for _, v := range [][]byte{value, before} {
+				for i := range v {
+					refused(old, secrets.TaskSecret, "a", v[:i])
+					changed := bytes.Clone(v)
+					changed[i] ^= 1
+					refused(old, secrets.TaskSecret, "a", changed)
+				}
+			}
+		})
+	}
+}
+
+// TestBox_NeedsAKey uses a box without one.
+func TestBox_NeedsAKey(t *testing.T) {
+	t.Parallel()
+	_, sealing := secrets.Box{}.Seal(secrets.TaskSecret, "a", []byte("s"))
+	_, opening := secrets.Box{}.Open(secrets.TaskSecret, "a", []byte("s"))
+	if !errs.Is(sealing, errs.Forbidden) || !errs.Is(opening, errs.Forbidden) {
+		t.Errorf("%v, %v", sealing, opening)
+	}
+}

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scrape returns the metrics of some numbers, without those of the runtime, and the log.
+func scrape(t *testing.T, read func() []Number) (lines []string, logged string) {
+	t.Helper()
+	var log bytes.Buffer
+	w := httptest.NewRecorder()
+	Metrics(read, slog.New(slog.NewTextHandler(&log, nil))).
+		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, "test_") {
+			lines = append(lines, line)
+		}
+	}
+	if !strings.Contains(w.Body.String(), "\ngo_goroutines ") ||
+		!strings.Contains(w.Body.String(), "\nprocess_start_time_seconds ") {
+		t.Errorf("the runtime's or the process's numbers are missing:\n%s", w.Body)
+	}
+	return lines, log.String()
+}
+
+func TestGauges_AreExposed(t *testing.T) {
+	t.Parallel()
+	lines, logged := scrape(t, func() []Number {
+		return []Number{
+			Counter("test_answers_total", "Answers.", int64(7)).By("status", "302"),
+			Counter("test_answers_total", "Answers.", uint64(0)).By("status", "404"),
+			Gauge("test_lag_seconds", "Lag.", (1500 * time.Millisecond).Seconds()),
+			Gauge("test_up", "Up.", 1),
+		}
+	})
+	want := `# HELP test_answers_total Answers.
+# TYPE test_answers_total counter
+test_answers_total{status="302"} 7
+test_answers_total{status="404"} 0
+# HELP test_lag_seconds Lag.
+# TYPE test_lag_seconds gauge
+test_lag_seconds 1.5
+# HELP test_up Up.
+# TYPE test_up gauge
+test_up 1
+`
+	if got := strings.Join(lines, ""); got != want || logged != "" {
+		t.Errorf("got\n%swant\n%slogged: %s", got, want, logged)
+	}
+}
+
+// TestGauges_AreReadOnEveryScrape at every scrape, and all at once.
+func TestGauges_AreReadOnEveryScrape(t *testing.T) {
+	t.Parallel()
+	scrapes := 0
+	handler := Metrics(func() []Number {
+		scrapes++
+		return []Number{Counter("test_a_total", "A.", scrapes), Counter("test_b_total", "B.", scrapes)}
+	}, slog.New(slog.DiscardHandler))
+	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if !strings.Contains(w.Body.String(), want) ||
+			!strings.Contains(w.Body.String(), strings.Replace(want, "_a_", "_b_", 1)) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// TestGauges_OmitFailures hides no other.
+func TestGauges_OmitFailures(t *testing.T) {
+	t.Parallel()
+	good := Gauge("test_good", "Good.", 1)
+	for name, bad := range map[string]Number{
+		"two of one name":  good,
+		"no name":          Gauge("", "Nothing.", 1),
+		"a label's name":   Gauge("test_label", "Label.", 1).By("__name__", "x"),
+		"a label's value":  Gauge("test_value", "Value.", 1).By("x", "\xff"),
+		"two kinds of one": Counter("test_good", "Good.", 1).By("x", "y"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
+			if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
+				!strings.Contains(logged, "level=WARN") {
+				t.Errorf("%s\nlogged: %s", got, logged)
+			}
+		})
+	}
+}
+
+// TestHistograms_AreExposed as a histogram, under more than one label.
+func TestHistograms_AreExposed(t *testing.T) {
+	t.Parallel()
+	var d Durations
+	for _, took := range []time.Duration{0, time.Millisecond, 1001 * time.Microsecond, 20 * time.Second} {
+		d.Add(took)
+	}
+	lines, logged := scrape(t, func() []Number {
+		n := Histogram("test_took_seconds", "Took.", d.Spread())
+		return []Number{n.By("kind", "a").By("code", "x"), n.By("kind", "a").By("code", "y")}
+	})
+	got := strings.Join(lines, "")
+	for _, want := range []string{
+		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`,
+		`test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
+		`test_took_seconds_bucket{code="x",kind="a",le="15"} 3`, `test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
+		`test_took_seconds_count{code="y",kind="a"} 4`, `test_took_seconds_sum{code="x",kind="a"} 20.002001`,
+	} {
+		if !strings.Contains(got, want+"\n") || logged != "" {
+			t.Errorf("%s is missing in\n%slogged: %s", want, got, logged)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
+)
+
+const (
+	minPasswordCharacters = 8
+	maxPasswordBytes      = 1024
+)
+
+//go:embed common_passwords.txt
+var commonPasswords string
+
+// unknownHash is the salt and digest of a bcrypt hash that no password has.
+const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
+
+// UserPasswords hashes and compares a few passwords of users at once, so that a flood leaves processors to redirects.
+// Subjects, such as addresses, take turns, so that a flood from one does not keep others waiting. It returns
+// RateLimited or Unavailable, as Gate.Enter does.
+type UserPasswords struct {
+	cost int
+	gate *admission.Gate
+	// unknown is compared with if there is no account.
+	unknown string
+}
+
+const (
+	// maxWait bounds the wait for a turn, maxWaiting the waiting checks of a subject, and
+	// maxAllWaiting those of all.
+	maxWait       = 10 * time.Second
+	maxWaiting    = 16
+	maxAllWaiting = 256
+)
+
+// PasswordCost is bcrypt's work factor for users on a server.
+const PasswordCost = 12
+
+// NewUserPasswords returns Users, with a work factor of bcrypt. They have half of the processors.
+func NewUserPasswords(cost int) *UserPasswords {
+	turns := halfOfProcessors()
+	return &UserPasswords{
+		cost: cost, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
+		gate: admission.New(admission.Config{
+			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		}),
+	}
+}
+
+func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// Hash hashes a password. It returns RateLimited or Unavailable.
+func (p *UserPasswords) Hash(ctx context.Context, password, subject string) (string, error) {
+	leave, err := p.gate.Enter(ctx, subject, 1)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return bcryptOf(password, p.cost)
+}
+
+// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
+// hash, which never matches.
+func (p *UserPasswords) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
+	leave, err := p.gate.Enter(ctx, subject, 1)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	matches, err := compare(cmp.Or(hash, p.unknown), password)
+	return matches && hash != "", err
+}
+
+func bcryptOf(password string, cost int) (string, error) {
+	hash, err := bcrypt.GenerateFromPassword(prehash(password), cost)
+	if err != nil {
+		return "", fmt.Errorf("hashing a password: %w", err)
+	}
+	return string(hash), nil
+}
+
+func compare(hash, password string) (matches bool, err error) {
+	err = bcrypt.CompareHashAndPassword([]byte(hash), prehash(password))
+	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		return false, fmt.Errorf("comparing a password: %w", err)
+	}
+	return err == nil, nil
+}
+
+// opaque returns a password as it is compared: with ASCII spaces only and in validate.Normal form, as keyboards and
+// systems differ in both (the profile OpaqueString of RFC 8265, section 4.2.2).
+func opaque(password string) string {
+	return validate.Normal(strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Zs, r) {
+			return ' '
+		}
+		return r
+	}, password))
+}
+
+// prehash avoids bcrypt's limit of 72 bytes; base64 avoids its stop at a zero byte.
+func prehash(password string) []byte {
+	sum := sha256.Sum256([]byte(opaque(password)))
+	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// CheckPassword refuses short and common passwords and the user's own address.
+func CheckPassword(password, email string) error {
+	password = opaque(password)
+	switch {
+	case utf8.RuneCountInString(password) < minPasswordCharacters:
+		return errs.New(errs.InvalidInput, "The password must have at least %d characters.", minPasswordCharacters).
+			At("password")
+	case len(password) > maxPasswordBytes:
+		return errs.New(errs.InvalidInput, "The password must have at most %d bytes.", maxPasswordBytes).At("password")
+	case strings.EqualFold(password, email) || isCommon(password):
+		return errs.New(errs.InvalidInput, "This password is among the first that anyone would guess. Choose another one.").
+			At("password")
+	}
+	return nil
+}
+
+func isCommon(password string) bool {
+	if strings.ContainsAny(password, "\n") {
+		return false
+	}
+	return strings.Contains(commonPasswords, "\n"+strings.ToLower(password)+"\n")
+}
