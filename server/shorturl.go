@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/link/shortcode"
-
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/visit/fastpath"
 	"github.com/linkforge/linkforge/internal/visit/resolve"

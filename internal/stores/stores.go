@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
-
 	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clickstream"
@@ -33,9 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linklist"
-
 	"github.com/linkforge/linkforge/internal/link/moderation"
-
 	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/link/upkeep"
 	"github.com/linkforge/linkforge/internal/move/archive"
@@ -55,9 +52,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
-
 	"github.com/linkforge/linkforge/internal/tenant/sso"
-
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 

@@ -12,9 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
-
 	"github.com/linkforge/linkforge/internal/platform/errs"
-
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

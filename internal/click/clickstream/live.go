@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
-
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 

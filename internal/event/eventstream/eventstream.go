@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
-
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"

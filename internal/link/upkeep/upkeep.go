@@ -11,7 +11,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 

@@ -23,7 +23,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/memo"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
