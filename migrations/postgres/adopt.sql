@@ -1,0 +1,2 @@
+-- Brings a database that has the migrations in ../adopted.txt to the base, in one transaction. A change of the base is
+-- added here too, until the first release.
