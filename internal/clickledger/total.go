@@ -44,7 +44,7 @@ type Total struct {
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
-// Columns are those of a Total. The table has columns of an earlier version, too.
+// Columns are those of a Total.
 const Columns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks, " +
 	"_month, _before_month"
 

@@ -397,10 +397,6 @@ CREATE TABLE link_text_queue (
 );
 CREATE INDEX link_text_queue_in_workspace ON link_text_queue (workspace_id, link_id);
 
--- While it has a row, links up to this ID have been indexed, and older ones after it not.
-CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
-INSERT INTO link_text_backfill VALUES ('');
-
 -- New links are queued once per statement: for a thousand links, a row trigger took an eighth of the time.
 CREATE FUNCTION queue_link_texts() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
@@ -422,24 +418,6 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER link_text_deleted AFTER DELETE ON links FOR EACH ROW EXECUTE FUNCTION unqueue_link_text();
-
--- Nodes that do not write host_key: the triggers do. The function returns what package link computes.
-CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
-    SELECT coalesce((
-        SELECT string_agg(label, '.' ORDER BY position DESC) || '.'
-        FROM string_to_table(trim('[]' FROM substring(url FROM '^https?://(\[[^]]*\]|[^/:?]*)')), '.')
-            WITH ORDINALITY AS labels (label, position)
-    ), '')
-$$;
-CREATE FUNCTION set_host_key() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    NEW.host_key := host_key_of(NEW.canonical_url);
-    RETURN NEW;
-END $$;
-CREATE TRIGGER link_inserted_without_host_key BEFORE INSERT ON links FOR EACH ROW
-    WHEN (NEW.host_key = '' AND NEW.canonical_url <> '') EXECUTE FUNCTION set_host_key();
-CREATE TRIGGER link_updated_without_host_key BEFORE UPDATE OF canonical_url ON links FOR EACH ROW
-    WHEN (NEW.canonical_url <> OLD.canonical_url AND NEW.host_key = OLD.host_key) EXECUTE FUNCTION set_host_key();
 
 -- Clicks
 
@@ -535,7 +513,7 @@ CREATE TABLE visitors (
 CREATE TABLE visitor_keys (day INTEGER NOT NULL PRIMARY KEY, key BYTEA NOT NULL);
 
 -- Unmatched requests: those that matched no active link, by code.
-CREATE TABLE orphans (
+CREATE TABLE unmatched (
     workspace_id TEXT COLLATE "C" NOT NULL, day INTEGER NOT NULL,  -- since 1970
     code TEXT COLLATE "C" NOT NULL,  -- empty: all others
     status INTEGER NOT NULL, requests BIGINT NOT NULL, last_at TIMESTAMPTZ NOT NULL,
@@ -883,7 +861,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, sessions, refresh_tokens, auth
     webhook_deliveries, webhook_attempts, tasks, task_chunks, import_rows, import_claims, link_origins, parity_rows
     TO linkforge_tenant, linkforge_system;
 
-GRANT SELECT ON verified_hosts, blocked_hosts, link_texts, clicks, click_days, click_details, click_totals, orphans,
+GRANT SELECT ON verified_hosts, blocked_hosts, link_texts, clicks, click_days, click_details, click_totals, unmatched,
     webhook_stops TO linkforge_tenant;
 GRANT SELECT, INSERT ON instance, reports, host_owners TO linkforge_tenant;
 GRANT UPDATE (ends_at) ON host_owners TO linkforge_tenant;
@@ -901,7 +879,7 @@ GRANT UPDATE (links) ON link_usage TO linkforge_creator;
 GRANT UPDATE (max_clicks, workspace_id, exhausted_at) ON grants TO linkforge_creator;
 
 GRANT SELECT ON changes, workspaces, slugs, invitations, api_keys, domains, verified_hosts, host_owners, folders,
-    utm_templates, links, scheduled_changes, link_texts, link_text_queue, link_text_backfill, click_totals, webhooks,
+    utm_templates, links, scheduled_changes, link_texts, link_text_queue, click_totals, webhooks,
     tasks TO linkforge_resolver;
 GRANT UPDATE (last_used_at) ON api_keys TO linkforge_resolver;
 GRANT SELECT (subject_id, granted, max_clicks) ON grants TO linkforge_resolver;
@@ -911,8 +889,8 @@ GRANT SELECT (subject_id, starts_at, clicks) ON click_days TO linkforge_resolver
 GRANT SELECT (id, workspace_id) ON webhook_deliveries TO linkforge_resolver;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON leases, host_owners, link_versions, link_metadata, grants, scheduled_changes,
-    blocked_hosts, reports, link_texts, link_text_queue, link_text_backfill, clicks, click_days, click_details,
-    click_totals, click_logs, click_moves, click_batches, visitors, visitor_keys, orphans TO linkforge_system;
+    blocked_hosts, reports, link_texts, link_text_queue, clicks, click_days, click_details,
+    click_totals, click_logs, click_moves, click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_system;
 GRANT SELECT, DELETE ON changes TO linkforge_system;
 GRANT SELECT, INSERT, DELETE ON webhook_stops TO linkforge_system;

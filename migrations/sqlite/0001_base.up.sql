@@ -292,7 +292,7 @@ CREATE TABLE visitors (
     day INTEGER NOT NULL, visitor INTEGER NOT NULL, PRIMARY KEY (day, visitor)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE visitor_keys (day INTEGER NOT NULL PRIMARY KEY, key BLOB NOT NULL) STRICT;
-CREATE TABLE orphans (
+CREATE TABLE unmatched (
     workspace_id TEXT NOT NULL, day INTEGER NOT NULL, code TEXT NOT NULL, status INTEGER NOT NULL,
     requests INTEGER NOT NULL, last_at TEXT NOT NULL, PRIMARY KEY (workspace_id, day, code, status)
 ) STRICT, WITHOUT ROWID;
