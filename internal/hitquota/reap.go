@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-
 )
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
