@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,25 +38,28 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 		t.Helper()
 		must.Value(d.ExecContext(system, statement, args...))(t)
 	}
-	execute("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)", dbtest.Noon)
-	execute("INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at) VALUES ('usr_a', 'a', 'A', 'h', ?0, ?0)",
+	execute("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)",
 		dbtest.Noon)
+	execute(`INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at)
+		VALUES ('usr_a', 'a', 'A', 'h', ?0, ?0)`, dbtest.Noon)
 	for _, id := range []string{"lnk_1", "lnk_2"} {
-		execute(`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, redirect_status,
-			created_at, updated_at) VALUES (?0, 'ws_a', ?0, 'RANDOM', ?0, ?0, ?2, 302, ?1, ?1)`, id, dbtest.Noon, []byte(id))
+		execute(`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash,
+			redirect_status, created_at, updated_at) VALUES (?0, 'ws_a', ?0, 'RANDOM', ?0, ?0, ?2, 302, ?1, ?1)`,
+			id, dbtest.Noon, []byte(id))
 	}
 	execute(`INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status)
 		VALUES (1, 'ws_a', 'lnk_1', ?, 1, TRUE, FALSE, 302)`, dbtest.Noon)
 	execute("INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) "+
 		"VALUES ('key_a', 'ws_a', 'n', 'p', ?1, 's', 'usr_a', ?0)", dbtest.Noon, []byte{1})
-	execute("INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at) VALUES ('ses_a', 'usr_a', 'b', ?0, ?0, ?0)",
-		dbtest.Noon)
-	execute("INSERT INTO unmatched (workspace_id, day, code, status, requests, last_at) VALUES ('ws_a', 1, 'c', 404, 2, ?)", dbtest.Noon)
+	execute(`INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at)
+		VALUES ('ses_a', 'usr_a', 'b', ?0, ?0, ?0)`, dbtest.Noon)
+	execute(`INSERT INTO unmatched (workspace_id, day, code, status, requests, last_at)
+		VALUES ('ws_a', 1, 'c', 404, 2, ?)`, dbtest.Noon)
 	execute(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
 		VALUES ('whk_a', 'ws_a', 'n', 'u', 'h', 'ACTIVE', ?1, 0, 0, ?0, 'usr_a')`, dbtest.Noon, []byte(secret))
 	statements := []string{reverted[d.Kind], "DELETE FROM migrations"}
 	for _, name := range strings.Fields(string(must.Value(migrations.Files.ReadFile("adopted.txt"))(t))) {
-		statements = append(statements, "INSERT INTO migrations (name, applied_at) VALUES ('"+name+"', '2026-11-20 12:00:00+00:00')")
+		statements = append(statements, "INSERT INTO migrations VALUES ('"+name+"', '2026-11-20 12:00:00+00:00')")
 	}
 	_, err := d.DB.DB.ExecContext(db.AsOwner(t.Context()), strings.Join(statements, ";"))
 	must.NoError(t, err)
@@ -114,12 +118,14 @@ func TestAdopt_RefusesSecretsWithoutKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addMonth(t, d)
 		replaced(t, d, "a nonce and a text")
-		before := read(t, d, append(contents, "SELECT code || requests FROM orphans", "SELECT name FROM migrations ORDER BY name")...)
+		rows := append(slices.Clone(contents), "SELECT code || requests FROM orphans",
+			"SELECT name FROM migrations ORDER BY 1")
+		before := read(t, d, rows...)
 		applied, err := migrate.Up(t.Context(), d, migrations.Files, time.Now())
-		if err == nil || len(applied) > 0 || !strings.Contains(strings.ReplaceAll(err.Error(), "_", " "), "secrets rewrap") {
+		if err == nil || len(applied) > 0 ||
+			!strings.Contains(strings.ReplaceAll(err.Error(), "_", " "), "secrets rewrap") {
 			t.Errorf("applied %v, %v", applied, err)
 		}
-		expect(t, "rows", read(t, d, append(contents, "SELECT code || requests FROM orphans",
-			"SELECT name FROM migrations ORDER BY name")...), before...)
+		expect(t, "rows", read(t, d, rows...), before...)
 	})
 }

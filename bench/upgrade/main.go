@@ -20,7 +20,7 @@ import (
 
 var (
 	linkCount = flag.Int("links", 10_000, "number of links")
-	from      = flag.String("from", "35412b6f", "git revision of the early version, with all migrations before the base")
+	from      = flag.String("from", "35412b6f", "git revision of the last version before the base")
 )
 
 const (
@@ -84,11 +84,11 @@ func (d *drill) upgrade() {
 		return map[string]any{"url": rig.URLOf(n), "maxClicks": 1_000_000}
 	})
 	var key struct{ CreateAPIKey struct{ Secret string } }
-	rig.Check(t.Do(&key, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret errors { message } } }`,
-		map[string]any{"in": map[string]any{"workspaceId": t.Workspace, "name": "drill", "scopes": []string{"LINKS_READ"}}}))
+	d.mutate(t, &key, "createApiKey", "CreateApiKeyInput", "secret",
+		map[string]any{"workspaceId": t.Workspace, "name": "drill", "scopes": []string{"LINKS_READ"}})
 	var session struct{ Login struct{ RefreshToken string } }
-	rig.Check(t.Do(&session, `mutation ($in: LoginInput!) { login(input: $in) { refreshToken errors { message } } }`,
-		map[string]any{"in": map[string]any{"email": rig.TenantEmail, "password": rig.TenantPassword}}))
+	d.mutate(t, &session, "login", "LoginInput", "refreshToken",
+		map[string]any{"email": rig.TenantEmail, "password": rig.TenantPassword})
 	clicks := int64(0)
 	for n := range min(followed, len(links)) {
 		for range n + 1 {
@@ -96,7 +96,8 @@ func (d *drill) upgrade() {
 			clicks++
 		}
 	}
-	d.Await("all clicks are written", func() bool { return d.Number(d.database, "SELECT count(*) FROM clicks") == clicks })
+	const written = "SELECT count(*) FROM clicks"
+	d.Await("all clicks are written", func() bool { return d.Number(d.database, written) == clicks })
 	server.Stop()
 	before := d.rows(kept...)
 
@@ -105,7 +106,8 @@ func (d *drill) upgrade() {
 	d.promise("links, clicks, keys and sessions are unchanged", slices.Equal(before, after), "%d rows before, %d after",
 		len(before), len(after))
 	recorded := d.rows("SELECT name FROM migrations")
-	d.promise("the database is adopted", len(recorded) == 1 && strings.HasPrefix(recorded[0], "0001_base@"), "%s", recorded)
+	adopted := len(recorded) == 1 && strings.HasPrefix(recorded[0], "0001_base@")
+	d.promise("the database is adopted", adopted, "%s", recorded)
 	t = t.At(server.Address)
 	wrong, again := 0, 0
 	for n, link := range links {
@@ -131,8 +133,10 @@ func (d *drill) upgrade() {
 	withKey.Token = key.CreateAPIKey.Secret
 	err = withKey.Do(new(any), query, workspace)
 	d.promise("the API key authenticates", err == nil, "%v", err)
-	err = t.Do(new(any), `mutation ($in: RefreshSessionInput!) { refreshSession(input: $in) { token errors { message } } }`,
-		map[string]any{"in": map[string]any{"refreshToken": session.Login.RefreshToken}})
+	err = rig.Try(func() {
+		d.mutate(t, new(any), "refreshSession", "RefreshSessionInput", "token",
+			map[string]any{"refreshToken": session.Login.RefreshToken})
+	})
 	d.promise("the session of before is refreshed", err == nil, "%v", err)
 	server.Stop()
 	out, err := d.command(d.Server, "stats", "verify")
@@ -143,11 +147,12 @@ func (d *drill) upgrade() {
 func (d *drill) refuse() {
 	d.data += "-refused"
 	d.env[0], d.database = "LINKFORGE_DATA_DIR="+d.data, filepath.Join(d.data, "linkforge.db")
-	schema := []string{"SELECT name FROM migrations ORDER BY name", "SELECT coalesce(sql, name) FROM sqlite_master ORDER BY 1"}
+	recorded := "SELECT name FROM migrations ORDER BY name"
+	schema := []string{recorded, "SELECT coalesce(sql, name) FROM sqlite_master ORDER BY 1"}
 	if d.kind == "PostgreSQL" {
 		d.database = d.CreateDatabase()
 		d.env = append(d.env, "LINKFORGE_DATABASE_URL="+d.database)
-		schema[1] = "SELECT concat_ws(' ', table_name, column_name, data_type) FROM information_schema.columns ORDER BY 1"
+		schema[1] = "SELECT concat_ws(' ', table_name, column_name) FROM information_schema.columns ORDER BY 1"
 	}
 	server := d.Serve(d.kind+" early, refused", d.early, d.settings()...)
 	rig.Must(d.NewTenant(server.Address, "drill", &http.Transport{}).CreateLink(rig.URLOf(1)))
@@ -160,7 +165,8 @@ func (d *drill) refuse() {
 	if d.kind == "SQLite" {
 		backup := filepath.Join(d.Folder, "early.tar.gz")
 		rig.Must(d.command(d.early, "backup", backup))
-		commands = append(commands, []string{"restore", backup}, []string{"backup", filepath.Join(d.Folder, "late.tar.gz")})
+		late := filepath.Join(d.Folder, "late.tar.gz")
+		commands = append(commands, []string{"restore", backup}, []string{"backup", late})
 	}
 	for _, command := range commands {
 		if command[0] == "restore" {
@@ -176,8 +182,14 @@ func (d *drill) refuse() {
 	d.promise("it is unchanged", slices.Equal(before, after), "%d rows before, %d after", len(before), len(after))
 	rig.Must(d.command(d.early, "migrate", "up"))
 	out, err := d.command(d.Server, "migrate", "up")
-	d.promise("it is adopted after the early version", err == nil && strings.Contains(out, "applied 0001_base"), "%.300s",
-		strings.TrimSpace(out))
+	adopted := err == nil && strings.Contains(out, "applied 0001_base")
+	d.promise("it is adopted after the early version", adopted, "%.300s", strings.TrimSpace(out))
+}
+
+// mutate runs a mutation that has to succeed.
+func (d *drill) mutate(t *rig.Tenant, data any, name, input, result string, in map[string]any) {
+	query := fmt.Sprintf("mutation ($in: %s!) { %s(input: $in) { %s errors { message } } }", input, name, result)
+	rig.Check(t.Do(data, query, map[string]any{"in": in}))
 }
 
 // settings are those of a server: tokens are valid at one URL.

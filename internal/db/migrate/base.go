@@ -46,17 +46,21 @@ func checksum(files fs.FS, file string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Check returns an error unless the database has the base of this version. Commands and servers that do not migrate call it.
+// Check returns an error unless the database has the base of this version. Commands, and servers that do not migrate,
+// call it.
 func Check(ctx context.Context, d *db.DB, files fs.FS) error {
 	all, err := List(ctx, d, files)
-	if err == nil && slices.ContainsFunc(all, func(m Migration) bool { return isBase(m.Name) && m.AppliedAt.IsZero() }) {
+	isPending := func(m Migration) bool { return isBase(m.Name) && m.AppliedAt.IsZero() }
+	if err == nil && slices.ContainsFunc(all, isPending) {
 		err = errPending
 	}
 	return err
 }
 
 // upBase applies the base to an empty database, or adopts one of the version before the base.
-func upBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration, script string) (took bool, err error) {
+func upBase(
+	ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration, script string,
+) (took bool, err error) {
 	if err := lockMigrations(ctx, d, tx, onlineLock, migrationLock); err != nil {
 		return false, err
 	}
@@ -95,8 +99,8 @@ func compareBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (recorde
 		return recorded, false, err
 	}
 	if isBase(recorded[0].Name) {
-		return recorded, false, fmt.Errorf("the database is of another text of the base schema, %s, which linkforge migrate "+
-			"status shows, than this version, %s: create the database again, or move its data by archives",
+		return recorded, false, fmt.Errorf("the database is of %s, another text of the base schema than %s of this "+
+			"version (linkforge migrate status): create the database again, or move its data by archives",
 			recorded[0].Name, names[0])
 	}
 	list, err := fs.ReadFile(files, replacedSteps)
@@ -110,6 +114,6 @@ func compareBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (recorde
 	if slices.Sort(have); slices.Equal(have, strings.Fields(string(list))) {
 		return recorded, true, nil
 	}
-	return recorded, false, fmt.Errorf("the database is of an earlier version, whose last migration is %s: run linkforge migrate "+
-		"up of version %s, and start this version then", have[len(have)-1], lastVersion)
+	return recorded, false, fmt.Errorf("the database is of an earlier version, whose last migration is %s: run "+
+		"linkforge migrate up of version %s, and start this version then", have[len(have)-1], lastVersion)
 }

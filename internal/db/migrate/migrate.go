@@ -27,8 +27,8 @@ const (
 	downSuffix = ".down.sql"
 )
 
-// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII. onlineLock is
-// that of online migrations, for hours beside which other nodes can start.
+// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII. onlineLock
+// is that of online migrations, which may take hours and leave migrationLock to nodes that start meanwhile.
 const (
 	migrationLock = 0x6c696e6b666f7267
 	onlineLock    = migrationLock + 1
