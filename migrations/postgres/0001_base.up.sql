@@ -31,7 +31,6 @@ CREATE TABLE changes (
 CREATE INDEX changes_by_xid ON changes (xid);
 
 -- Accounts
-
 CREATE TABLE accounts (
     id TEXT COLLATE "C" PRIMARY KEY, email TEXT COLLATE "C" NOT NULL UNIQUE,  -- in lower case
     name TEXT NOT NULL, password_hash TEXT NOT NULL, created_at TIMESTAMPTZ NOT NULL, updated_at TIMESTAMPTZ NOT NULL,
@@ -49,7 +48,6 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_by_account ON sessions (account_id, id);
 CREATE INDEX sessions_revoked ON sessions (revoked_at) WHERE revoked_at IS NOT NULL;
-
 CREATE TABLE refresh_tokens (
     hash BYTEA PRIMARY KEY,  -- SHA-256
     session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, spent_at TIMESTAMPTZ
@@ -71,13 +69,11 @@ CREATE TABLE totp (
     last_step BIGINT NOT NULL DEFAULT 0,  -- the time step of the last code: each is valid once
     created_at TIMESTAMPTZ NOT NULL, enrolled_at TIMESTAMPTZ
 );
-
 CREATE TABLE recovery_codes (
     hash BYTEA PRIMARY KEY,  -- SHA-256
     account_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id)
 );
 CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
-
 CREATE TABLE sso_identities (
     issuer TEXT COLLATE "C" NOT NULL, subject TEXT COLLATE "C" NOT NULL,
     account_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id), created_at TIMESTAMPTZ NOT NULL,
@@ -86,7 +82,6 @@ CREATE TABLE sso_identities (
 CREATE INDEX sso_identities_by_account ON sso_identities (account_id);
 
 -- Workspaces
-
 CREATE TABLE workspaces (
     id TEXT COLLATE "C" PRIMARY KEY,  -- part of the hash of codes: never changes
     slug TEXT COLLATE "C" NOT NULL UNIQUE, name TEXT NOT NULL,
@@ -134,7 +129,6 @@ CREATE INDEX members_by_account ON members (account_id, workspace_id);
 CREATE TABLE sso_workspaces (
     slug TEXT COLLATE "C" PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id)
 );
-
 CREATE TABLE invitations (
     id TEXT COLLATE "C" PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     email TEXT COLLATE "C" NOT NULL,  -- in lower case
@@ -165,7 +159,6 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_in_workspace ON api_keys (workspace_id, id);
 CREATE UNIQUE INDEX api_keys_by_old_hash ON api_keys (old_hash) WHERE old_hash IS NOT NULL;
-
 CREATE TABLE domains (
     id TEXT COLLATE "C" PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     host TEXT COLLATE "C" NOT NULL,  -- canonical
@@ -193,7 +186,6 @@ CREATE TABLE host_owners (
     case_sensitive BOOLEAN NOT NULL DEFAULT true, PRIMARY KEY (host, starts_at)
 );
 CREATE UNIQUE INDEX host_owners_now ON host_owners (host) WHERE ends_at IS NULL;
-
 CREATE TABLE folders (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -288,7 +280,6 @@ CREATE INDEX links_to_start ON links (starts_at)
     WHERE starts_at IS NOT NULL AND started_at IS NULL AND deleted_at IS NULL AND disabled_at IS NULL;
 CREATE INDEX links_to_expire ON links (expires_at)
     WHERE expires_at IS NOT NULL AND expired_at IS NULL AND deleted_at IS NULL AND disabled_at IS NULL;
-
 CREATE TABLE link_versions (
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE, number INTEGER NOT NULL,
     workspace_id TEXT COLLATE "C" NOT NULL, starts_at TIMESTAMPTZ NOT NULL,
@@ -297,7 +288,6 @@ CREATE TABLE link_versions (
     operation_id TEXT COLLATE "C",  -- as in audit_events
     PRIMARY KEY (link_id, number)
 );
-
 CREATE TABLE link_tags (
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id), tag TEXT COLLATE "C" NOT NULL,
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
@@ -343,16 +333,13 @@ CREATE INDEX grants_to_exhaust ON grants (subject_id)
 
 -- The grants of a link, for lists of links. The low cost is that of the many links without a maximum.
 CREATE FUNCTION granted_of(subject TEXT) RETURNS BIGINT LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1 AS $$
-BEGIN
-    RETURN (SELECT granted FROM grants WHERE subject_id = subject);
-END $$;
+BEGIN RETURN (SELECT granted FROM grants WHERE subject_id = subject); END $$;
 
 -- How many links a workspace created in a calendar month.
 CREATE TABLE link_usage (
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id), month TEXT COLLATE "C" NOT NULL,  -- YYYY-MM
     links BIGINT NOT NULL, PRIMARY KEY (workspace_id, month)
 );
-
 CREATE TABLE scheduled_changes (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE, workspace_id TEXT COLLATE "C" NOT NULL,
@@ -399,24 +386,15 @@ CREATE INDEX link_text_queue_in_workspace ON link_text_queue (workspace_id, link
 
 -- New links are queued once per statement: for a thousand links, a row trigger took an eighth of the time.
 CREATE FUNCTION queue_link_texts() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO link_text_queue (link_id, workspace_id) SELECT id, workspace_id FROM created;
-    RETURN NULL;
-END $$;
+BEGIN INSERT INTO link_text_queue (link_id, workspace_id) SELECT id, workspace_id FROM created; RETURN NULL; END $$;
 CREATE TRIGGER link_text_created AFTER INSERT ON links REFERENCING NEW TABLE AS created
     FOR EACH STATEMENT EXECUTE FUNCTION queue_link_texts();
 CREATE FUNCTION queue_link_text() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO link_text_queue (link_id, workspace_id) VALUES (NEW.id, NEW.workspace_id);
-    RETURN NULL;
-END $$;
+BEGIN INSERT INTO link_text_queue (link_id, workspace_id) VALUES (NEW.id, NEW.workspace_id); RETURN NULL; END $$;
 CREATE TRIGGER link_text_changed AFTER UPDATE OF search, workspace_id ON links FOR EACH ROW
     WHEN (NEW.search <> OLD.search OR NEW.workspace_id <> OLD.workspace_id) EXECUTE FUNCTION queue_link_text();
 CREATE FUNCTION unqueue_link_text() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM link_text_queue WHERE workspace_id = OLD.workspace_id AND link_id = OLD.id;
-    RETURN NULL;
-END $$;
+BEGIN DELETE FROM link_text_queue WHERE workspace_id = OLD.workspace_id AND link_id = OLD.id; RETURN NULL; END $$;
 CREATE TRIGGER link_text_deleted AFTER DELETE ON links FOR EACH ROW EXECUTE FUNCTION unqueue_link_text();
 
 -- Clicks
@@ -633,7 +611,6 @@ CREATE TABLE webhook_readers (
 INSERT INTO webhook_readers
     SELECT log, pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1, 9223372036854775807, now()
     FROM (VALUES ('EVENTS'), ('CLICKS')) AS logs (log);
-
 CREATE TABLE webhook_deliveries (
     id TEXT COLLATE "C" PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL,
     webhook_id TEXT COLLATE "C" NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
@@ -657,7 +634,6 @@ CREATE INDEX webhook_deliveries_first ON webhook_deliveries (webhook_id, subject
 CREATE INDEX webhook_deliveries_claimed ON webhook_deliveries (webhook_id, claimed_until)
     WHERE claimed_until IS NOT NULL;
 CREATE INDEX webhook_deliveries_by_age ON webhook_deliveries (created_at);
-
 CREATE TABLE webhook_attempts (
     delivery_id TEXT COLLATE "C" NOT NULL REFERENCES webhook_deliveries (id) ON DELETE CASCADE,
     number INTEGER NOT NULL, workspace_id TEXT COLLATE "C" NOT NULL, sent_at TIMESTAMPTZ NOT NULL,
@@ -752,7 +728,6 @@ CREATE TABLE parity_rows (
 CREATE INDEX parity_rows_by_workspace ON parity_rows (workspace_id);
 
 -- Triggers that write changes, for the caches of all nodes
-
 CREATE FUNCTION link_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/' || OLD.code);
@@ -769,12 +744,8 @@ CREATE TRIGGER link_changed AFTER UPDATE ON links FOR EACH ROW
             NEW.expires_at, NEW.max_clicks, NEW.routing, NEW.deleted_at, NEW.disabled_at, NEW.purged_at))
     EXECUTE FUNCTION link_changed();
 CREATE TRIGGER link_removed AFTER DELETE ON links FOR EACH ROW EXECUTE FUNCTION link_changed();
-
 CREATE FUNCTION code_key_released() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/^' || OLD.code_key);
-    RETURN NULL;
-END $$;
+BEGIN INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/^' || OLD.code_key); RETURN NULL; END $$;
 CREATE TRIGGER code_key_released AFTER DELETE ON links FOR EACH ROW WHEN (OLD.code_key IS NOT NULL)
     EXECUTE FUNCTION code_key_released();
 
@@ -791,7 +762,6 @@ END $$;
 CREATE TRIGGER change_scheduled AFTER INSERT ON scheduled_changes FOR EACH ROW EXECUTE FUNCTION schedule_changed();
 CREATE TRIGGER scheduled_change_removed AFTER DELETE ON scheduled_changes FOR EACH ROW
     EXECUTE FUNCTION schedule_changed();
-
 CREATE FUNCTION place_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'workspaces' THEN
@@ -818,12 +788,8 @@ CREATE TRIGGER domain_changed AFTER UPDATE ON domains FOR EACH ROW
     EXECUTE FUNCTION place_changed();
 CREATE TRIGGER domain_removed AFTER DELETE ON domains FOR EACH ROW
     WHEN (OLD.verified_at IS NOT NULL) EXECUTE FUNCTION place_changed();
-
 CREATE FUNCTION session_revoked() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO changes (subject) VALUES (NEW.id);
-    RETURN NULL;
-END $$;
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id); RETURN NULL; END $$;
 CREATE TRIGGER session_revoked AFTER UPDATE ON sessions FOR EACH ROW
     WHEN (OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL) EXECUTE FUNCTION session_revoked();
 

@@ -217,8 +217,8 @@ CREATE INDEX reports_by_link ON reports (link_id, id);
 
 -- Search of links
 -- Substring search within a workspace. The index refers to links by an explicit number, because VACUUM may change
--- implicit rowids. Package linklist moves texts from the queue to link_search in the background: a transaction with large
--- texts does not block the other writers.
+-- implicit rowids. Package linklist moves texts from the queue to link_search in the background: a transaction with
+-- large texts does not block the other writers.
 CREATE TABLE link_numbers (
     number INTEGER PRIMARY KEY, link_id TEXT NOT NULL UNIQUE REFERENCES links (id) ON DELETE CASCADE
 ) STRICT;
@@ -228,13 +228,11 @@ CREATE TABLE link_text_queue (
     number INTEGER NOT NULL PRIMARY KEY, link_id TEXT NOT NULL, workspace_id TEXT NOT NULL
 ) STRICT;
 CREATE INDEX link_text_queue_in_workspace ON link_text_queue (workspace_id, link_id);
-CREATE TRIGGER link_text_created AFTER INSERT ON links BEGIN
-    INSERT INTO link_text_queue (link_id, workspace_id) VALUES (new.id, new.workspace_id);
-END;
+CREATE TRIGGER link_text_created AFTER INSERT ON links
+BEGIN INSERT INTO link_text_queue (link_id, workspace_id) VALUES (new.id, new.workspace_id); END;
 CREATE TRIGGER link_text_changed AFTER UPDATE OF search, workspace_id ON links
-    WHEN new.search <> old.search OR new.workspace_id <> old.workspace_id BEGIN
-    INSERT INTO link_text_queue (link_id, workspace_id) VALUES (new.id, new.workspace_id);
-END;
+    WHEN new.search <> old.search OR new.workspace_id <> old.workspace_id
+BEGIN INSERT INTO link_text_queue (link_id, workspace_id) VALUES (new.id, new.workspace_id); END;
 CREATE TRIGGER link_text_deleted BEFORE DELETE ON links BEGIN
     DELETE FROM link_search WHERE rowid = (SELECT number FROM link_numbers WHERE link_id = old.id);
     DELETE FROM link_text_queue WHERE workspace_id = old.workspace_id AND link_id = old.id;
@@ -433,12 +431,10 @@ BEGIN
     INSERT INTO changes (subject) SELECT NEW.workspace_id || '/' || NEW.code
         WHERE (NEW.workspace_id, NEW.code) <> (OLD.workspace_id, OLD.code);
 END;
-CREATE TRIGGER link_removed AFTER DELETE ON links BEGIN
-    INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/' || OLD.code);
-END;
-CREATE TRIGGER code_key_released AFTER DELETE ON links WHEN OLD.code_key IS NOT NULL BEGIN
-    INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/^' || OLD.code_key);
-END;
+CREATE TRIGGER link_removed AFTER DELETE ON links
+BEGIN INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/' || OLD.code); END;
+CREATE TRIGGER code_key_released AFTER DELETE ON links WHEN OLD.code_key IS NOT NULL
+BEGIN INSERT INTO changes (subject) VALUES (OLD.workspace_id || '/^' || OLD.code_key); END;
 CREATE TRIGGER change_scheduled AFTER INSERT ON scheduled_changes BEGIN
     UPDATE links SET next_change_at = (SELECT min(due_at) FROM scheduled_changes WHERE link_id = NEW.link_id)
         WHERE id = NEW.link_id;
@@ -454,12 +450,8 @@ CREATE TRIGGER workspace_changed
     WHEN (OLD.hit_quota, OLD.deleted_at, OLD.purged_at, OLD.not_found_url, OLD.ended_url, OLD.case_sensitive_codes)
         IS NOT
         (NEW.hit_quota, NEW.deleted_at, NEW.purged_at, NEW.not_found_url, NEW.ended_url, NEW.case_sensitive_codes)
-BEGIN
-    INSERT INTO changes (subject) VALUES (NEW.id);
-END;
-CREATE TRIGGER slug_taken AFTER INSERT ON slugs BEGIN
-    INSERT INTO changes (subject) VALUES ('~' || NEW.slug);
-END;
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id); END;
+CREATE TRIGGER slug_taken AFTER INSERT ON slugs BEGIN INSERT INTO changes (subject) VALUES ('~' || NEW.slug); END;
 CREATE TRIGGER domain_changed AFTER UPDATE OF verified_at, root_url, not_found_url, ended_url, favicon_url, indexable,
         apple_app_site_association, asset_links ON domains
     WHEN (OLD.verified_at, OLD.root_url, OLD.not_found_url, OLD.ended_url, OLD.favicon_url, OLD.indexable,
@@ -467,14 +459,9 @@ CREATE TRIGGER domain_changed AFTER UPDATE OF verified_at, root_url, not_found_u
         IS NOT
         (NEW.verified_at, NEW.root_url, NEW.not_found_url, NEW.ended_url, NEW.favicon_url, NEW.indexable,
             NEW.apple_app_site_association, NEW.asset_links)
-BEGIN
-    INSERT INTO changes (subject) VALUES ('@' || NEW.host);
-END;
-CREATE TRIGGER domain_removed AFTER DELETE ON domains WHEN OLD.verified_at IS NOT NULL BEGIN
-    INSERT INTO changes (subject) VALUES ('@' || OLD.host);
-END;
+BEGIN INSERT INTO changes (subject) VALUES ('@' || NEW.host); END;
+CREATE TRIGGER domain_removed AFTER DELETE ON domains WHEN OLD.verified_at IS NOT NULL
+BEGIN INSERT INTO changes (subject) VALUES ('@' || OLD.host); END;
 CREATE TRIGGER session_revoked AFTER UPDATE OF revoked_at ON sessions
     WHEN OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL
-BEGIN
-    INSERT INTO changes (subject) VALUES (NEW.id);
-END;
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id); END;
