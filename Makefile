@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# ARGS of the benchmarks: bench-clicks -engines postgres,clickhouse; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from, -phase, -dump; drill-restore -links, -clicks.
+# ARGS of the benchmarks: bench-clicks -engines postgres,clickhouse; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from; drill-restore -links, -clicks.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
@@ -120,7 +120,7 @@ bench-keys: ## measure lists that API keys with and without folders request, bes
 walk: ## list the packages and functions that a redirect enters
 	cd bench && go run ./walk
 
-drill-upgrade: ## upgrade an early version with a million links under load: ARGS, such as -links 100000
+drill-upgrade: ## upgrade a database of an early version on both backends: ARGS, such as -links 1000
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade $(ARGS)
 
 drill-restore: ## back up both backends under load, restore them elsewhere, and hold them against what was there: ARGS

@@ -193,7 +193,7 @@ var scopes = map[string][]string{
 	"AsResolver": {
 		"link.exactlyAt", "history.ByPastAddress", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
-		"edit.claim", "linklist.isIndexed", "linklist.narrow",
+		"edit.claim", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe", "workspace.QRStyle",
 	},

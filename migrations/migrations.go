@@ -1,11 +1,11 @@
-// Package migrations holds the database's schema as plain SQL, one folder a dialect, applied in the
-// order of the numbers. A file that has been released is edited only if databases that have
-// it cannot be told from those that migrate later.
+// Package migrations holds the database's schema as plain SQL, one folder a dialect, applied in the order of the numbers.
+// The base is edited until the first release. Databases of the version before it, which have the migrations in adopted.txt,
+// are brought to the base by adopt.sql.
 package migrations
 
 import "embed"
 
 // Files has the folders postgres and sqlite.
 //
-//go:embed postgres/*.sql sqlite/*.sql
+//go:embed adopted.txt postgres/*.sql sqlite/*.sql
 var Files embed.FS

@@ -71,7 +71,7 @@ var rows = map[string]string{
 	"parity_rows":    `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
 	"import_claims":  `INSERT INTO import_claims VALUES ('tsk_$', 'c', 1, 'ws_$')`,
 	"sso_workspaces": `INSERT INTO sso_workspaces VALUES ('$', 'ws_$')`,
-	"orphans":        `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"unmatched":      `INSERT INTO unmatched VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
@@ -79,7 +79,7 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
-	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "orphans", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims", "sso_workspaces"}
+	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "unmatched", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims", "sso_workspaces"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {

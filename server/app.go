@@ -154,6 +154,8 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 		if len(applied) > 0 {
 			a.log.InfoContext(ctx, "database migrated", "steps", applied)
 		}
+	} else if err := migrate.Check(ctx, a.db, migrations.Files); err != nil {
+		return err
 	}
 	if err := a.db.CheckScopes(ctx); err != nil {
 		return err

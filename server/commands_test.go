@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 func TestVersionCommand_PrintsVersion(t *testing.T) {
@@ -113,14 +114,36 @@ func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 		if out := migrate("status"); strings.Contains(out, "pending") || strings.Count(out, "\n") != steps {
 			t.Errorf("status after up: %s", out)
 		}
-		if out := migrate("down"); !strings.HasPrefix(out, "undone ") {
-			t.Errorf("down: %s", out)
+		_, stderr, status := command(t, b.env[:1], "", "migrate", "down")
+		if status == 0 || !strings.Contains(stderr, "base schema") {
+			t.Errorf("down of the base: exit status %d, %s", status, stderr)
 		}
-		if out := migrate("status"); strings.Count(out, " pending\n") != 1 {
-			t.Errorf("status after down: %s", out)
-		}
-		migrate("up")
 		start(t, b).tenant(t, "moved-in")
+	})
+}
+
+// TestStart_RefusesEarlierSchema: servers and commands refuse a database of an earlier migration.
+func TestStart_RefusesEarlierSchema(t *testing.T) {
+	t.Parallel()
+	eachEmptyBackend(t, func(t *testing.T, b backend) {
+		succeed(t, b.env, "migrate", "up")
+		k := newKiller(t, b, b.env)
+		must.Value(k.d.ExecContext(db.AsOwner(t.Context()), "UPDATE migrations SET name = '0001_foundation'"))(t)
+		const want = "run linkforge migrate up of version 35412b6f"
+		for _, migrates := range []string{"on", "off"} {
+			env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE="+migrates,
+				"LINKFORGE_LISTEN="+proctest.FreeAddress())
+			if out := failing(t, env...); !strings.Contains(out, want) {
+				t.Errorf("serve with LINKFORGE_MIGRATE=%s: %s", migrates, out)
+			}
+		}
+		for _, args := range [][]string{
+			{"migrate", "up"}, {"migrate", "down"}, {"migrate", "status"}, {"jobs", "list"}, {"stats", "verify"},
+		} {
+			if _, stderr, status := command(t, b.env, "", args...); status == 0 || !strings.Contains(stderr, want) {
+				t.Errorf("%v: exit status %d, %s", args, status, stderr)
+			}
+		}
 	})
 }
 

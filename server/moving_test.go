@@ -35,7 +35,7 @@ func (b backend) dump(t *testing.T) map[string][]string {
 // tables of the full text do.
 var taskTables = []string{
 	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "sqlite_sequence",
-	"leases", "link_text_queue", "link_text_backfill", "link_texts", "link_numbers",
+	"leases", "link_text_queue", "link_texts", "link_numbers",
 }
 
 // TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that creates, changes and refuses links.

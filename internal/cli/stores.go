@@ -12,8 +12,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/mail"
 	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/migrations"
 )
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
@@ -56,6 +58,9 @@ func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) erro
 	d, err := stores.OpenDatabase(context.Background(), c, 0)
 	if err != nil {
 		return err
+	}
+	if err := migrate.Check(context.Background(), d, migrations.Files); err != nil {
+		return errors.Join(err, d.Close())
 	}
 	return errors.Join(work(c, d), d.Close())
 }

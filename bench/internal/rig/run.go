@@ -232,7 +232,7 @@ func Root(ctx context.Context) string {
 // Build builds the server from a source tree.
 func (r *Run) Build(source, binary string) {
 	r.Say("building %s", filepath.Base(binary))
-	Must(r.Output(nil, "go", "-C", source, "build", "-o", binary, "./server"))
+	Must(r.Output(nil, "go", "-C", source, "build", "-trimpath", "-o", binary, "./server"))
 }
 
 // BuildRevision builds the server from a git revision.

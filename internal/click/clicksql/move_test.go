@@ -142,7 +142,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 		}
 		for table, columns := range map[string][]string{
 			"clicks": {"workspace_id", "link_id"}, clicksql.Days: {"workspace_id", "subject_id"},
-			"click_totals": {"workspace_id", "subject_id"}, "orphans": {"workspace_id"},
+			"click_totals": {"workspace_id", "subject_id"}, "unmatched": {"workspace_id"},
 		} {
 			for _, column := range columns {
 				n, err := d.NewSelect().Table(table).Where("? IN (?)", bun.Ident(column), bun.In(own)).

@@ -39,7 +39,7 @@ type Total struct {
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
-// TotalColumns are those of a Total. The table has columns of an earlier version, too.
+// TotalColumns are those of a Total.
 const TotalColumns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks, " +
 	"_month, _before_month"
 

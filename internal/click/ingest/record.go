@@ -14,11 +14,8 @@ import (
 // The types of records in the log. A number keeps its meaning forever, because a later version may
 // read the log.
 const (
-	plainClickRecord = 1 // a click with its time only
-	leaseRecord      = 2
-	clickRecord      = 3
-	// targetClickRecord is a click of an earlier version, with the number of a lease of a target first.
-	targetClickRecord = 4
+	leaseRecord = 2
+	clickRecord = 3
 )
 
 // Clicks of other times are damage: no clock is so wrong.
@@ -32,7 +29,7 @@ func appendClick(b []byte, c *click.Click) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
 	b = binary.AppendVarint(b, c.HitLease)
-	b = append(b, 0) // the number of a lease in earlier versions
+	b = append(b, 0) // reserved
 	b = click.AppendText(b, c.LinkID)
 	b = click.AppendText(b, c.WorkspaceID)
 	b = binary.AppendUvarint(b, uint64(c.Status))
@@ -73,20 +70,14 @@ func appendLease(b []byte, l *hitquota.Lease) []byte {
 // parseRecord reads either of them; the other is nil.
 func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	r := reader{rest: data}
-	switch kind := r.byte(); kind {
-	case plainClickRecord, clickRecord, targetClickRecord:
-		if kind == targetClickRecord {
-			r.varint()
-		}
+	switch r.byte() {
+	case clickRecord:
 		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(),
-			LatencyMs: math.Float64frombits(r.fixed()),
-			Status:    click.CommonStatus}
+			LatencyMs: math.Float64frombits(r.fixed())}
 		c.HitLease = r.varint()
-		r.varint() // the number of a lease in earlier versions
+		r.byte() // reserved
 		c.LinkID, c.WorkspaceID = r.text(), r.text()
-		if kind != plainClickRecord {
-			r.visit(c)
-		}
+		r.visit(c)
 		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) ||
 			math.IsInf(c.LatencyMs, 0) || c.LinkID == "" || c.WorkspaceID == "" {
 			r.failed = true

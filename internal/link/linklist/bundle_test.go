@@ -38,12 +38,6 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Store: &Store{DB: d, Now: now}, links: creation.NewStore(creation.Config{Links: links, Quota: quota}), edit: &edit.Store{Store: links, Quota: quota},
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
-	if err := b.IndexAll(t.Context()); err != nil { // there are no links of an earlier version
-		t.Fatal(err)
-	}
-	if indexed, err := b.isIndexed(t.Context()); err != nil || !indexed {
-		t.Fatalf("the index covers all links: %t, %v", indexed, err)
-	}
 	return b
 }
 

@@ -2,11 +2,8 @@ package linklist
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -90,11 +87,6 @@ func (s *Store) indexSome(ctx context.Context) (n int, err error) {
 // textsWait reports whether there are texts to index, so that an idle node takes no lock.
 func (s *Store) textsWait(ctx context.Context) (bool, error) {
 	waits, err := s.DB.NewSelect().Table("link_text_queue").Exists(ctx)
-	if err == nil && !waits {
-		var indexed bool
-		indexed, err = s.isIndexed(ctx)
-		waits = !indexed
-	}
 	if err != nil {
 		return false, fmt.Errorf("reading the queue of texts: %w", err)
 	}
@@ -140,50 +132,12 @@ func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err 
 	return dequeued, err
 }
 
-// queue returns the head of the queue. It fills an empty queue with older links first.
+// queue returns the head of the queue.
 func (s *Store) queue(ctx context.Context, tx bun.Tx) (head []queuedText, err error) {
-	first := tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
-		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch)
-	if err := first.Scan(ctx, &head); err != nil || len(head) > 0 {
-		return head, err
-	}
-	if err := s.queueOlder(ctx, tx); err != nil {
-		return nil, err
-	}
-	err = first.Scan(ctx, &head)
+	err = tx.NewSelect().TableExpr("link_text_queue AS q").Join("LEFT JOIN links AS l ON l.id = q.link_id").
+		ColumnExpr("q.number, q.link_id, COALESCE(length(l.search), 0) AS length").Order("q.number").Limit(indexBatch).
+		Scan(ctx, &head)
 	return head, err
-}
-
-// queueOlder queues links that are older than the queue. SQLite has none.
-func (s *Store) queueOlder(ctx context.Context, tx bun.Tx) error {
-	if s.DB.Kind == db.SQLite {
-		return nil
-	}
-	var after string
-	err := tx.NewSelect().Table("link_text_backfill").Column("after_id").Scan(ctx, &after)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var ids []string
-	if err := tx.NewRaw("INSERT INTO link_text_queue (link_id, workspace_id) "+
-		"SELECT id, workspace_id FROM links WHERE id > ? ORDER BY id LIMIT ? RETURNING link_id", after, indexBatch).
-		Scan(ctx, &ids); err != nil {
-		return err
-	}
-	return advance(ctx, tx, ids)
-}
-
-// advance notes that links have been queued. No IDs mean that all have.
-func advance(ctx context.Context, tx bun.Tx, ids []string) (err error) {
-	if len(ids) == 0 {
-		_, err = tx.NewDelete().Table("link_text_backfill").Where("TRUE").Exec(ctx)
-		return err
-	}
-	_, err = tx.NewUpdate().Table("link_text_backfill").Set("after_id = ?", slices.Max(ids)).Where("TRUE").Exec(ctx)
-	return err
 }
 
 // reindex replaces the texts of links in the index. It reads them after it has removed the links from
@@ -195,17 +149,4 @@ func (s *Store) reindex(ctx context.Context, tx bun.Tx, ids []string) error {
 		}
 	}
 	return nil
-}
-
-// isIndexed reports whether the index and its queue cover all links. They do not for a while after
-// the upgrade that has introduced them.
-func (s *Store) isIndexed(ctx context.Context) (bool, error) {
-	if s.DB.Kind != db.Postgres || s.indexed.Load() {
-		return true, nil
-	}
-	filling, err := s.DB.NewSelect().Table("link_text_backfill").Exists(db.AsResolver(ctx))
-	if err == nil && !filling {
-		s.indexed.Store(true)
-	}
-	return !filling, err
 }

@@ -60,28 +60,6 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 	})
 }
 
-// TestIndex_CoversOlderLinks: links of before the index are found while it is filled, and afterwards.
-func TestIndex_CoversOlderLinks(t *testing.T) {
-	t.Parallel()
-	d := dbtest.MigratedPostgres(t)
-	b := setup(t, d)
-	b.create(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
-	for _, statement := range []string{"DELETE FROM link_text_queue", "INSERT INTO link_text_backfill VALUES ('')"} {
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), statement))(t)
-	}
-	b.indexed.Store(false)
-	if got := b.found(t, "zebrafish"); got != 1 {
-		t.Errorf("%d links while the index is filled, want 1", got)
-	}
-	must.NoError(t, b.IndexAll(t.Context()))
-	if got := b.found(t, "zebrafish"); got != 1 || !b.indexed.Load() {
-		t.Errorf("%d links when the index is full, want 1; it is: %t", got, b.indexed.Load())
-	}
-	if n, err := d.NewSelect().Table("link_texts").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
-		t.Errorf("%d texts are indexed, want 1: %v", n, err)
-	}
-}
-
 // TestIndex_SkipsLockedLinks: links that a change has locked stay in the queue, and the others are indexed meanwhile.
 func TestIndex_SkipsLockedLinks(t *testing.T) {
 	t.Parallel()

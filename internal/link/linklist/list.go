@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -26,9 +25,8 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	indexed atomic.Bool // the text index covers all links, and so it will
-	sizes   sizes
-	wake    chan struct{}
+	sizes sizes
+	wake  chan struct{}
 }
 
 // NewStore returns a Store.

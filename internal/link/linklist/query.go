@@ -100,9 +100,6 @@ func (q *query) narrow(ctx context.Context, limit int) error {
 	if len(lookups) == 0 {
 		return nil
 	}
-	if indexed, err := q.isIndexed(ctx); err != nil || !indexed {
-		return err
-	}
 	if common, err := q.wordsAreCommon(ctx); err != nil || common {
 		return err
 	}

@@ -7,26 +7,23 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
-	"modernc.org/sqlite" // also the driver "sqlite"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db/pgscope"
 	"github.com/linkforge/linkforge/internal/platform/db/replica"
-	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // Kind names a database's kind; it is also the folder of its migrations.
@@ -136,9 +133,6 @@ func (f File) Open() (*DB, error) {
 	if err := makePrivate(f.Path); err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
-	if err := registerFunctions(); err != nil {
-		return nil, fmt.Errorf("opening SQLite: %w", err)
-	}
 	writerBytes, readerBytes := f.caches()
 	writer, err := sql.Open("sqlite", sqliteDSN(f.Path, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 		"busy_timeout(10000)", "secure_delete(1)", cacheSize(writerBytes)))
@@ -159,24 +153,6 @@ func (f File) Open() (*DB, error) {
 		groups: groups{MaxBatch: maxGroup, Serial: true},
 	}, nil
 }
-
-// registerFunctions gives SQLite the functions normal and folded, which migrations call. The driver keeps them for
-// all databases of the process.
-var registerFunctions = sync.OnceValue(func() error {
-	for name, function := range map[string]func(string) string{"normal": validate.Normal, "folded": validate.Fold} {
-		err := sqlite.RegisterDeterministicScalarFunction(name, 1,
-			func(_ *sqlite.FunctionContext, arguments []driver.Value) (driver.Value, error) {
-				if text, ok := arguments[0].(string); ok {
-					return function(text), nil
-				}
-				return arguments[0], nil // null
-			})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-})
 
 // cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.
 func cacheSize(bytes int64) string { return fmt.Sprintf("cache_size(%d)", -bytes>>10) }

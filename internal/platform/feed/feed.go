@@ -34,7 +34,7 @@ const (
 type News struct {
 	// At is when the read began.
 	At time.Time
-	// Subjects are the rows that have changed, in the format of migration 0006: the id of a workspace or a revoked session,
+	// Subjects are the rows that have changed, in the format of the table changes: the id of a workspace or a revoked session,
 	// 'workspace/code', '~slug' or '@host'. Triggers write them in the transaction of each change, so every committed change is among
 	// them, by whatever statement, and no other. Some are read twice.
 	Subjects []string

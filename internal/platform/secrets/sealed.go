@@ -35,8 +35,7 @@ var columns = [...]struct{ table, column, id string }{
 	TOTPSecret:       {"totp", "secret", "account_id"},
 }
 
-// A sealed secret is mark, the identifier of its key, a nonce, and the text. One without a mark is of an earlier version: a nonce and
-// the text, by any key.
+// A sealed secret is mark, the identifier of its key, a nonce, and the text.
 const (
 	mark            = "sealed1:"
 	identifierBytes = 8
@@ -74,27 +73,20 @@ func (b Box) Seal(p Place, id string, secret []byte) ([]byte, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	return c.Seal(append(b.prefix(), nonce...), nonce, secret, p.owner(id)), nil
+	return c.Seal(append(prefix(b.Key), nonce...), nonce, secret, p.owner(id)), nil
 }
 
-// Open returns the secret that Seal has encrypted. Those of earlier versions are bound to the id alone.
+// Open returns the secret that Seal has encrypted.
 func (b Box) Open(p Place, id string, value []byte) (secret []byte, err error) {
 	if b.IsEmpty() {
 		return nil, errEmpty
 	}
-	marked, isMarked := bytes.CutPrefix(value, []byte(mark))
 	err = errors.New("its key is missing")
 	for _, key := range b.keys() {
-		text, owner := value, []byte(id)
-		if isMarked {
-			var isOfKey bool
-			if text, isOfKey = bytes.CutPrefix(marked, identifier(key)); !isOfKey {
-				continue
+		if text, isOfKey := bytes.CutPrefix(value, prefix(key)); isOfKey {
+			if secret, err = open(key, p.owner(id), text); err == nil {
+				return secret, nil
 			}
-			owner = p.owner(id)
-		}
-		if secret, err = open(key, owner, text); err == nil {
-			return secret, nil
 		}
 	}
 	return nil, fmt.Errorf("opening a secret with LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS: %w", err)
@@ -122,8 +114,8 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 // keys are all keys that open secrets.
 func (b Box) keys() [][]byte { return append([][]byte{b.Key}, b.Previous...) }
 
-// prefix is how secrets begin that the box seals.
-func (b Box) prefix() []byte { return append([]byte(mark), identifier(b.Key)...) }
+// prefix returns the first bytes of the secrets that a key has sealed.
+func prefix(key []byte) []byte { return append([]byte(mark), identifier(key)...) }
 
 // owner returns the associated data of a secret in a row: table.column.id.
 func (p Place) owner(id string) []byte {

@@ -24,24 +24,20 @@ type Store struct {
 // State says what the box can do with the secrets of a key.
 type State string
 
-// The states. Unmarked secrets are of an earlier version, which did not store their keys.
+// The states.
 const (
 	Current  State = "CURRENT"
 	Previous State = "PREVIOUS"
 	Missing  State = "MISSING"
-	Unmarked State = "UNMARKED"
 )
 
 // Use is how many secrets a key has sealed.
 type Use struct {
-	// Key is the identifier of the key in hexadecimal; zeros if the secrets are unmarked.
+	// Key is the identifier of the key in hexadecimal.
 	Key     string `json:"key"`
 	State   State  `json:"state"`
 	Secrets int64  `json:"secrets"`
 }
-
-// unmarked stands for the identifier in secrets that have none.
-var unmarked = make([]byte, identifierBytes)
 
 // InUse returns the keys of all secrets, by identifier.
 func (s Store) InUse(ctx context.Context) (uses []Use, err error) {
@@ -53,8 +49,7 @@ func (s Store) InUse(ctx context.Context) (uses []Use, err error) {
 			Secrets int64
 		}
 		err := s.DB.NewSelect().TableExpr("?", bun.Ident(c.table)).
-			ColumnExpr("CASE WHEN substr(?0, 1, ?1) = ?2 THEN substr(?0, ?1 + 1, ?3) ELSE ?4 END AS key",
-				bun.Ident(c.column), len(mark), []byte(mark), identifierBytes, unmarked).
+			ColumnExpr("substr(?, ?, ?) AS key", bun.Ident(c.column), len(mark)+1, identifierBytes).
 			ColumnExpr("count(*) AS secrets").Where("? IS NOT NULL", bun.Ident(c.column)).GroupExpr("1").Scan(ctx, &found)
 		if err != nil {
 			return nil, fmt.Errorf("counting the secrets in %s: %w", c.table, err)
@@ -75,8 +70,6 @@ func (b Box) state(key []byte) State {
 	switch {
 	case b.IsEmpty():
 		return Missing
-	case bytes.Equal(key, unmarked):
-		return Unmarked
 	case isKey(b.Key):
 		return Current
 	case slices.ContainsFunc(b.Previous, isKey):
@@ -114,7 +107,7 @@ func (s Store) Rewrap(ctx context.Context, lost string) error {
 	if s.Box.IsEmpty() {
 		return errEmpty
 	}
-	ctx, current := db.AsSystem(ctx), s.Box.prefix()
+	ctx, current := db.AsSystem(ctx), prefix(s.Box.Key)
 	for i, c := range columns {
 		last := ""
 		_, err := db.InBatches(rewrapBatch, func() (int64, error) {
@@ -160,9 +153,6 @@ func (s Store) Rewrap(ctx context.Context, lost string) error {
 
 // identifierOf returns the identifier of the key of a secret as Use has it.
 func identifierOf(value []byte) string {
-	key := unmarked
-	if marked, ok := bytes.CutPrefix(value, []byte(mark)); ok {
-		key = marked[:min(identifierBytes, len(marked))]
-	}
-	return hex.EncodeToString(key)
+	key := bytes.TrimPrefix(value, []byte(mark))
+	return hex.EncodeToString(key[:min(identifierBytes, len(key))])
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-
-	"github.com/linkforge/linkforge/internal/click"
 )
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
@@ -153,9 +151,9 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 }
 
 // Recover returns the unused hits of a dead process, whose clicks the database has. A lease without hits was returned by
-// the process, and Redis may have it again, from a snapshot; one without a month is of an earlier version.
+// the process, and Redis may have it again, from a snapshot.
 func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
-	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 || l.Month == click.Month(0) })
+	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 })
 	for some := range slices.Chunk(leases, takeBatch) {
 		if err := l.counters.Return(ctx, logID, some); err != nil {
 			return err

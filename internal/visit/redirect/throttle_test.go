@@ -106,7 +106,7 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 		}
 		rows := 0
 		ctx := db.AsSystem(t.Context())
-		if err := d.NewSelect().Table("orphans").ColumnExpr("count(*)").Scan(ctx, &rows); err != nil || rows != 0 {
+		if err := d.NewSelect().Table("unmatched").ColumnExpr("count(*)").Scan(ctx, &rows); err != nil || rows != 0 {
 			t.Errorf("%d unmatched requests are recorded of refused visitors, want none: %v", rows, err)
 		}
 	})

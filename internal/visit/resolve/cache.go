@@ -52,7 +52,7 @@ const (
 // folded begins the name of a subject that is a code key, in the space of its workspace. Its entry is the code.
 const folded = "^"
 
-// parseSubject returns the subjects of a row of the change feed, in the format of migration 0006.
+// parseSubject returns the subjects of a row of the change feed, in the format of the table changes.
 func parseSubject(text string) []subject {
 	if workspaceID, code, ok := strings.Cut(text, "/"); ok {
 		return []subject{{workspaceID, code}, {root, code}}

@@ -38,7 +38,7 @@ const (
 
 // Request is the number of requests for one code of a workspace that were answered with a status.
 type Request struct {
-	bun.BaseModel `bun:"table:orphans,alias:unmatched"`
+	bun.BaseModel `bun:"table:unmatched,alias:unmatched"`
 
 	WorkspaceID string `bun:",pk"`
 	// Day counts UTC days since 1970.

@@ -1,5 +1,5 @@
 // Package migrate changes the schema of a database by the scripts of package migrations, up and down, on one node at a
-// time and beside nodes that serve requests. It owns the table migrations.
+// time and beside nodes that serve requests. The first of them is the base; see base.go. It owns the table migrations.
 //
 // Packages server and cli call it.
 package migrate
@@ -27,9 +27,8 @@ const (
 	downSuffix = ".down.sql"
 )
 
-// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in
-// ASCII. onlineLock is that of online migrations: earlier versions wait for migrationLock in a statement, and CREATE
-// INDEX CONCURRENTLY waits for all statements.
+// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII. onlineLock
+// is that of online migrations, which may take hours and leave migrationLock to nodes that start meanwhile.
 const (
 	migrationLock = 0x6c696e6b666f7267
 	onlineLock    = migrationLock + 1
@@ -61,7 +60,7 @@ const (
 type Migration struct {
 	bun.BaseModel `bun:"table:migrations"`
 
-	// Name is the name of the file without its suffix.
+	// Name is the name of the file without its suffix; that of the base ends in @ and its checksum.
 	Name string `bun:",pk"`
 	// AppliedAt is zero for a pending migration.
 	AppliedAt time.Time
@@ -103,22 +102,26 @@ func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error)
 		if err := lockMigrations(ctx, d, tx, onlineLock, migrationLock); err != nil {
 			return err
 		}
-		var last []Migration
-		if err := tx.NewSelect().Model(&last).Order("name DESC").Limit(1).Scan(ctx); err != nil || len(last) == 0 {
+		recorded, before, err := compareBase(ctx, d, tx, files)
+		if err != nil || len(recorded) == 0 {
 			return err
 		}
-		undone = last[0].Name
+		last := recorded[len(recorded)-1]
+		if before || isBase(last.Name) {
+			return ErrBase
+		}
+		undone = last.Name
 		if err := limitLockWait(ctx, d, tx); err != nil {
 			return err
 		}
-		script, err := script(d, files, undone+downSuffix)
+		script, err := script(d, files, undone, downSuffix)
 		if err != nil {
 			return err
 		}
 		if err := run(ctx, tx, script); err != nil {
 			return err
 		}
-		_, err = tx.NewDelete().Model(&last[0]).WherePK().Exec(ctx)
+		_, err = tx.NewDelete().Model(&last).WherePK().Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -127,29 +130,29 @@ func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error)
 	return undone, nil
 }
 
-// List returns all migrations in order.
-func List(ctx context.Context, d *db.DB, files fs.FS) ([]Migration, error) {
+// List returns all migrations in order, those that only the database has included. If the database is of another base,
+// it returns the error of Up, too.
+func List(ctx context.Context, d *db.DB, files fs.FS) (all []Migration, err error) {
 	names, err := steps(d, files)
 	if err != nil {
 		return nil, err
 	}
-	applied := map[string]time.Time{}
 	err = d.Tx(db.AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if err := lockMigrations(ctx, d, tx, migrationLock); err != nil && !errors.Is(err, errMigrating) {
 			return err
 		}
-		var rows []Migration
-		err := tx.NewSelect().Model(&rows).Scan(ctx)
-		for _, row := range rows {
-			applied[row.Name] = row.AppliedAt.UTC()
-		}
+		all, _, err = compareBase(ctx, d, tx, files)
 		return err
 	})
-	steps := make([]Migration, 0, len(names))
-	for _, name := range names {
-		steps = append(steps, Migration{Name: name, AppliedAt: applied[name]})
+	for i := range all {
+		all[i].AppliedAt = all[i].AppliedAt.UTC()
+		names = slices.DeleteFunc(names, func(name string) bool { return name == all[i].Name })
 	}
-	return steps, err
+	for _, name := range names {
+		all = append(all, Migration{Name: name})
+	}
+	slices.SortFunc(all, func(a, b Migration) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 // steps returns the names of the dialect's migrations in order.
@@ -157,6 +160,9 @@ func steps(d *db.DB, files fs.FS) ([]string, error) {
 	found, err := fs.Glob(files, path.Join(string(d.Kind), "*"+upSuffix))
 	for i, file := range found {
 		found[i] = strings.TrimSuffix(path.Base(file), upSuffix)
+		if isBase(found[i]) {
+			found[i] += checksumMark + checksum(files, file)
+		}
 	}
 	return found, err
 }
@@ -191,9 +197,12 @@ func limitLockWait(ctx context.Context, d *db.DB, tx bun.Tx) error {
 }
 
 func up(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
-	script, err := script(d, files, step.Name+upSuffix)
+	script, err := script(d, files, step.Name, upSuffix)
 	if err != nil {
 		return false, err
+	}
+	if isBase(step.Name) {
+		return upBase(ctx, d, tx, files, step, script)
 	}
 	statements, isOnline := strings.CutPrefix(script, onlineMark)
 	lock := int64(migrationLock)
@@ -292,8 +301,10 @@ func lockMigrations(ctx context.Context, d *db.DB, tx bun.Tx, locks ...int64) er
 	return err
 }
 
-func script(d *db.DB, files fs.FS, name string) (string, error) {
-	script, err := fs.ReadFile(files, path.Join(string(d.Kind), name))
+// script returns the text of the migration's file.
+func script(d *db.DB, files fs.FS, step, suffix string) (string, error) {
+	name, _, _ := strings.Cut(step, checksumMark)
+	script, err := fs.ReadFile(files, path.Join(string(d.Kind), name+suffix))
 	return string(script), err
 }
 

@@ -263,14 +263,14 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 	}
 }
 
-// TestUp_OnlineHoldsNothingUp: meanwhile a node of an earlier version, which waits for its lock in a statement, gets
-// it, and no transaction that has written is open, for which readers of events would wait. The timeout of the database
+// TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which nodes need that start, and no
+// transaction that has written is open, for which readers of events would wait. The timeout of the database
 // does not end it.
 func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := must.Value(db.OpenPostgres(databaseURL, 2))(t)
-	const earlierLock = 0x6c696e6b666f7267
+	const migrationLock = 0x6c696e6b666f7267
 	up(t, d, scripts(map[string]string{
 		"0001_table.up": `CREATE TABLE one (id TEXT);
 DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET statement_timeout = 1000'; END $$`,
@@ -288,7 +288,7 @@ DO $$ BEGIN ASSERT pg_try_advisory_xact_lock(%d), 'the lock is held'; END $$
 DO $$ BEGIN
 	ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 		AND backend_xid IS NOT NULL), 'a transaction has written';
-END $$`, earlierLock),
+END $$`, migrationLock),
 	}), "0002_checks")
 }
 
@@ -323,29 +323,13 @@ func TestUp_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	}
 }
 
-func TestUp_AppliesRealMigrations(t *testing.T) {
+func TestUp_AppliesBase(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
-		var all []string
-		for range 2 {
-			applied, err := migrate.Up(db.AsOwner(t.Context()), d, migrations.Files, noon)
-			if err != nil || len(applied) == 0 || len(tables(t, d)) < 5 {
-				t.Fatalf("applied %v, tables %v: %v", applied, tables(t, d), err)
-			}
-			if again, err := migrate.Up(db.AsOwner(t.Context()), d, migrations.Files, noon); err != nil || len(again) > 0 {
-				t.Errorf("again: %v, %v", again, err)
-			}
-			all = applied
-			for range applied {
-				must.Value(migrate.Down(db.AsOwner(t.Context()), d, migrations.Files))(t)
-			}
-			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
-				t.Errorf("down leaves (-want +got):\n%s", diff)
-			}
-		}
-		for _, name := range all {
-			if len(name) < 6 || name[4] != '_' {
-				t.Errorf("%s is not numbered", name)
+		for n := range 2 {
+			applied, err := migrate.Up(t.Context(), d, migrations.Files, noon)
+			if err != nil || len(applied) != 1-n || len(tables(t, d)) < 50 {
+				t.Errorf("applied %v, tables %v: %v", applied, tables(t, d), err)
 			}
 		}
 	})

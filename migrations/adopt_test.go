@@ -1,0 +1,131 @@
+package migrations_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/db/migrate"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// reverted are the statements that bring the base back to the migrations in adopted.txt.
+var reverted = map[db.Kind]string{
+	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans",
+	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
+		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
+		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
+		CREATE FUNCTION set_host_key() RETURNS TRIGGER LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+		CREATE TRIGGER link_inserted_without_host_key BEFORE INSERT ON links EXECUTE FUNCTION set_host_key();
+		CREATE TRIGGER link_updated_without_host_key BEFORE INSERT ON links EXECUTE FUNCTION set_host_key();
+		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
+		GRANT SELECT ON link_text_backfill TO linkforge_system;
+		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue`,
+}
+
+// replaced returns a database of the migrations that the base replaces. It has links, of which the index of texts lacks
+// one, a click, an API key, a session and a webhook, whose secret is the argument.
+func replaced(t *testing.T, d *db.DB, secret string) {
+	t.Helper()
+	system := db.AsSystem(t.Context())
+	execute := func(statement string, args ...any) {
+		t.Helper()
+		must.Value(d.ExecContext(system, statement, args...))(t)
+	}
+	execute("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)",
+		dbtest.Noon)
+	execute(`INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at)
+		VALUES ('usr_a', 'a', 'A', 'h', ?0, ?0)`, dbtest.Noon)
+	for _, id := range []string{"lnk_1", "lnk_2"} {
+		execute(`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash,
+			redirect_status, created_at, updated_at) VALUES (?0, 'ws_a', ?0, 'RANDOM', ?0, ?0, ?2, 302, ?1, ?1)`,
+			id, dbtest.Noon, []byte(id))
+	}
+	execute(`INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status)
+		VALUES (1, 'ws_a', 'lnk_1', ?, 1, TRUE, FALSE, 302)`, dbtest.Noon)
+	execute("INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) "+
+		"VALUES ('key_a', 'ws_a', 'n', 'p', ?1, 's', 'usr_a', ?0)", dbtest.Noon, []byte{1})
+	execute(`INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at)
+		VALUES ('ses_a', 'usr_a', 'b', ?0, ?0, ?0)`, dbtest.Noon)
+	execute(`INSERT INTO unmatched (workspace_id, day, code, status, requests, last_at)
+		VALUES ('ws_a', 1, 'c', 404, 2, ?)`, dbtest.Noon)
+	execute(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
+		VALUES ('whk_a', 'ws_a', 'n', 'u', 'h', 'ACTIVE', ?1, 0, 0, ?0, 'usr_a')`, dbtest.Noon, []byte(secret))
+	statements := []string{reverted[d.Kind], "DELETE FROM migrations"}
+	for _, name := range strings.Fields(string(must.Value(migrations.Files.ReadFile("adopted.txt"))(t))) {
+		statements = append(statements, "INSERT INTO migrations VALUES ('"+name+"', '2026-11-20 12:00:00+00:00')")
+	}
+	_, err := d.DB.DB.ExecContext(db.AsOwner(t.Context()), strings.Join(statements, ";"))
+	must.NoError(t, err)
+}
+
+// addMonth creates the partitions of the month of the click.
+func addMonth(t *testing.T, d *db.DB) {
+	t.Helper()
+	if d.Kind == db.Postgres {
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "SELECT keep_month(?)", dbtest.Noon))(t)
+	}
+}
+
+// contents describe the rows of replaced.
+var contents = []string{
+	"SELECT id || code || original_url FROM links ORDER BY id", "SELECT link_id || clicked_at FROM clicks",
+	"SELECT id || scopes FROM api_keys", "SELECT id || account_id FROM sessions", "SELECT id || secret FROM webhooks",
+}
+
+func read(t *testing.T, d *db.DB, queries ...string) (rows []string) {
+	t.Helper()
+	for _, query := range queries {
+		var some []string
+		must.NoError(t, d.NewRaw(query).Scan(db.AsSystem(t.Context()), &some))
+		rows = append(rows, some...)
+	}
+	return rows
+}
+
+// TestAdopt_KeepsRows: the adopted database has all rows and the schema of the base, and the text that was not indexed
+// waits in the queue.
+func TestAdopt_KeepsRows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		addMonth(t, d)
+		base := schemaOf(t, d)
+		replaced(t, d, "sealed1:keykeykenonce")
+		before := read(t, d, append(contents, "SELECT code || requests FROM orphans")...)
+		applied := must.Value(migrate.Up(t.Context(), d, migrations.Files, time.Now()))(t)
+		expect(t, "migrations", read(t, d, "SELECT name FROM migrations"), applied...)
+		expect(t, "rows", read(t, d, append(contents, "SELECT code || requests FROM unmatched")...), before...)
+		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
+			t.Errorf("schema (-base +adopted):\n%s", diff)
+		}
+		queue := []string{"lnk_2"}
+		if d.Kind == db.SQLite { // it always had a queue
+			queue = []string{"lnk_1", "lnk_2"}
+		}
+		expect(t, "texts to be indexed", read(t, d, "SELECT link_id FROM link_text_queue ORDER BY link_id"), queue...)
+	})
+}
+
+// TestAdopt_RefusesSecretsWithoutKey: the secret stays readable for the version that can encrypt it again.
+func TestAdopt_RefusesSecretsWithoutKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		addMonth(t, d)
+		replaced(t, d, "a nonce and a text")
+		rows := append(slices.Clone(contents), "SELECT code || requests FROM orphans",
+			"SELECT name FROM migrations ORDER BY 1")
+		before := read(t, d, rows...)
+		applied, err := migrate.Up(t.Context(), d, migrations.Files, time.Now())
+		if err == nil || len(applied) > 0 ||
+			!strings.Contains(strings.ReplaceAll(err.Error(), "_", " "), "secrets rewrap") {
+			t.Errorf("applied %v, %v", applied, err)
+		}
+		expect(t, "rows", read(t, d, rows...), before...)
+	})
+}

@@ -1,7 +1,0 @@
--- The database counts the monthly hits of all links, and Redis none. hits is what has been granted
--- to processes; granted and max_hits are the hits and the limit of the last request.
-ALTER TABLE hit_usage ADD COLUMN granted BIGINT NOT NULL DEFAULT 0;
-ALTER TABLE hit_usage ADD COLUMN max_hits BIGINT NOT NULL DEFAULT 0;
-DROP INDEX hit_usage_by_change;
--- Most updates change neither index: with room in the page they need no new index entries.
-ALTER TABLE hit_usage SET (fillfactor = 70);

@@ -1,1 +1,0 @@
--- SQLite only: PostgreSQL has this queue since migration 0013.

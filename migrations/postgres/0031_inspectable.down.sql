@@ -1,1 +1,0 @@
-ALTER TABLE workspaces DROP inspectable;

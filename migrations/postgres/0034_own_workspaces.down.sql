@@ -1,1 +1,0 @@
-ALTER POLICY own ON workspaces USING (is_own_workspace(id));

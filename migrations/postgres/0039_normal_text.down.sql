@@ -1,1 +1,0 @@
--- Text stays in normalization form C: its former bytes are not stored.

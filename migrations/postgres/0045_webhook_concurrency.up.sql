@@ -1,2 +1,0 @@
--- How many deliveries of a webhook all nodes may send at once.
-ALTER TABLE webhooks ADD COLUMN concurrency BIGINT NOT NULL DEFAULT 2;

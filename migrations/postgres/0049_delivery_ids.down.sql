@@ -1,2 +1,0 @@
-DROP POLICY resolved ON webhook_deliveries;
-REVOKE SELECT (id, workspace_id) ON webhook_deliveries FROM linkforge_resolver;

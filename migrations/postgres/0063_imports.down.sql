@@ -1,2 +1,0 @@
-DROP TABLE link_origins;
-DROP TABLE import_rows;

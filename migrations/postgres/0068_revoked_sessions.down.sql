@@ -1,2 +1,0 @@
-DROP TRIGGER session_revoked ON sessions;
-DROP FUNCTION session_revoked;

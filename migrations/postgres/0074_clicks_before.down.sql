@@ -1,1 +1,0 @@
-ALTER TABLE grants DROP COLUMN clicks_before;

@@ -1,9 +1,0 @@
-DROP TRIGGER link_changed;
-DROP TRIGGER link_removed;
-DROP TRIGGER workspace_changed;
-DROP TRIGGER slug_taken;
-DROP TRIGGER domain_changed;
-DROP TRIGGER domain_removed;
-DROP TABLE changes;
-DROP TABLE hit_usage;
-DROP TABLE click_leases;

@@ -1,2 +1,0 @@
-DROP TABLE click_details;
-ALTER TABLE click_totals DROP detailed_at;

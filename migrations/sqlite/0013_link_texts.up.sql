@@ -1,1 +1,0 @@
--- PostgreSQL only: SQLite's index of texts has a table of its own already.

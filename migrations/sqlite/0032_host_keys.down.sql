@@ -1,1 +1,0 @@
--- PostgreSQL only: on SQLite migration 0024 does this, as no other node runs beside.

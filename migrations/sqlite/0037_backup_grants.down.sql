@@ -1,1 +1,0 @@
--- PostgreSQL only: SQLite has no roles.

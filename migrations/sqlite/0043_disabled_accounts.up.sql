@@ -1,2 +1,0 @@
--- When the operator disabled an account.
-ALTER TABLE accounts ADD COLUMN disabled_at TEXT;

@@ -1,1 +1,0 @@
-ALTER TABLE webhooks DROP COLUMN concurrency;

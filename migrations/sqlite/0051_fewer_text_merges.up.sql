@@ -1,1 +1,0 @@
--- SQLite's index of text has no such list.

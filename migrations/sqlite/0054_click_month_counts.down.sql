@@ -1,1 +1,0 @@
--- The counts of 0053 are dropped with their columns.

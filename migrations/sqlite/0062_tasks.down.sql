@@ -1,2 +1,0 @@
-DROP TABLE task_chunks;
-DROP TABLE tasks;

@@ -1,1 +1,0 @@
-DROP TABLE parity_rows;

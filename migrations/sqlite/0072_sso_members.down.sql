@@ -1,2 +1,0 @@
-DROP TABLE sso_workspaces;
-ALTER TABLE members DROP COLUMN source;
