@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // adminDrain bounds how long the operator's requests may take after the signal to stop.
@@ -26,7 +24,7 @@ func (a *app) adminRoutes(ctx context.Context) http.Handler {
 
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
-	mux.Handle("GET /metrics", web.Metrics(func() []web.Number { return a.numbers(ctx) }, a.log))
+	mux.Handle("GET /metrics", serveMetrics(func() []number { return a.numbers(ctx) }, a.log))
 
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and every profile that has a name
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

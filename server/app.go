@@ -61,7 +61,7 @@ type app struct {
 	memory memory
 	log    *slog.Logger
 	now    func() time.Time
-	traces *web.Traces // nil when there are none
+	traces *traceExport // nil when there are none
 	// certificate is nil if the server does not terminate TLS.
 	certificate *certificate
 	db          *db.DB
@@ -103,7 +103,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.traces, err = web.OpenTraces(ctx, cli.Version(), log); err != nil {
+	if a.traces, err = openTraces(ctx, cli.Version(), log); err != nil {
 		return nil, err
 	}
 	a.opened = append(a.opened, a.closeTraces)

@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // demoDeadline bounds the whole demo.
@@ -49,7 +48,7 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, settings, web.NewLogger(std.Err, false, slog.LevelWarn), nil)
+	a, err := newApp(ctx, settings, newLogger(std.Err, false, slog.LevelWarn), nil)
 	if err != nil {
 		return err
 	}

@@ -213,8 +213,8 @@ func unit(t *testing.T) node {
 	return n
 }
 
-// resource is what these tests read of Kubernetes' objects.
-type resource struct {
+// kubernetesObject is what these tests read of Kubernetes' objects.
+type kubernetesObject struct {
 	Kind string
 	Data map[string]string
 	Spec struct {
@@ -246,7 +246,7 @@ type podProbe struct {
 func pod(t *testing.T) (node, container) {
 	t.Helper()
 	n, c := node{env: map[string]string{}}, container{}
-	for _, r := range documents[resource](t, "kubernetes.yml") {
+	for _, r := range documents[kubernetesObject](t, "kubernetes.yml") {
 		maps.Copy(n.env, r.Data)
 		if r.Kind != "StatefulSet" {
 			continue

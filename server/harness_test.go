@@ -29,7 +29,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
-	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -395,7 +394,7 @@ func (s *server) launchHere() (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	out, exited, log := s.out, s.exited, web.NewLogger(s.err, !c.LogText, c.LogLevel)
+	out, exited, log := s.out, s.exited, newLogger(s.err, !c.LogText, c.LogLevel)
 	go func() {
 		defer close(exited)
 		s.failure = serve(ctx, c, log, out)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli"
-	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // scrapeDeadline bounds the waits of a scrape.
@@ -15,122 +14,122 @@ const scrapeDeadline = time.Second
 
 // numbers returns every metric of this node, except those of the runtime and the process.
 // docs/OPERATIONS.md documents each.
-func (a *app) numbers(ctx context.Context) []web.Number {
+func (a *app) numbers(ctx context.Context) []number {
 	return slices.Concat(a.nodeNumbers(ctx), a.linkNumbers(), a.quotaNumbers(), a.clickNumbers(), a.redirectNumbers(),
 		a.operations(), a.jobNumbers())
 }
 
 // nodeNumbers returns the metrics of the node and of the servers that it depends on.
-func (a *app) nodeNumbers(ctx context.Context) []web.Number {
-	return []web.Number{
-		web.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
+func (a *app) nodeNumbers(ctx context.Context) []number {
+	return []number{
+		gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
 			1).By("version", cli.Version()),
-		web.Gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
+		gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
 			one(!a.stopping.Load())),
-		web.Gauge("linkforge_certificate_expiry_timestamp_seconds",
+		gauge("linkforge_certificate_expiry_timestamp_seconds",
 			"Expiry of the TLS certificate. 0 without TLS.", a.certificateEnd()),
-		web.Gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
-		web.Gauge("linkforge_replica_lag_seconds",
+		gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
+		gauge("linkforge_replica_lag_seconds",
 			"Replication lag of the read replica as measured by this node. 0 without a replica.",
 			a.db.Replica.Lag(a.now()).Seconds()),
-		web.Gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
-		web.Gauge("linkforge_redis_breaker_open",
+		gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
+		gauge("linkforge_redis_breaker_open",
 			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, else 0.", one(a.kv.IsOpen())),
 	}
 }
 
 // linkNumbers returns the metrics of the link cache and of the codes.
-func (a *app) linkNumbers() []web.Number {
+func (a *app) linkNumbers() []number {
 	cache := a.Links.Resolver.CacheStats()
-	return []web.Number{
-		web.Counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
+	return []number{
+		counter("linkforge_link_cache_hits_total", "Look-ups answered by the link cache.",
 			cache.Hits),
-		web.Counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
-		web.Counter("linkforge_link_cache_evictions_total", "Entries evicted from the link cache.", cache.Evictions),
-		web.Gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.",
+		counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
+		counter("linkforge_link_cache_evictions_total", "Entries evicted from the link cache.", cache.Evictions),
+		gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.",
 			cache.Entries),
-		web.Gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
-		web.Counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
+		gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
+		counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
 			a.Creation.Collisions()),
-		web.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
+		counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
 			a.Creation.ExhaustedCodes()),
 	}
 }
 
 // quotaNumbers returns the metrics of monthly hits and of maxClicks.
-func (a *app) quotaNumbers() []web.Number {
+func (a *app) quotaNumbers() []number {
 	leases, clicks := a.Quotas.Hits.Stats(), a.Recorder.Stats()
-	return []web.Number{
-		web.Gauge("linkforge_quota_unavailable",
+	return []number{
+		gauge("linkforge_quota_unavailable",
 			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",
 			one(leases.Away)),
-		web.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
-		web.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
-		web.Counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
+		gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
+		counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
+		counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
-		web.Gauge("linkforge_quota_overshoot_bound",
+		gauge("linkforge_quota_overshoot_bound",
 			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and those "+
 				"whose clicks are not in the database, or since a moment ago. Add those of all nodes.",
 			leases.Unused+leases.Pending+clicks.Waiting+clicks.Recent),
-		web.Gauge("linkforge_grants_outstanding",
+		gauge("linkforge_grants_outstanding",
 			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be returned. "+
 				"Those of a crashed node stay granted.", a.Quotas.OutstandingGrants()),
 	}
 }
 
 // clickNumbers returns the metrics of the click log and of the subscriptions.
-func (a *app) clickNumbers() []web.Number {
+func (a *app) clickNumbers() []number {
 	clicks, live, events := a.Recorder.Stats(), a.ClickStream.Stats(), a.EventStream.Stats()
-	return []web.Number{
-		web.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
+	return []number{
+		gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),
-		web.Gauge("linkforge_click_log_lag_seconds",
+		gauge("linkforge_click_log_lag_seconds",
 			"Age of the oldest click that is not in the database yet. 0 without one.",
 			clicks.Lag.Seconds()),
-		web.Gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
-		web.Gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
-		web.Counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.",
+		gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
+		gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
+		counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.",
 			clicks.Lost),
-		web.Counter("linkforge_click_ingest_batches_total", "Transactions that wrote clicks to the database.",
+		counter("linkforge_click_ingest_batches_total", "Transactions that wrote clicks to the database.",
 			clicks.Batches),
-		web.Counter("linkforge_click_ingested_total", "Clicks that this node wrote to the database.", clicks.Ingested),
-		web.Gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
-		web.Gauge("linkforge_click_subscriptions_lag_seconds",
+		counter("linkforge_click_ingested_total", "Clicks that this node wrote to the database.", clicks.Ingested),
+		gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
+		gauge("linkforge_click_subscriptions_lag_seconds",
 			"Time since all clicks were delivered. 0 without subscriptions.", live.Lag.Seconds()),
-		web.Gauge("linkforge_event_subscriptions", "Active subscriptions to events on this node.", events.Watches),
-		web.Gauge("linkforge_event_subscriptions_lag_seconds",
+		gauge("linkforge_event_subscriptions", "Active subscriptions to events on this node.", events.Watches),
+		gauge("linkforge_event_subscriptions_lag_seconds",
 			"Time since all events were delivered. 0 without subscriptions.", events.Lag.Seconds()),
-		web.Counter("linkforge_click_poison_total",
+		counter("linkforge_click_poison_total",
 			"Records of the click log that were set aside because they cannot be ingested.",
 			clicks.Poison),
 	}
 }
 
 // redirectNumbers returns the metrics of requests for short URLs.
-func (a *app) redirectNumbers() (all []web.Number) {
+func (a *app) redirectNumbers() (all []number) {
 	for status, answers := range a.redirects.Answers() {
-		all = append(all, web.Counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
+		all = append(all, counter("linkforge_redirects_total", "Requests for short URLs, by status code.",
 			answers).
 			By("status", strconv.Itoa(status)))
 	}
 	for reason, refused := range map[string]int64{
 		"link": a.redirects.LinkRate.Refused(), "unknown": a.redirects.UnknownCodes.Refused(),
 	} {
-		all = append(all, web.Counter("linkforge_redirects_throttled_total",
+		all = append(all, counter("linkforge_redirects_throttled_total",
 			"Requests for short URLs refused because their network exceeded a rate.", refused).By("reason", reason))
 	}
 	return all
 }
 
 // jobNumbers returns the metrics of the jobs. Their label is "name", because Prometheus sets "job".
-func (a *app) jobNumbers() (all []web.Number) {
+func (a *app) jobNumbers() (all []number) {
 	for _, job := range a.jobs.Stats() {
 		all = append(all,
-			web.Gauge("linkforge_job_interval_seconds", "Interval between two runs of a job over all nodes.",
+			gauge("linkforge_job_interval_seconds", "Interval between two runs of a job over all nodes.",
 				job.Every.Seconds()).By("name", job.Name),
-			web.Counter("linkforge_job_failures_total", "Failed runs of a job on this node.", job.Failures).
+			counter("linkforge_job_failures_total", "Failed runs of a job on this node.", job.Failures).
 				By("name", job.Name),
-			web.Gauge("linkforge_job_last_success_timestamp_seconds",
+			gauge("linkforge_job_last_success_timestamp_seconds",
 				"Time of the last successful run of a job on this node, else the time when the node started.",
 				seconds(job.LastSuccess)).By("name", job.Name))
 	}
@@ -138,15 +137,15 @@ func (a *app) jobNumbers() (all []web.Number) {
 }
 
 // operations returns the metrics of GraphQL. Kinds and codes are a fixed set.
-func (a *app) operations() (all []web.Number) {
+func (a *app) operations() (all []number) {
 	answered := a.endpoint.Stats()
 	for kind, outcomes := range answered.Outcomes {
 		for code, n := range outcomes {
-			all = append(all, web.Counter("linkforge_graphql_operations_total",
+			all = append(all, counter("linkforge_graphql_operations_total",
 				"GraphQL operations, by kind and result code.", n).
 				By("kind", kind).By("code", code))
 		}
-		all = append(all, web.Histogram("linkforge_graphql_operation_seconds", "Duration of GraphQL operations.",
+		all = append(all, histogram("linkforge_graphql_operation_seconds", "Duration of GraphQL operations.",
 			answered.Durations[kind]).
 			By("kind", kind))
 	}

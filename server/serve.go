@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
-	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/visit/fastpath"
 )
@@ -33,7 +32,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, std cli.IO) error 
 		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	memoryOf(c, containerMemory()).tune()
-	log := web.NewLogger(std.Err, !c.LogText, c.LogLevel)
+	log := newLogger(std.Err, !c.LogText, c.LogLevel)
 	redisx.LogTo(log)
 	return serve(ctx, c, log, std.Out)
 }

@@ -135,7 +135,7 @@ func (a *app) tracedRedirects() serveAddress {
 	}
 	return func(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 		r = web.ExtractTrace(r)
-		ctx, span := web.StartQuiet(r.Context(), t, "redirect")
+		ctx, span := startQuiet(r.Context(), t, "redirect")
 		defer span.End()
 		a.redirects.Serve(w, r.WithContext(ctx), at)
 	}

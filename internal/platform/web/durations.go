@@ -50,8 +50,8 @@ func (d *Durations) Spread() Spread {
 	return d.spread
 }
 
-// upTo returns the cumulative counts by the upper bound in seconds.
-func (s *Spread) upTo() map[float64]uint64 {
+// UpTo returns the cumulative counts by the upper bound in seconds.
+func (s *Spread) UpTo() map[float64]uint64 {
 	all, sum := make(map[float64]uint64, len(steps)), uint64(0)
 	for i, step := range steps {
 		sum += s.within[i]

@@ -1,7 +1,6 @@
 // Package web owns what all HTTP responses share: request ids, the access log, recovery from panics,
-// allowed origins, addresses of clients behind proxies, and error pages. It also opens the logger,
-// the Prometheus metrics and the OpenTelemetry traces; the server lists the metrics. The routes are
-// in the server, GraphQL over HTTP in graph/transport.
+// allowed origins, addresses of clients behind proxies, traces, and error pages. The routes
+// are in the server, GraphQL over HTTP in graph/transport.
 package web
 
 import (

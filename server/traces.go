@@ -1,4 +1,4 @@
-package web
+package main
 
 import (
 	"context"
@@ -25,16 +25,16 @@ const (
 	complainEvery = time.Minute
 )
 
-// Traces sends spans to a collector. A nil one sends none, and makes none.
-type Traces struct {
+// traceExport sends spans to a collector. A nil one sends none, and makes none.
+type traceExport struct {
 	provider *sdk.TracerProvider
 }
 
-// OpenTraces sends spans by OTLP over HTTP when OTEL_EXPORTER_OTLP_ENDPOINT or
+// openTraces sends spans by OTLP over HTTP when OTEL_EXPORTER_OTLP_ENDPOINT or
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and returns nil otherwise. The other standard
 // variables hold too: headers, sampling, the service's name
 // (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
-func OpenTraces(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
+func openTraces(ctx context.Context, version string, log *slog.Logger) (*traceExport, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		return nil, nil
 	}
@@ -46,18 +46,18 @@ func OpenTraces(ctx context.Context, version string, log *slog.Logger) (*Traces,
 	return newTraces(ctx, version, sdk.NewBatchSpanProcessor(exporter))
 }
 
-func newTraces(ctx context.Context, version string, to sdk.SpanProcessor) (*Traces, error) {
+func newTraces(ctx context.Context, version string, to sdk.SpanProcessor) (*traceExport, error) {
 	who, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "linkforge"), attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	return &Traces{sdk.NewTracerProvider(sdk.WithResource(who), sdk.WithSpanProcessor(eventful{to}))}, nil
+	return &traceExport{sdk.NewTracerProvider(sdk.WithResource(who), sdk.WithSpanProcessor(eventful{to}))}, nil
 }
 
 // Tracer makes spans; nil when there are none to be made.
-func (t *Traces) Tracer() trace.Tracer {
+func (t *traceExport) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (t *Traces) Tracer() trace.Tracer {
 }
 
 // Close sends the remaining spans, for a few seconds at most.
-func (t *Traces) Close() error {
+func (t *traceExport) Close() error {
 	if t == nil {
 		return nil
 	}
@@ -80,9 +80,9 @@ func (t *Traces) Close() error {
 // onlyWithChildren marks a span that is sent only when something happened within it.
 var onlyWithChildren = attribute.Bool("linkforge.only_with_children", true)
 
-// StartQuiet starts a span that is exported only when it has child spans. A redirect out of memory
+// startQuiet starts a span that is exported only when it has child spans. A redirect out of memory
 // has none.
-func StartQuiet(ctx context.Context, t trace.Tracer, name string) (context.Context, trace.Span) {
+func startQuiet(ctx context.Context, t trace.Tracer, name string) (context.Context, trace.Span) {
 	return t.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(onlyWithChildren))
 }
 

@@ -1,12 +1,12 @@
-package web
+package main
 
 import (
 	"io"
 	"log/slog"
 )
 
-// NewLogger writes structured lines to w: JSON for machines, key=value text for people.
-func NewLogger(w io.Writer, json bool, level slog.Level) *slog.Logger {
+// newLogger writes structured lines to w: JSON for machines, key=value text for people.
+func newLogger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if json {
 		return slog.New(slog.NewJSONHandler(w, options))

@@ -1,4 +1,4 @@
-package web
+package main
 
 import (
 	"bytes"
@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-// scrape returns the metrics of some numbers, without those of the runtime, and the log.
-func scrape(t *testing.T, read func() []Number) (lines []string, logged string) {
+// scrapeNumbers returns the metrics of some numbers, without those of the runtime, and the log.
+func scrapeNumbers(t *testing.T, read func() []number) (lines []string, logged string) {
 	t.Helper()
 	var log bytes.Buffer
 	w := httptest.NewRecorder()
-	Metrics(read, slog.New(slog.NewTextHandler(&log, nil))).
+	serveMetrics(read, slog.New(slog.NewTextHandler(&log, nil))).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
@@ -34,12 +36,12 @@ func scrape(t *testing.T, read func() []Number) (lines []string, logged string) 
 
 func TestGauges_AreExposed(t *testing.T) {
 	t.Parallel()
-	lines, logged := scrape(t, func() []Number {
-		return []Number{
-			Counter("test_answers_total", "Answers.", int64(7)).By("status", "302"),
-			Counter("test_answers_total", "Answers.", uint64(0)).By("status", "404"),
-			Gauge("test_lag_seconds", "Lag.", (1500 * time.Millisecond).Seconds()),
-			Gauge("test_up", "Up.", 1),
+	lines, logged := scrapeNumbers(t, func() []number {
+		return []number{
+			counter("test_answers_total", "Answers.", int64(7)).By("status", "302"),
+			counter("test_answers_total", "Answers.", uint64(0)).By("status", "404"),
+			gauge("test_lag_seconds", "Lag.", (1500 * time.Millisecond).Seconds()),
+			gauge("test_up", "Up.", 1),
 		}
 	})
 	want := `# HELP test_answers_total Answers.
@@ -62,9 +64,9 @@ test_up 1
 func TestGauges_AreReadOnEveryScrape(t *testing.T) {
 	t.Parallel()
 	scrapes := 0
-	handler := Metrics(func() []Number {
+	handler := serveMetrics(func() []number {
 		scrapes++
-		return []Number{Counter("test_a_total", "A.", scrapes), Counter("test_b_total", "B.", scrapes)}
+		return []number{counter("test_a_total", "A.", scrapes), counter("test_b_total", "B.", scrapes)}
 	}, slog.New(slog.DiscardHandler))
 	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
 		w := httptest.NewRecorder()
@@ -79,16 +81,16 @@ func TestGauges_AreReadOnEveryScrape(t *testing.T) {
 // TestGauges_OmitFailures hides no other.
 func TestGauges_OmitFailures(t *testing.T) {
 	t.Parallel()
-	good := Gauge("test_good", "Good.", 1)
-	for name, bad := range map[string]Number{
+	good := gauge("test_good", "Good.", 1)
+	for name, bad := range map[string]number{
 		"two of one name":  good,
-		"no name":          Gauge("", "Nothing.", 1),
-		"a label's name":   Gauge("test_label", "Label.", 1).By("__name__", "x"),
-		"a label's value":  Gauge("test_value", "Value.", 1).By("x", "\xff"),
-		"two kinds of one": Counter("test_good", "Good.", 1).By("x", "y"),
+		"no name":          gauge("", "Nothing.", 1),
+		"a label's name":   gauge("test_label", "Label.", 1).By("__name__", "x"),
+		"a label's value":  gauge("test_value", "Value.", 1).By("x", "\xff"),
+		"two kinds of one": counter("test_good", "Good.", 1).By("x", "y"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
+			lines, logged := scrapeNumbers(t, func() []number { return []number{good, bad} })
 			if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
 				!strings.Contains(logged, "level=WARN") {
 				t.Errorf("%s\nlogged: %s", got, logged)
@@ -100,13 +102,13 @@ func TestGauges_OmitFailures(t *testing.T) {
 // TestHistograms_AreExposed as a histogram, under more than one label.
 func TestHistograms_AreExposed(t *testing.T) {
 	t.Parallel()
-	var d Durations
+	var d web.Durations
 	for _, took := range []time.Duration{0, time.Millisecond, 1001 * time.Microsecond, 20 * time.Second} {
 		d.Add(took)
 	}
-	lines, logged := scrape(t, func() []Number {
-		n := Histogram("test_took_seconds", "Took.", d.Spread())
-		return []Number{n.By("kind", "a").By("code", "x"), n.By("kind", "a").By("code", "y")}
+	lines, logged := scrapeNumbers(t, func() []number {
+		n := histogram("test_took_seconds", "Took.", d.Spread())
+		return []number{n.By("kind", "a").By("code", "x"), n.By("kind", "a").By("code", "y")}
 	})
 	got := strings.Join(lines, "")
 	for _, want := range []string{

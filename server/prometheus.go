@@ -1,4 +1,4 @@
-package web
+package main
 
 import (
 	"log/slog"
@@ -8,16 +8,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-// Number is the current value of a metric. Packages store plain numbers and do not depend on
+// number is the current value of a metric. Packages store plain numbers and do not depend on
 // metrics.
-type Number struct {
+type number struct {
 	name, help string
 	kind       prometheus.ValueType
 	value      float64
 	// spread is a histogram's; nil for a plain number.
-	spread         *Spread
+	spread         *web.Spread
 	labels, values []string
 }
 
@@ -26,31 +28,31 @@ type plainNumber interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Counter is a number that only grows while the node runs. Its name ends in _total.
-func Counter[N plainNumber](name, help string, value N) Number {
-	return Number{name: name, help: help, kind: prometheus.CounterValue, value: float64(value)}
+// counter is a number that only grows while the node runs. Its name ends in _total.
+func counter[N plainNumber](name, help string, value N) number {
+	return number{name: name, help: help, kind: prometheus.CounterValue, value: float64(value)}
 }
 
-// Gauge is a number that goes up and down. Its name ends in the unit, if it has one: _seconds or
+// gauge is a number that goes up and down. Its name ends in the unit, if it has one: _seconds or
 // _bytes.
-func Gauge[N plainNumber](name, help string, value N) Number {
-	return Number{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
+func gauge[N plainNumber](name, help string, value N) number {
+	return number{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
 }
 
-// Histogram is how durations are spread. Its name ends in _seconds.
-func Histogram(name, help string, durations Spread) Number {
-	return Number{name: name, help: help, spread: &durations}
+// histogram is how durations are spread. Its name ends in _seconds.
+func histogram(name, help string, durations web.Spread) number {
+	return number{name: name, help: help, spread: &durations}
 }
 
 // By is the number for one value of a label. The values are few and known beforehand: each makes a
 // time series, and none may come from links, workspaces, hosts or codes.
-func (n Number) By(label, value string) Number {
+func (n number) By(label, value string) number {
 	n.labels, n.values = append(slices.Clip(n.labels), label), append(slices.Clip(n.values), value)
 	return n
 }
 
 // metric converts the number to Prometheus's type, or to an error metric if its value is invalid.
-func (n Number) metric() prometheus.Metric {
+func (n number) metric() prometheus.Metric {
 	d := prometheus.NewDesc(n.name, n.help, n.labels, nil)
 	m, err := n.measured(d)
 	if err != nil {
@@ -59,35 +61,35 @@ func (n Number) metric() prometheus.Metric {
 	return m
 }
 
-func (n Number) measured(d *prometheus.Desc) (prometheus.Metric, error) {
+func (n number) measured(d *prometheus.Desc) (prometheus.Metric, error) {
 	if n.spread == nil {
 		return prometheus.NewConstMetric(d, n.kind, n.value, n.values...)
 	}
-	return prometheus.NewConstHistogram(d, n.spread.Count, n.spread.Sum.Seconds(), n.spread.upTo(), n.values...)
+	return prometheus.NewConstHistogram(d, n.spread.Count, n.spread.Sum.Seconds(), n.spread.UpTo(), n.values...)
 }
 
-// Metrics answers with the numbers that read returns at the moment of asking, and with those of the
+// serveMetrics answers with the numbers that read returns at the moment of asking, and with those of the
 // Go runtime and the process, in the formats of Prometheus. A number that cannot be shown is
 // logged, and the others are shown.
-func Metrics(read func() []Number, log *slog.Logger) http.Handler {
+func serveMetrics(read func() []number, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collector(read))
+		numberCollector(read))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 
-// collector reads all numbers at once, so that the numbers of a package belong to one instant.
-type collector func() []Number
+// numberCollector reads all numbers at once, so that the numbers of a package belong to one instant.
+type numberCollector func() []number
 
 // Describe implements prometheus.Collector. It says nothing beforehand: the registry checks what
 // Collect brings.
-func (c collector) Describe(chan<- *prometheus.Desc) {}
+func (c numberCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c collector) Collect(metrics chan<- prometheus.Metric) {
+func (c numberCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, n := range c() {
 		metrics <- n.metric()
 	}
