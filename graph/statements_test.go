@@ -132,7 +132,7 @@ var eachByItself = map[string]string{
 // item, of every connection and list.
 func TestPages_TakeConstantStatements(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		e := newEstate(t, b)
 		for _, name := range slices.Sorted(maps.Keys(counted)) {
