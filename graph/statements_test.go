@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,11 +171,15 @@ func TestPages_CoverEveryList(t *testing.T) {
 	}
 }
 
+// contract returns the schema, which tests do not change.
 func contract(t *testing.T) *ast.Schema {
 	t.Helper()
-	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
-	return schema
+	return must.Value(loadContract())(t)
 }
+
+var loadContract = sync.OnceValues(func() (*ast.Schema, error) {
+	return gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
+})
 
 // isList reports whether a field is a connection, or a list of objects. Errors are constructed, not
 // loaded.
