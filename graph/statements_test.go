@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ var eachByItself = map[string]string{
 // item, of every connection and list.
 func TestPages_TakeConstantStatements(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		e := newEstate(t, b)
 		for _, name := range slices.Sorted(maps.Keys(counted)) {
@@ -169,11 +170,15 @@ func TestPages_CoverEveryList(t *testing.T) {
 	}
 }
 
+// contract returns the schema, which tests do not change.
 func contract(t *testing.T) *ast.Schema {
 	t.Helper()
-	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
-	return schema
+	return must.Value(loadContract())(t)
 }
+
+var loadContract = sync.OnceValues(func() (*ast.Schema, error) {
+	return gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
+})
 
 // isList reports whether a field is a connection, or a list of objects. Errors are constructed, not
 // loaded.

@@ -15,7 +15,7 @@ import (
 // and does everything else.
 func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 	t.Parallel()
-	const delay = 8 * time.Second
+	const delay = 5 * time.Second
 	eachBackend(t, func(t *testing.T, b backend) {
 		admin := proctest.FreeAddress()
 		leaving := start(t, b, "LINKFORGE_DRAIN_DELAY="+delay.String(), "LINKFORGE_ADMIN_LISTEN="+admin)

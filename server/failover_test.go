@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // failover is a Redis with a replica that takes over.
@@ -67,7 +68,8 @@ func expectOnly(t *testing.T, all []*crowd, statuses ...int) (slowest time.Durat
 func TestFailover_KeepsRedirecting(t *testing.T) {
 	t.Parallel()
 	eachFailover(t, func(t *testing.T, f failover) {
-		const limit = 1200
+		limit := suitetest.Size[int64](300, 1200)
+		perNode, pause := suitetest.Size(1, 3), suitetest.Size(50*time.Millisecond, 25*time.Millisecond)
 		b := production(t)
 		b.fails = true
 		b.env = append(b.env, "LINKFORGE_REDIS_URL="+f.url)
@@ -76,7 +78,7 @@ func TestFailover_KeepsRedirecting(t *testing.T) {
 		limited, busy := who.shorten(t, "https://example.com/limited").Link, nodes[0].tenant(t, "busy").
 			shorten(t, "https://example.com/busy").Link
 		var fresh []linkView
-		for i := range 10 {
+		for i := range suitetest.Size(4, 10) {
 			fresh = append(fresh, who.shorten(t, fmt.Sprintf("https://example.com/fresh/%d", i)).Link)
 		}
 		d := must.Value(b.open())(t)
@@ -85,8 +87,8 @@ func TestFailover_KeepsRedirecting(t *testing.T) {
 			Exec(db.AsSystem(t.Context())))(t)
 		var counted, others []*crowd
 		for _, node := range nodes {
-			counted = append(counted, gather(t, node, limited.path(nodes[0]), 3, 25*time.Millisecond))
-			others = append(others, gather(t, node, busy.path(nodes[0]), 2, breath))
+			counted = append(counted, gather(t, node, limited.path(nodes[0]), perNode, pause))
+			others = append(others, gather(t, node, busy.path(nodes[0]), perNode, pause))
 		}
 		polltest.Until(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
 		f.kill(limited.ID)

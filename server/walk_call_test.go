@@ -255,6 +255,16 @@ const quiet = 20 * time.Millisecond
 // laterSubscriptions is how many must have received their first event: on a busy machine one may overtake another.
 const laterSubscriptions = 3
 
+// overtaken is how often a subscription without an event is repeated, if the one that it is compared with has one: later ones may
+// have overtaken it.
+const overtaken = 3
+
+// noEvent is the body of the response of a subscription that has received no event.
+const noEvent = "{}"
+
+// isSilent reports whether the call was a subscription that received no event.
+func (c call) isSilent() bool { return c.body == noEvent }
+
 // errNoEvent ends a subscription that receives no event.
 var errNoEvent = errors.New("later subscriptions have received their first events")
 
@@ -292,7 +302,7 @@ func (c client) firstEvent(ctx context.Context, body, later []byte) (answer, err
 			cancel(cmp.Or(err, errNoEvent))
 		})
 	}
-	a := answer{status: response.StatusCode, header: response.Header, body: "{}"}
+	a := answer{status: response.StatusCode, header: response.Header, body: noEvent}
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {

@@ -35,20 +35,19 @@ func TestWalk_DisclosesNothingOfOtherWorkspaces(t *testing.T) {
 }
 
 // TestWalk_NeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the
-// application alone keeps tenants apart. The quick suite tries the owner only: SQLite, which has no
-// policies, covers the other callers.
+// application alone keeps tenants apart. The quick suite proves this on SQLite, which has no policies.
 func TestWalk_NeedsNoRowLevelSecurity(t *testing.T) {
+	suitetest.ExhaustiveOnly(t)
 	t.Parallel()
 	b := production(t)
-	walk(t, b, plan{owner: suitetest.Size(thorough, exhaustive), anonymous: suitetest.Size(none, usual)},
-		func() { switchPoliciesOff(t, b) })
+	walk(t, b, plan{owner: exhaustive, anonymous: usual}, func() { switchPoliciesOff(t, b) })
 }
 
 // effort is how much a caller tries.
 type effort int
 
 const (
-	none effort = iota
+	none effort = iota // leaves a caller out
 	// brief is one variant of each target, with objects of the other tenant in all places at once.
 	brief
 	// usual is all variants that are not rare, also with one such object at a time.
@@ -258,6 +257,16 @@ func (c *caller) compare(a attempt, given map[string]string) {
 		c.remember(a, theirs)
 	}
 	want := c.send(a, missing)
+	for range overtaken {
+		if got.isSilent() == want.isSilent() {
+			break
+		}
+		if got.isSilent() {
+			got = c.send(a, theirs)
+		} else {
+			want = c.send(a, missing)
+		}
+	}
 	c.examine(a, got)
 	c.examine(a, want)
 	if a.writes && a.fromPool(given) && (len(got.codes()) == 0 || strings.Contains(got.body, `"created":true`)) {

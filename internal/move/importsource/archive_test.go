@@ -96,13 +96,20 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("unpacks 1 GiB")
 	}
-	text := bytes.Buffer{}
-	zipped := gzip.NewWriter(&text)
-	w := tar.NewWriter(zipped)
-	must.NoError(t, w.WriteHeader(&tar.Header{Name: "links/00001.jsonl", Typeflag: tar.TypeReg, Size: 1<<30 + 1<<20}))
-	must.Value(io.Copy(w, io.LimitReader(&repeat{text: make([]byte, 64<<10)}, 1<<30+1<<20)))(t)
-	must.NoError(t, w.Close())
-	must.NoError(t, zipped.Close())
+	zipped := func(content []byte) []byte {
+		var member bytes.Buffer
+		w := gzip.NewWriter(&member)
+		must.Value(w.Write(content))(t)
+		must.NoError(t, w.Close())
+		return member.Bytes()
+	}
+	var header, text bytes.Buffer
+	must.NoError(t, tar.NewWriter(&header).WriteHeader(&tar.Header{
+		Name: "links/00001.jsonl", Typeflag: tar.TypeReg, Size: 1<<30 + 1<<20,
+	}))
+	text.Write(zipped(header.Bytes()))
+	text.Write(bytes.Repeat(zipped(make([]byte, 1<<20)), 1<<10+1))
+	text.Write(zipped(make([]byte, 1024))) // the end of a tar file
 	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
 		t.Errorf("more than 1 GiB: %v", err)
 	}

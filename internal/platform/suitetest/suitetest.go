@@ -29,6 +29,14 @@ func Size[T any](quick, full T) T {
 	return quick
 }
 
+// ExhaustiveOnly skips a test unless tests are exhaustive. What it proves also has a test that always runs.
+func ExhaustiveOnly(t testing.TB) {
+	t.Helper()
+	if !Exhaustive() {
+		t.Skip("runs by make test-exhaustive")
+	}
+}
+
 // Fault skips a test that kills, interrupts or attacks servers, unless the run includes faults. The name
 // of the test starts with "TestFault_". Each invariant of docs/ARCHITECTURE.md also has a test that
 // always runs.

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -36,6 +37,20 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		test(t, MigratedPostgres(t))
+	})
+}
+
+// EachIfExhaustive runs the test on SQLite, and on PostgreSQL if tests are exhaustive. It is for behaviour of Go code
+// whose statements have tests on both.
+func EachIfExhaustive(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	if suitetest.Exhaustive() {
+		Each(t, test)
+		return
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, MigratedSQLite(t))
 	})
 }
 
