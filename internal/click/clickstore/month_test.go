@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -25,7 +26,7 @@ func TestMonth_CountsFromItsStart(t *testing.T) {
 		b.RecordClicks(linkID, m.Start(), 1, 1)
 		b.RecordClicks(other, clicktest.Noon, 1)
 		b.FlushClicks(t)
-		counts := must.Value(b.Ledger.MonthClicks(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, m))(t)
+		counts := must.Value(b.Ledger.MonthClicks(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), []string{linkID, other, id.New(id.Link)}, m))(t)
 		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
@@ -403,7 +404,7 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
-		totals, err := b.Ledger.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), linkID, id.New(id.Link))
 		want := map[string]clickstore.LinkTotal{linkID: {
 			Tally: click.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
 		}}
@@ -481,7 +482,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Ledger.Totals(t.Context(), b.Member, links...)
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links...)
 		must.NoError(t, err)
 		var fromTotals, fromBuckets click.Tally
 		for _, linkID := range links {

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // GroupRole is the role that a group of the provider of single sign-on gives in a workspace. It is never Owner.
@@ -46,7 +47,7 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) (
 		_, err = tx.NewRaw(`INSERT INTO sso_workspaces (slug, workspace_id)
 			SELECT slugs.slug, slugs.workspace_id FROM slugs JOIN workspaces AS w ON w.id = slugs.workspace_id
 			WHERE slugs.slug IN (?) AND w.deleted_at IS NULL AND w.id <> ? ON CONFLICT (slug) DO NOTHING`,
-			bun.In(slugs), PublicID).Exec(ctx)
+			bun.In(slugs), id.PublicWorkspace).Exec(ctx)
 		if err != nil {
 			return err
 		}

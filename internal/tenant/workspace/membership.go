@@ -34,19 +34,16 @@ type Membership struct {
 	memory  *remembrance
 }
 
-// PublicID is the ID of the workspace of anonymous links.
-const PublicID = "ws_00000000000000000000000000"
-
 // Public returns the membership that creates anonymous links. No account has it.
 func Public() Membership {
 	return Membership{role: Editor, workspace: &Workspace{
-		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
+		ID: id.PublicWorkspace, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
 		CaseSensitiveCodes: true,
 	}}
 }
 
 // IsPublic reports whether the membership is Public.
-func (m Membership) IsPublic() bool { return m.workspace.ID == PublicID }
+func (m Membership) IsPublic() bool { return m.workspace.ID == id.PublicWorkspace }
 
 // AccountID returns the member's account; empty for an API key and for Public.
 func (m Membership) AccountID() string { return m.accountID }

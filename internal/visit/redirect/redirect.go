@@ -20,9 +20,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
@@ -122,7 +122,7 @@ func (v *visit) recordUnmatched(status int) {
 	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) && (!isOwn || v.target.Own == (resolve.Address{})) {
 		code = ""
 	}
-	if workspaceID != "" && workspaceID != workspace.PublicID && v.http.Method == http.MethodGet &&
+	if workspaceID != "" && workspaceID != id.PublicWorkspace && v.http.Method == http.MethodGet &&
 		status < http.StatusInternalServerError {
 		v.Unmatched.Add(workspaceID, strings.Clone(code), status, v.request.Now)
 	}
