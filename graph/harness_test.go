@@ -141,7 +141,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 
 // bounds are those of an instance that is not configured.
 var bounds = sync.OnceValue(func() config.Bounds {
-	c, err := config.Parse(nil)
+	c, err := config.Parse(nil, config.Checks{})
 	if err != nil {
 		panic(err)
 	}

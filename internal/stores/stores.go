@@ -263,8 +263,12 @@ func (s *Stores) openSSO(o Options) error {
 		s.Accounts.BreakGlass = append(s.Accounts.BreakGlass, email)
 	}
 	s.Accounts.SSO = &account.SSO{
-		Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
-		Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
+		Provider: sso.New(sso.Config{
+			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Redirects: c.Redirects, EmailDomains: c.EmailDomains,
+			Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, NeedsGroups: len(c.Memberships) > 0,
+			Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log,
+		}),
+		Name: c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
 	}
 	return nil
 }

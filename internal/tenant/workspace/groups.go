@@ -11,7 +11,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
@@ -21,6 +20,9 @@ type GroupRole struct {
 	Group, WorkspaceID string
 	Role               Role
 }
+
+// GroupSlug is a GroupRole that names the workspace by its slug.
+type GroupSlug struct{ Group, Slug, Role string }
 
 // ssoWorkspace is the workspace that a slug of the configuration meant when a start first named it.
 type ssoWorkspace struct {
@@ -33,7 +35,7 @@ type ssoWorkspace struct {
 // ResolveGroups returns the mapping of LINKFORGE_SSO_MEMBERSHIPS with the ids of the workspaces. The server calls it at
 // the start, and stores the ids, so that a workspace that changes its slug keeps its groups, and another one that takes
 // the slug gets none. It forgets slugs that the mapping does not name. The error names the slugs of no workspace.
-func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) ([]GroupRole, error) {
+func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]GroupRole, error) {
 	slugs := []string{""} // none, for an empty mapping
 	for _, g := range mapping {
 		slugs = append(slugs, g.Slug)
