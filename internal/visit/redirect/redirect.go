@@ -76,7 +76,7 @@ type FirstVisits interface {
 // click and writes the response. Every request but HEAD that receives a destination is one click.
 // HEAD and cards consume nothing, but count for the rates of their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
-	defer web.Recovered(h.Log, w, r)
+	defer web.Recovered(h.Log, w, r, visitorpage.WriteInternalError)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
 	v.request = routing.Request{
 		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
@@ -88,7 +88,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		if !utf8.ValidString(v.password()) {
 			web.NameRequest(w, r)
 			h.count(http.StatusBadRequest)
-			web.RefuseEncoding(w, r)
+			visitorpage.WriteNotUTF8(w, r)
 			return
 		}
 		answer, err = v.hold(answer)
