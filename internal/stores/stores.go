@@ -36,7 +36,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link/moderation"
 
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/link/upkeep"
 	"github.com/linkforge/linkforge/internal/move/archive"
 	"github.com/linkforge/linkforge/internal/move/importer"
@@ -99,7 +98,6 @@ type Stores struct {
 	Edit       *edit.Store
 	Schedule   *edit.Schedules
 	History    *history.Store
-	Simulation *simulation.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
@@ -352,9 +350,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	}
 	s.Schedule, s.History = &edit.Schedules{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
-	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Parity = &parity.Store{
-		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Transport: s.Imports.Client.Transport, Limits: s.Limits,
+		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Transport: s.Imports.Client.Transport, Limits: s.Limits,
 		InstanceID: s.InstanceID, UserAgent: upkeep.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -225,7 +224,7 @@ func (r membershipRow) membership(a account.Actor) Membership {
 // memberships returns a query for the actor's workspaces and a context that sees them. It reads
 // from the primary database: a removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
-	ctx = replica.UpToDate(ctx)
+	ctx = db.UpToDate(ctx)
 	if a.Key != nil {
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("?TableColumns, '' AS role").Where("workspace.id = ?", p.Of(a.Key.WorkspaceID))
