@@ -69,7 +69,7 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 		if d.Remaining = int64(n); err != nil || n > 0 {
 			return err
 		}
-		return f.DeleteEmpty(ctx, tx, s.Now())
+		return s.Folders.DeleteEmpty(ctx, tx, f)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("deleting a folder: %w", err)
