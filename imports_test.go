@@ -57,12 +57,6 @@ var exceptions = map[string]map[string]string{
 	"internal/link/upkeep": {
 		"internal/event/audit": "writes the event of a change in its transaction",
 	},
-	"internal/platform/config": {
-		"internal/route/check": "validates fallback URLs",
-	},
-	"internal/platform/web": {
-		"internal/visit/visitorpage": "renders error pages",
-	},
 	"internal/tenant/apikey": {
 		"internal/event/audit": "writes the event of a change in its transaction",
 	},

@@ -92,11 +92,11 @@ func (r *workspaceResolver) RequireSecondFactor(_ context.Context, m *workspace.
 func (r *workspaceResolver) UtmTemplates(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.UtmTemplateConnection, error) {
-	request, err := folder.TemplateOrder.Parse(id.Template, first, after, nil, nil)
+	request, err := folder.Order.Parse(id.Template, first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Config.UTMTemplates.List(ctx, *m, request)
+	p, err := r.Config.UTMTemplates.Rows().List(ctx, *m, request)
 	if err != nil {
 		return nil, err
 	}

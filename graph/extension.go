@@ -79,7 +79,7 @@ func (r *resolver) sources() loader.Sources {
 	c := &r.Config
 	return loader.Sources{
 		Accounts: c.Accounts.Load,
-		Private:  c.Accounts.PrivateOf, Totals: c.Ledger.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
+		Private:  c.Accounts.PrivateOf, Totals: c.totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
 		Scheduled: c.Schedule.ByLink, Folders: c.foldersOf, Domains: c.domainsOf, FolderLinks: r.folderLinks, QRStyles: c.qrStyles,
 		Targets: c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Origins: c.Imports.Origins, Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,

@@ -55,7 +55,7 @@ func (r *workspaceResolver) Folders(
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Config.Folders.List(ctx, *m, request)
+	p, err := r.Config.Folders.Rows().List(ctx, *m, request)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/moderation"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/parity"
 	"github.com/linkforge/linkforge/internal/move/task"
@@ -100,7 +99,6 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Edit:       &edit.Store{Store: links, Quota: quota, Folders: folders},
 		Schedule:   &edit.Schedules{Store: links},
 		History:    &history.Store{Store: links},
-		Simulation: &simulation.Store{Store: links},
 		LinkList:   linklist.NewStore(counted, time.Now),
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Stats(),
@@ -119,7 +117,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		DB: counted, Tasks: c.Tasks, Links: links, Creation: c.Creation, Folders: folders,
 		Signer: secrets.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt", Now: time.Now,
 	}
-	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Simulation: c.Simulation, Now: time.Now}
+	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Now: time.Now}
 	c.Webhooks = &webhook.Store{
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Sealed: box, Now: time.Now,
@@ -137,7 +135,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 
 // bounds are those of an instance that is not configured.
 var bounds = sync.OnceValue(func() config.Bounds {
-	c, err := config.Parse(nil)
+	c, err := config.Parse(nil, config.Checks{})
 	if err != nil {
 		panic(err)
 	}

@@ -76,7 +76,7 @@ func (r *queryResolver) ResolvedAt(ctx context.Context, shortURL string, at time
 	}
 	then, err := r.History.ByPastAddress(ctx, address, at)
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
-		then, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+		then, err = &link.Link{WorkspaceID: id.PublicWorkspace}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
@@ -261,7 +262,7 @@ func (r *queryResolver) linkAt(ctx context.Context, shortURL string) (*link.Link
 	}
 	at, err := r.Links.At(ctx, address)
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
-		at, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+		at, err = &link.Link{WorkspaceID: id.PublicWorkspace}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -357,11 +358,24 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, 
 	return quotaOf(r.hitLimit(l.In), used, click.MonthOf(r.Now())), nil
 }
 
+// totals returns the click totals of links. Links without a click are missing.
+func (c *Config) totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]clickstore.LinkTotal, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	return c.Ledger.Totals(ctx, m.ID(), linkIDs...)
+}
+
 // hitsUsed returns the used hits of links in this month: those that the counters know, and at least the
 // clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
 	this := click.MonthOf(c.Now())
-	used, err := c.Ledger.MonthClicks(ctx, m, linkIDs, this)
+	entered, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	used, err := c.Ledger.MonthClicks(entered, linkIDs, this)
 	if err != nil || c.Quotas == nil {
 		return used, err
 	}

@@ -117,7 +117,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	f := &folder.Folder{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}
+	f := &folder.Folder{Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}}
 	w.insert(t, f)
 	d := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: space, Host: "own.example.com", CodeSpace: domain.Own, Token: "token",
 		CreatedAt: now}
@@ -135,8 +135,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
-	w.insert(t, &folder.Template{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
-		UTM: &routing.UTM{Source: &title}, CreatedAt: now, UpdatedAt: now})
+	w.insert(t, &folder.Template{Named: folder.Named{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now},
+		UTM: &routing.UTM{Source: &title}, UpdatedAt: now})
 	w.insert(t, &workspace.Invitation{
 		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,
 		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,

@@ -6,7 +6,6 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/explain"
@@ -63,7 +62,7 @@ func (r *queryResolver) ExplainRedirect(
 			return nil, err
 		}
 	}
-	return r.Simulation.Explain(ctx, simulation.Request{
+	return r.Links.Explain(ctx, link.Simulation{
 		Link: l, At: at, Visit: visit, Change: routingChange(change), OverQuota: used >= r.hitLimit(l.In),
 	})
 }
@@ -84,7 +83,7 @@ func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting
 	if of.Link == nil { // the defaults of a workspace
 		return nil, nil
 	}
-	return r.Simulation.Warnings(ctx, of.Link, r.Surroundings)
+	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
 }
 
 func (r *routingRuleResolver) Targets(_ context.Context, of *link.LinkRule) ([]*link.LinkTarget, error) {

@@ -263,10 +263,13 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		})
 		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
 			Host: fmt.Sprintf("d%d.example.com", i), CodeSpace: domain.Own, Token: "token", CreatedAt: now})
-		templates = append(templates, folder.Template{ID: id.New(id.Template), WorkspaceID: w,
-			Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), UTM: &routing.UTM{}, CreatedAt: now, UpdatedAt: now})
-		folders = append(folders, folder.Folder{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
-			CreatedAt: now})
+		templates = append(templates, folder.Template{
+			Named: folder.Named{ID: id.New(id.Template), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), CreatedAt: now},
+			UTM:   &routing.UTM{}, UpdatedAt: now,
+		})
+		folders = append(folders, folder.Folder{
+			Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), CreatedAt: now},
+		})
 		webhooks = append(webhooks, webhook.Webhook{
 			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
 			Status: webhook.Paused, Secret: []byte("s"), CreatedAt: now, CreatedBy: one.ID,

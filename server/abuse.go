@@ -34,7 +34,7 @@ func (a *app) report(w http.ResponseWriter, r *http.Request) {
 		Reasons: reportReasons, Error: "report.refused",
 	}
 	if !web.IsUTF8(r) {
-		web.RefuseEncoding(w, r)
+		visitorpage.WriteNotUTF8(w, r)
 		return
 	}
 	if !a.origins().Allow(r) || !slices.Contains(reportReasons, f.Reason) {

@@ -28,13 +28,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 func TestAdmin_ServesOperatorRoutes(t *testing.T) {
 	t.Parallel()
 	c := must.Value(config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": proctest.FreeAddress(),
-	}))(t)
+	}, stores.Checks))(t)
 	a := must.Value(newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard))(t)
 	t.Cleanup(func() {
 		if err := a.close(); err != nil {

@@ -180,7 +180,11 @@ func (a *app) openGroups(ctx context.Context) error {
 	if a.Accounts.SSO == nil {
 		return nil
 	}
-	mapping, err := a.Workspaces.ResolveGroups(ctx, a.config.SSO.Memberships)
+	var memberships []workspace.GroupSlug
+	for _, m := range a.config.SSO.Memberships {
+		memberships = append(memberships, workspace.GroupSlug(m))
+	}
+	mapping, err := a.Workspaces.ResolveGroups(ctx, memberships)
 	if err != nil {
 		return err
 	}

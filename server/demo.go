@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // demoDeadline bounds the whole demo.
@@ -44,7 +45,7 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	}
 	settings, err := config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": folder, "LINKFORGE_PUBLIC_URL": "http://" + listener.Addr().String(),
-	})
+	}, stores.Checks)
 	if err != nil {
 		return err
 	}

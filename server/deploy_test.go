@@ -25,6 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // Tests of docs/deploy: its settings, URLs and metrics exist.
@@ -62,7 +63,7 @@ func documents[T any](t *testing.T, name string) (all []T) {
 // variables returns the environment variables that the server reads, and whether each has a default.
 func variables() map[string]bool {
 	all := map[string]bool{}
-	for field := range reflect.TypeOf(config.NewFlags(nil).Grammar()).Elem().Fields() {
+	for field := range reflect.TypeOf(config.NewFlags(nil, stores.Checks).Grammar()).Elem().Fields() {
 		all[field.Tag.Get("env")] = field.Tag.Get("default") != "" || field.Tag.Get("development") != ""
 	}
 	return all
@@ -274,7 +275,7 @@ func (n node) checked(t *testing.T) config.Config {
 			t.Errorf("there is no %s", name)
 		}
 	}
-	c, err := config.Parse(n.env)
+	c, err := config.Parse(n.env, stores.Checks)
 	if err != nil {
 		t.Error(err)
 	}

@@ -388,7 +388,7 @@ func (s *server) launchProcess() (kill func()) {
 // launchHere serves in this process, and returns what stops it.
 func (s *server) launchHere() (stop func()) {
 	s.t.Helper()
-	c, err := config.Parse(settings(s.t, s.env))
+	c, err := config.Parse(settings(s.t, s.env), stores.Checks)
 	if err != nil {
 		s.t.Fatal(err)
 	}

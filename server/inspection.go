@@ -9,10 +9,10 @@ import (
 	"github.com/linkforge/linkforge/internal/click/statspage"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
@@ -35,7 +35,7 @@ func (a *app) viewed(ctx context.Context, at resolve.Address, authorization stri
 	l, err := a.Links.At(ctx, at)
 	isKnown := err == nil
 	if errs.Is(err, errs.NotFound) {
-		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+		l, err = &link.Link{WorkspaceID: id.PublicWorkspace}, nil
 	}
 	if err != nil {
 		return v, err
@@ -50,7 +50,7 @@ func (a *app) viewed(ctx context.Context, at resolve.Address, authorization stri
 	isActive := isKnown && l.PurgedAt == nil && l.Status(a.now()) == routing.Active
 	v.showsStats = isMember || hasPublicStats(l, a.now())
 	switch {
-	case l.WorkspaceID == workspace.PublicID:
+	case l.WorkspaceID == id.PublicWorkspace:
 		v.isInspectable = isActive
 	case v.showsStats || isActive:
 		if !isMember {
@@ -93,7 +93,7 @@ func (a *app) inspect(w http.ResponseWriter, r *http.Request, l *link.Link, stat
 
 // shortURLOf returns the short URL of a link, which may be anonymous.
 func (a *app) shortURLOf(l *link.Link) string {
-	if l.WorkspaceID == workspace.PublicID {
+	if l.WorkspaceID == id.PublicWorkspace {
 		return a.Links.ShortURLBelow("", l)
 	}
 	return a.Links.ShortURL(l)

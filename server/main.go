@@ -16,6 +16,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // commandLine has the commands: those that start an instance, and those of package cli.
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, std cli.IO) error {
 			return fmt.Errorf("argument %d must be UTF-8", i+1)
 		}
 	}
-	flags := config.NewFlags(os.Environ())
+	flags := config.NewFlags(os.Environ(), stores.Checks)
 	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),

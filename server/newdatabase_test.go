@@ -19,7 +19,7 @@ func TestStart_RefusesLostDatabase(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"LINKFORGE_DATA_DIR": dir}
 	start := func() error {
-		c, err := config.Parse(settings)
+		c, err := config.Parse(settings, stores.Checks)
 		must.NoError(t, err)
 		a, err := newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard)
 		if err != nil {

@@ -31,15 +31,15 @@ func (a *app) routes() http.Handler {
 		mux.Handle("GET /playground", playground.Handler("/graphql"))
 	}
 
-	mux.Handle("GET /export/audit/{workspace}", web.RequireUTF8(a.exportAudit))
-	mux.Handle("GET /export/clicks", web.RequireUTF8(a.exportClicks))
-	mux.Handle("GET /export/workspace/{token}", web.RequireUTF8(a.exportWorkspace))
+	mux.Handle("GET /export/audit/{workspace}", requireUTF8(a.exportAudit))
+	mux.Handle("GET /export/clicks", requireUTF8(a.exportClicks))
+	mux.Handle("GET /export/workspace/{token}", requireUTF8(a.exportWorkspace))
 	upload := web.Origins{Listed: []string{"*"}}.CORS(http.MethodPut) // the URL is the credential
-	mux.Handle("PUT /import/{token}", upload(web.RequireUTF8(a.upload)))
+	mux.Handle("PUT /import/{token}", upload(requireUTF8(a.upload)))
 	mux.Handle("OPTIONS /import/{token}", upload(web.Options("OPTIONS, PUT")))
-	mux.Handle("GET /domains/known", web.RequireUTF8(a.domainKnown))
+	mux.Handle("GET /domains/known", requireUTF8(a.domainKnown))
 
-	mux.Handle("GET /abuse", web.RequireUTF8(a.reportForm))
+	mux.Handle("GET /abuse", requireUTF8(a.reportForm))
 	mux.HandleFunc("POST /abuse", a.report)
 	mux.HandleFunc("GET /password", a.passwordForm)
 	mux.HandleFunc("POST /password", a.setPassword)
@@ -72,7 +72,7 @@ func (a *app) routes() http.Handler {
 		}
 	})
 	return a.shortURLsFirst(web.Chain(others,
-		web.Before(web.NameRequest), web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
+		web.Before(web.NameRequest), web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log, visitorpage.WriteInternalError)))
 }
 
 // origins are those whose pages may call the API.
@@ -119,4 +119,15 @@ func (a *app) instance(w http.ResponseWriter, _ *http.Request) {
 
 func (a *app) nothing(w http.ResponseWriter, r *http.Request) {
 	visitorpage.Write(w, r, http.StatusNotFound, visitorpage.PageNotFound)
+}
+
+// requireUTF8 refuses requests that are not UTF-8.
+func requireUTF8(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !web.IsUTF8(r) {
+			visitorpage.WriteNotUTF8(w, r)
+			return
+		}
+		next(w, r)
+	})
 }

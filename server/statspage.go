@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/click/statspage"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -61,7 +62,7 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) 
 // hasPublicStats reports whether the link's stats page is public.
 func hasPublicStats(l *link.Link, now time.Time) bool {
 	return l.StatsPublic && !l.IsHidden(now) && l.DisabledAt == nil && l.PurgedAt == nil &&
-		l.WorkspaceID != workspace.PublicID
+		l.WorkspaceID != id.PublicWorkspace
 }
 
 // pageOf reads the contents of the page.

@@ -14,12 +14,9 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/click/clickstream"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -276,7 +273,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 }
 
 // settleClicks writes the clicks of the logs. It does not return unused hits as after a crash,
-// because the database is of a later instant than the logs. countGrants counts the grants again
+// because the database is of a later instant than the logs. RecountGrants counts the grants again
 // instead.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	err := withRecorder(stores.ForCopy(d), func(recorder *ingest.Recorder) error {
@@ -293,11 +290,6 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	if err != nil {
 		return err
 	}
-	return countGrants(ctx, d)
-}
-
-// countGrants counts the grants of links with maxClicks from their clicks.
-func countGrants(ctx context.Context, d *db.DB) error {
 	s, err := stores.Open(stores.ForCopy(d))
 	if err != nil {
 		return err
@@ -363,9 +355,13 @@ type restoredCommand struct {
 // Run does what restore does, and moves the positions in the event log.
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
+		s, err := stores.Open(stores.ForCopy(d))
+		if err != nil {
+			return err
+		}
 		next, err := codecounter.AfterRestore(ctx, d)
 		if err == nil {
-			err = (&webhook.Store{DB: d, Now: time.Now, Clicks: clickstream.New(d, &clicksql.Store{DB: d, Now: time.Now}, discard, time.Now)}).AfterRestore(ctx)
+			err = s.Webhooks.AfterRestore(ctx)
 		}
 		if err == nil {
 			err = audit.AfterRestore(ctx, d)
@@ -374,7 +370,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 			err = clickstore.AfterRestore(ctx, d)
 		}
 		if err == nil && r.Grants {
-			err = countGrants(ctx, d)
+			err = s.Grants.RecountGrants(ctx)
 		}
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
@@ -130,7 +131,7 @@ type Link struct {
 
 // Kind returns Temporary for anonymous links.
 func (l *Link) Kind() Kind {
-	if l.WorkspaceID == workspace.PublicID {
+	if l.WorkspaceID == id.PublicWorkspace {
 		return Temporary
 	}
 	return Permanent

@@ -8,8 +8,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Purge deletes links that the caller has locked in the transaction, with their tags, versions, scheduled changes, URLs
@@ -19,7 +19,7 @@ func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	ids, scrubbed, events := make([]string, 0, len(links)), []Rewrite{}, []*audit.Event{}
 	for _, l := range links {
 		ids = append(ids, l.ID)
-		if l.WorkspaceID != workspace.PublicID {
+		if l.WorkspaceID != id.PublicWorkspace {
 			events = append(events, audit.New(l.WorkspaceID, "", audit.LinkPurged, l.ID, nil, s.Now()))
 		}
 		if l.Strategy == Deterministic {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -107,7 +106,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
-			e := must.Value((&simulation.Store{Store: b.Links}).Explain(t.Context(), simulation.Request{Link: b.Reload(t, l), Change: change}))(t)
+			e := must.Value(b.Links.Explain(t.Context(), link.Simulation{Link: b.Reload(t, l), Change: change}))(t)
 			return *e.Location
 		}
 		if got := explain(nil); got != "https://example.com/capped" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -60,7 +59,7 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 			{2 * time.Hour, tried, "https://example.com/b"},
 		} {
 			visit := &routing.Sample{At: new(b.Now.Add(c.in))}
-			e := must.Value((&simulation.Store{Store: b.Links}).Explain(t.Context(), simulation.Request{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
+			e := must.Value(b.Links.Explain(t.Context(), link.Simulation{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
 			if got := optional.Value(e.Location); got != c.want {
 				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -43,7 +44,7 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 func (s *Store) storedTags(ctx context.Context, tx bun.Tx, rewrites []Rewrite) (map[string][]string, error) {
 	ids := make([]string, 0, len(rewrites))
 	for _, c := range rewrites {
-		if c.Before.WorkspaceID != workspace.PublicID {
+		if c.Before.WorkspaceID != id.PublicWorkspace {
 			ids = append(ids, c.Before.ID)
 		}
 	}

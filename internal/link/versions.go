@@ -11,8 +11,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // MaxVersions is how many superseded versions of a link are stored; older ones are dropped.
@@ -97,7 +97,7 @@ func (c *Rewrite) supersede() (VersionRow, error) {
 		return VersionRow{}, fmt.Errorf("encoding a version: %w", err)
 	}
 	startsAt := c.Before.VersionFrom()
-	if c.Before.WorkspaceID == workspace.PublicID { // it had no versions so far
+	if c.Before.WorkspaceID == id.PublicWorkspace { // it had no versions so far
 		startsAt = c.Before.CreatedAt
 	}
 	return VersionRow{
@@ -112,7 +112,7 @@ func (c *Rewrite) supersede() (VersionRow, error) {
 func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var rows []VersionRow
 	for _, c := range rewrites {
-		if c.After.WorkspaceID == workspace.PublicID || c.Before.PurgedAt != nil {
+		if c.After.WorkspaceID == id.PublicWorkspace || c.Before.PurgedAt != nil {
 			continue
 		}
 		row, err := c.supersede()

@@ -13,9 +13,9 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Rewrite is a link before and after a write. The caller has locked its row in the transaction.
@@ -78,7 +78,7 @@ func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites
 			continue
 		}
 		c.After.clearMarks(s.now())
-		if c.After.WorkspaceID != workspace.PublicID { // links without an account have one version
+		if c.After.WorkspaceID != id.PublicWorkspace { // links without an account have one version
 			c.After.Version, c.After.VersionCause, c.After.VersionActor = c.Before.Version+1, why.Cause, c.actorID()
 			c.After.VersionStartsAt = c.startsAt()
 			c.After.VersionOperation = optional.Of(c.Operation)
@@ -203,7 +203,7 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why Reason, rewrites
 	events := make([]*audit.Event, 0, len(rewrites))
 	for _, c := range rewrites {
 		l := c.After
-		if l.WorkspaceID == workspace.PublicID {
+		if l.WorkspaceID == id.PublicWorkspace {
 			continue
 		}
 		var details audit.Details

@@ -12,7 +12,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/route/check"
 )
+
+// Checks are the checks of settings by the packages that use them.
+var Checks = config.Checks{Redis: redisx.Check, Fallback: check.Fallback}
 
 // DataFolder is the folder of an embedded instance, held by one process: quotas are counted in its
 // memory, so a second one would give everything twice.

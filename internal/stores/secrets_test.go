@@ -16,7 +16,7 @@ import (
 
 func embedded(t *testing.T, dir, jwtSecret string) config.Config {
 	t.Helper()
-	c := must.Value(config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret}))(t)
+	c := must.Value(config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret}, config.Checks{}))(t)
 	return c
 }
 

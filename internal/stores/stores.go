@@ -33,7 +33,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/moderation"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/link/upkeep"
 	"github.com/linkforge/linkforge/internal/move/archive"
 	"github.com/linkforge/linkforge/internal/move/importer"
@@ -94,7 +93,6 @@ type Stores struct {
 	Edit       *edit.Store
 	Schedule   *edit.Schedules
 	History    *history.Store
-	Simulation *simulation.Store
 	Upkeep     *upkeep.Store
 	// LinkPasswords compares and hashes the passwords of links.
 	LinkPasswords *account.LinkPasswords
@@ -258,8 +256,12 @@ func (s *Stores) openSSO(o Options) error {
 		s.Accounts.BreakGlass = append(s.Accounts.BreakGlass, email)
 	}
 	s.Accounts.SSO = &account.SSO{
-		Provider: sso.New(sso.Config{SSO: c, Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log}),
-		Name:     c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
+		Provider: sso.New(sso.Config{
+			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Redirects: c.Redirects, EmailDomains: c.EmailDomains,
+			Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, NeedsGroups: len(c.Memberships) > 0,
+			Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log,
+		}),
+		Name: c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
 	}
 	return nil
 }
@@ -343,9 +345,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	}
 	s.Schedule, s.History = &edit.Schedules{Store: s.Links}, &history.Store{Store: s.Links}
 	s.Upkeep = &upkeep.Store{Store: s.Links, Tombstones: o.Config.Tombstones}
-	s.Simulation = &simulation.Store{Store: s.Links}
 	s.Parity = &parity.Store{
-		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Simulation: s.Simulation, Transport: s.Imports.Client.Transport, Limits: s.Limits,
+		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Transport: s.Imports.Client.Transport, Limits: s.Limits,
 		InstanceID: s.InstanceID, UserAgent: upkeep.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{

@@ -31,7 +31,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // database returns the URL of an empty database; without ClickHouse the test is skipped.
@@ -245,7 +244,7 @@ func TestRebuild_LeavesOutWhatIsNotCounted(t *testing.T) {
 func TestRebuild_LeavesMovingLinks(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
-		link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+		link := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: id.New(id.Link)}
 		f.Links = append(f.Links, link)
 		clicks := f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
 		for i := range clicks {
@@ -291,7 +290,7 @@ func TestMoveClicks_SurvivesLostStatements(t *testing.T) {
 	eachFailing(t, func(t *testing.T, f *failing) {
 		owner := f.Members[0].ID()
 		f.everyFailure(t, 1, func() {
-			link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+			link := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: id.New(id.Link)}
 			f.Links = append(f.Links, link)
 			clicks := f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
 			clicks = f.draw(4, clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(-8*click.Day), clicks)
@@ -398,7 +397,7 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 		}
 		var unowned []string
 		for range 4 {
-			link := click.Click{WorkspaceID: workspace.PublicID, LinkID: id.New(id.Link)}
+			link := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: id.New(id.Link)}
 			w.Links, unowned = append(w.Links, link), append(unowned, link.LinkID)
 		}
 		draw := func(n int) {
@@ -408,7 +407,7 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 			}
 			for _, linkID := range unowned { // each has clicks of each part
 				c := w.Draw(random, from, clicktest.Noon)
-				c.WorkspaceID, c.LinkID, c.Visitor = workspace.PublicID, linkID, 0
+				c.WorkspaceID, c.LinkID, c.Visitor = id.PublicWorkspace, linkID, 0
 				for _, l := range w.Links {
 					if l.LinkID == linkID {
 						c.WorkspaceID = l.WorkspaceID
@@ -511,8 +510,8 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		must.Value(d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
 			redirect_status, created_at, updated_at) VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
-			workspace.PublicID, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
-		first := click.Click{WorkspaceID: workspace.PublicID, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
+			id.PublicWorkspace, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
+		first := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
 		must.NoError(t, copied.Write(t.Context(), clickstore.Batch{Log: id.New(id.Log), To: 1, Clicks: []click.Click{first}}))
 		must.Value(d.NewDelete().Table("click_totals").Where("subject_id = ?", linkID).Exec(system))(t)
 		must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
@@ -534,7 +533,7 @@ func TestCopy_CountsDaysWithoutQuarters(t *testing.T) {
 		w.Tidy(t)
 		store := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		must.NoError(t, store.Copy(t.Context(), func(clickhouse.Copied) {}))
-		q := clickstore.Query{Member: w.Members[0], Range: clickstore.Range{From: long.Add(-click.Day).Truncate(click.Day), To: clicktest.Noon}}
+		q := clickstore.Query{WorkspaceID: w.Members[0].ID(), Range: clickstore.Range{From: long.Add(-click.Day).Truncate(click.Day), To: clicktest.Noon}}
 		count := func(cuts ...time.Time) (n int64, err error) {
 			points, err := store.Points(t.Context(), q, cuts)
 			for _, p := range points {

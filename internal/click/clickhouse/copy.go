@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // This file copies the clicks of the SQL database, for an instance that begins to use ClickHouse. Their totals stay as they are.
@@ -145,7 +145,7 @@ func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]
 	}
 	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
 	all, err := fetch[one](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
-		workspace.PublicID, sql(singleClicks("id, workspace_id, link_id", within)))
+		id.PublicWorkspace, sql(singleClicks("id, workspace_id, link_id", within)))
 	isKnown, unowned = make(map[int64]bool, len(all)), map[string]bool{}
 	for _, c := range all {
 		isKnown[c.ID] = true
@@ -170,7 +170,7 @@ func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowne
 		if one.WorkspaceID = workspaces[one.LinkID]; one.WorkspaceID == "" {
 			continue
 		}
-		if one.WorkspaceID == workspace.PublicID {
+		if one.WorkspaceID == id.PublicWorkspace {
 			unowned[one.LinkID] = true
 		}
 		rows = appendBool(appendBool(appendClick(rows, one), one.IsVisit), true)
@@ -197,7 +197,7 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 				return err
 			}
 			purged = slices.DeleteFunc(slices.Clone(some), func(linkID string) bool { return workspaces[linkID] != "" })
-			maps.DeleteFunc(workspaces, func(_, id string) bool { return id == workspace.PublicID })
+			maps.DeleteFunc(workspaces, func(_, workspaceID string) bool { return workspaceID == id.PublicWorkspace })
 			if err := queueMoves(ctx, tx, workspaces); err != nil || len(purged) == 0 {
 				return err
 			}
@@ -207,7 +207,7 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 			return err
 		})
 		if err == nil && len(purged) > 0 {
-			of := render("workspace_id = ? AND link_id IN (?)", workspace.PublicID, sql(joined(purged)))
+			of := render("workspace_id = ? AND link_id IN (?)", id.PublicWorkspace, sql(joined(purged)))
 			err = c.remove(ctx, of, "clicks_open", "clicks")
 		}
 		if err != nil {
@@ -229,7 +229,7 @@ func (s *Store) removePurged(ctx context.Context) error {
 		ids[i] = spaces[i].ID
 	}
 	var purged []string
-	err = s.DB.NewSelect().Model((*workspace.Workspace)(nil)).Column("id").Where("id IN (?)", bun.In(ids)).
+	err = s.DB.NewSelect().Table("workspaces").Column("id").Where("id IN (?)", bun.In(ids)).
 		Where("purged_at IS NOT NULL").Scan(ctx, &purged)
 	if err != nil {
 		return fmt.Errorf("selecting purged workspaces: %w", err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // This file reads single clicks.
@@ -62,7 +61,7 @@ func (s *Store) clicks(ctx context.Context, question string, args ...any) ([]*cl
 // List implements clickstore.Store. The clicks of a day are together, and not in the order of time: so the page is looked
 // for in a day, then in two more, then in four.
 func (s *Store) List(ctx context.Context, q clickstore.Query, page clickstore.Page) (found []*click.Click, err error) {
-	p, err := s.partsOf(ctx, clickstore.Query{Member: q.Member, Subject: q.Subject, Filter: q.Filter,
+	p, err := s.partsOf(ctx, clickstore.Query{WorkspaceID: q.WorkspaceID, Subject: q.Subject, Filter: q.Filter,
 		Range: clickstore.Range{From: s.Now(), To: s.Now()}})
 	if err != nil {
 		return nil, err
@@ -127,8 +126,8 @@ func (s *Store) CheckKept(ctx context.Context, q clickstore.Query) error {
 }
 
 // ByID implements clickstore.Store.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error) {
-	return s.withIDs(ctx, []string{m.ID()}, ids)
+func (s *Store) ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error) {
+	return s.withIDs(ctx, []string{workspaceID}, ids)
 }
 
 // WorkspacesOf implements clickstore.Store.

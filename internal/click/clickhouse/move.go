@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // moveRow is a link whose clicks are still to be moved to its workspace.
@@ -83,7 +83,7 @@ func (s *Store) moveClicks(ctx context.Context, m *moveRow) error {
 		if table == "clicks" {
 			all = sql(columns + ", visit, late")
 		}
-		from := render("workspace_id = ? AND link_id = ?", workspace.PublicID, m.LinkID)
+		from := render("workspace_id = ? AND link_id = ?", id.PublicWorkspace, m.LinkID)
 		copies := render("SELECT id FROM ? WHERE workspace_id = ? AND link_id = ?", sql(table), m.WorkspaceID, m.LinkID)
 		_, err = s.client.send(ctx, render("INSERT INTO ? (?) SELECT * REPLACE (? AS workspace_id) FROM (SELECT ? FROM ? WHERE ? "+
 			"AND id NOT IN (?)) WHERE ?", sql(table), all, m.WorkspaceID, all, sql(table), sql(from), sql(copies),

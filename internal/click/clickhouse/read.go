@@ -80,7 +80,7 @@ func (s *Store) bounds(ctx context.Context) (map[string]time.Time, error) {
 
 // subject is the condition of the subject on either table.
 func (p *parts) subject() string {
-	workspace := render("workspace_id = ?", p.Member.ID())
+	workspace := render("workspace_id = ?", p.WorkspaceID)
 	switch {
 	case p.LinkID != "":
 		return workspace + render(" AND link_id = ?", p.LinkID)

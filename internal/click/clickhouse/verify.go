@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/poll"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // This file compares the totals in the SQL database with the clicks: nothing else is counted twice.
@@ -168,7 +168,7 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 	all := map[string]*clickstore.Total{}
 	for _, r := range rows {
 		subjects := []string{r.LinkID}
-		if space != workspace.PublicID {
+		if space != id.PublicWorkspace {
 			subjects = append(subjects, space)
 		}
 		for _, subject := range subjects {

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // days is the table of the days.
@@ -71,7 +71,7 @@ func (a additions) addToLink(c *click.Click) { a.addClick(c.LinkID, c) }
 
 // addToWorkspace counts a click for the workspace of its link, if the link has an owner.
 func (a additions) addToWorkspace(c *click.Click) {
-	if c.WorkspaceID != workspace.PublicID {
+	if c.WorkspaceID != id.PublicWorkspace {
 		one := a.addClick(c.WorkspaceID, c)
 		one.counts.Add(click.LinkDimension, c.LinkID, countOf(c))
 	}

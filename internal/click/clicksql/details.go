@@ -112,7 +112,7 @@ func (q *query) eachDetail(
 	}
 	subject := q.LinkID
 	if q.IsWorkspace() {
-		subject = q.Member.ID()
+		subject = q.WorkspaceID
 	}
 	if subject == "" { // of several links there may be more days than clicks
 		return spans, nil
@@ -124,7 +124,7 @@ func (q *query) eachDetail(
 		}
 		stored := q.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
 			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks").
-			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.Member.ID()).
+			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.WorkspaceID).
 			Where("x.starts_at >= ?", span.From.Truncate(click.Day)).Where("x.starts_at < ?", span.To)
 		at := span.From
 		err := eachDetailOf(ctx, stored.Order("x.starts_at"), columns, func(d *storedDetail) {

@@ -10,7 +10,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // List implements clickstore.Store.
@@ -30,8 +29,8 @@ func (s *Store) List(ctx context.Context, of clickstore.Query, p clickstore.Page
 }
 
 // ByID implements clickstore.Store.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error) {
-	q, valid := withIDs(s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", m.ID()), ids)
+func (s *Store) ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error) {
+	q, valid := withIDs(s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID), ids)
 	if !valid {
 		return nil, nil
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestClaim_MovesClickHistory: days that were summed up and days that were not, of the link, into
@@ -156,7 +155,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 		w.CheckTotals(t)
 		w.VerifyRollups(t)
 		q := w.All(w.Members[1], clicktest.Noon.Add(-21*click.Day), clicktest.Noon.Add(click.Day))
-		if n := w.Meant(q); len(n) == 0 || n[0].WorkspaceID == workspace.PublicID {
+		if n := w.Meant(q); len(n) == 0 || n[0].WorkspaceID == id.PublicWorkspace {
 			t.Fatal("the other workspace has no clicks")
 		}
 		w.Check(t, random, q)

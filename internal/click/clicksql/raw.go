@@ -23,7 +23,7 @@ func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
 
 // clicks selects the single clicks that the filter permits.
 func (q *query) clicks() *bun.SelectQuery {
-	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.Member.ID())
+	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.WorkspaceID)
 	if !q.IsWorkspace() {
 		sel = q.subject(sel, "link_id")
 	}

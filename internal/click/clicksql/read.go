@@ -25,7 +25,7 @@ func (q *query) eachDay(ctx context.Context, counts schema.QueryWithArgs, f func
 		return sealed, err
 	}
 	stored := q.subject(q.store.DB.NewSelect().TableExpr("click_days AS day"), "subject_id").
-		Where("workspace_id = ?", q.Member.ID()).Where("starts_at >= ?", q.From.Truncate(click.Day)).
+		Where("workspace_id = ?", q.WorkspaceID).Where("starts_at >= ?", q.From.Truncate(click.Day)).
 		Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2").ColumnExpr("? AS counts", counts).
 		Order("starts_at")
 	if q.Links != nil {
@@ -195,7 +195,7 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 		if !span.From.Before(since) {
 			continue
 		}
-		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", q.Member.ID()).
+		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", q.WorkspaceID).
 			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", clickstore.Earlier(since, span.To)).Exists(ctx)
 		if err != nil {
 			return fmt.Errorf("selecting old clicks: %w", err)

@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // subjectsAtOnce is how many subjects are looked at between two looks for more.
@@ -37,7 +36,7 @@ func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.
 		totals := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
 		links := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("link_id").Where("link_id > ?", last)
 		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
-			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
+			Where("workspace_id > ?", last).Where("workspace_id <> ?", id.PublicWorkspace)
 		all := totals.Union(links).Union(spaces)
 		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").
 			Limit(subjectsAtOnce).Scan(ctx, &ids)

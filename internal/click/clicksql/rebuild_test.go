@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestRebuild_RecreatesRollups damages rollups in every way. Each difference must be reported, and
@@ -38,7 +39,7 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 			}
 		}
 		verify(0)
-		was := must.Value(b.Ledger.Totals(t.Context(), b.Member, links...))(t)
+		was := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links...))(t)
 		for i, breakage := range []string{
 			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
 			"UPDATE click_days SET latency_mean = 7 WHERE subject_id = ?",
@@ -54,7 +55,7 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		b.RecordClicks(links[0], clicktest.Noon, 5) // ingest continues
 		b.FlushClicks(t)
 		verify(0)
-		is := must.Value(b.Ledger.Totals(t.Context(), b.Member, links[1:]...))(t)
+		is := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links[1:]...))(t)
 		delete(was, links[0])
 		if diff := cmp.Diff(was, is, clicktest.About); diff != "" {
 			t.Errorf("totals (-want +got):\n%s", diff)

@@ -130,7 +130,7 @@ func (q *query) subject(of *bun.SelectQuery, column string) *bun.SelectQuery {
 	case q.Links != nil:
 		return of.Where("? IN (?)", bun.Ident(column), q.Links)
 	}
-	return of.Where("? = ?", bun.Ident(column), q.Member.ID())
+	return of.Where("? = ?", bun.Ident(column), q.WorkspaceID)
 }
 
 // quarter is the number of the quarter of an hour, since 1970, that a click lies in.

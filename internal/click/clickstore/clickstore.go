@@ -13,10 +13,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Store keeps clicks. Callers of methods with a Query or a Membership have entered the workspace by it, see
+// Store keeps clicks. Callers of methods with a Query or a workspace's id pass a context that has entered the workspace, see
 // workspace.Membership.Enter. Points, Slices and Latencies return InvalidInput, which names the first day that works, for a
 // range of which something that the answer needs is deleted.
 type Store interface {
@@ -34,8 +33,8 @@ type Store interface {
 	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
 	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
 	CheckKept(ctx context.Context, q Query) error
-	// ByID returns the clicks with the public ids. Other ids are missing.
-	ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error)
+	// ByID returns the clicks of a workspace with the public ids. Other ids are missing.
+	ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error)
 	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id. Other ids are missing.
 	WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error)
 	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
@@ -159,9 +158,9 @@ func (f Filter) People(n click.Count) click.Count {
 	return click.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
 }
 
-// Query selects clicks of the member's workspace.
+// Query selects clicks of a workspace.
 type Query struct {
-	Member workspace.Membership
+	WorkspaceID string
 	Subject
 	Range
 	Filter

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Ledger reads what the SQL database has of clicks, whichever store has the clicks themselves: the
@@ -27,17 +26,11 @@ type LinkTotal struct {
 }
 
 // Totals reads the tallies of links since they were made. Links without a click are missing from
-// the answer.
-func (l *Ledger) Totals(
-	ctx context.Context, m workspace.Membership, linkIDs ...string,
-) (map[string]LinkTotal, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
+// the answer. The context has entered the workspace.
+func (l *Ledger) Totals(ctx context.Context, workspaceID string, linkIDs ...string) (map[string]LinkTotal, error) {
 	var rows []Total
 	q := l.DB.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(linkIDs))
-	if err := l.DB.Recheck(q, "workspace_id", m.ID()).Scan(ctx); err != nil {
+	if err := l.DB.Recheck(q, "workspace_id", workspaceID).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
 	totals := make(map[string]LinkTotal, len(rows))

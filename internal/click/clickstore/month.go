@@ -9,7 +9,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // This file counts the clicks of links in a month, for quotas. A total knows how many of its clicks were before its latest
@@ -57,14 +56,9 @@ func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]int64, erro
 	return counts, nil
 }
 
-// MonthClicks counts the clicks of links since the start of a month, for a member. Links without a click are missing.
-func (l *Ledger) MonthClicks(
-	ctx context.Context, in workspace.Membership, linkIDs []string, m click.Month,
-) (map[string]int64, error) {
-	ctx, err := in.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
+// MonthClicks counts the clicks of links since the start of a month. The context has entered their workspace. Links without a
+// click are missing.
+func (l *Ledger) MonthClicks(ctx context.Context, linkIDs []string, m click.Month) (map[string]int64, error) {
 	return countSince(ctx, l.sinceQuery(linkIDs, m))
 }
 

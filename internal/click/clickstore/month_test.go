@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func TestMonth_CountsFromItsStart(t *testing.T) {
@@ -24,7 +25,7 @@ func TestMonth_CountsFromItsStart(t *testing.T) {
 		b.RecordClicks(linkID, m.Start(), 1, 1)
 		b.RecordClicks(other, clicktest.Noon, 1)
 		b.FlushClicks(t)
-		counts := must.Value(b.Ledger.MonthClicks(t.Context(), b.Member, []string{linkID, other, id.New(id.Link)}, m))(t)
+		counts := must.Value(b.Ledger.MonthClicks(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), []string{linkID, other, id.New(id.Link)}, m))(t)
 		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // Total is the total of a subject (a link or workspace) since its creation. Writers of the
@@ -99,7 +99,7 @@ func TotalsOfLinks(clicks []click.Click) []Total {
 
 func TotalsOfWorkspaces(clicks []click.Click) []Total {
 	totals := sum(clicks, func(c *click.Click) string { return c.WorkspaceID })
-	return slices.DeleteFunc(totals, func(t Total) bool { return t.SubjectID == workspace.PublicID })
+	return slices.DeleteFunc(totals, func(t Total) bool { return t.SubjectID == id.PublicWorkspace })
 }
 
 func sum(clicks []click.Click, subject func(*click.Click) string) []Total {

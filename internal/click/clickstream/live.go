@@ -72,7 +72,7 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if !ok {
 		return feed.Position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
 	}
-	known, err := l.clicks.ByID(ctx, m, after)
+	known, err := l.clicks.ByID(ctx, m.ID(), after)
 	if err != nil {
 		return feed.Position{}, err
 	}
@@ -89,9 +89,9 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	return b.clickPosition(number), nil
 }
 
-// ByID returns the clicks of the membership's workspace with the public ids, in any order. Ids of no click are missing.
-func (l *Live) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*click.Click, error) {
-	return l.clicks.clicks.ByID(ctx, m, ids...)
+// ByID returns the clicks of a workspace, which the context has entered, with the public ids, in any order. Ids of no click are missing.
+func (l *Live) ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error) {
+	return l.clicks.clicks.ByID(ctx, workspaceID, ids...)
 }
 
 // Head returns the position after all committed clicks.

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -83,7 +84,7 @@ func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clicksto
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
-		owner := workspace.PublicID
+		owner := id.PublicWorkspace
 		if i < len(w.Members) {
 			owner = w.Members[i].ID()
 		}
@@ -233,7 +234,7 @@ func (w *World) CheckTotals(t *testing.T) {
 	}
 	for _, c := range w.Clicks {
 		want[c.LinkID]++
-		if c.WorkspaceID != workspace.PublicID {
+		if c.WorkspaceID != id.PublicWorkspace {
 			want[c.WorkspaceID]++
 		}
 	}
@@ -243,7 +244,7 @@ func (w *World) CheckTotals(t *testing.T) {
 	}
 	for _, m := range w.Members {
 		var own int64
-		totals, err := w.Ledger.Totals(t.Context(), m, linkIDs[2:]...)
+		totals, err := w.Ledger.Totals(must.Value(m.Enter(t.Context(), workspace.ReadLinks))(t), m.ID(), linkIDs[2:]...)
 		if err != nil {
 			t.Fatal(err)
 		}

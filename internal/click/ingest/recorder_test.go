@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 
@@ -400,7 +401,7 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
-		totals, err := b.Ledger.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), linkID, id.New(id.Link))
 		want := map[string]clickstore.LinkTotal{linkID: {
 			Tally: click.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
 		}}
@@ -478,7 +479,7 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Ledger.Totals(t.Context(), b.Member, links...)
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links...)
 		must.NoError(t, err)
 		var fromTotals, fromBuckets click.Tally
 		for _, linkID := range links {

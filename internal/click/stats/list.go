@@ -21,7 +21,7 @@ func (s *Store) List(
 	if err != nil {
 		return page.Page[*click.Click]{}, err
 	}
-	q := clickstore.Query{Member: m, Subject: of}
+	q := clickstore.Query{WorkspaceID: m.ID(), Subject: of}
 	if q.Filter, err = checked(f); err != nil {
 		return page.Page[*click.Click]{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string)
 	if err != nil {
 		return nil, err
 	}
-	clicks, err := s.Clicks.ByID(ctx, m, ids...)
+	clicks, err := s.Clicks.ByID(ctx, m.ID(), ids...)
 	if err != nil {
 		return nil, err
 	}

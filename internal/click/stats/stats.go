@@ -29,8 +29,9 @@ const (
 // is called.
 type Stats struct {
 	clickstore.Query
-	Zone  *time.Location
-	store *Store
+	Member workspace.Membership
+	Zone   *time.Location
+	store  *Store
 
 	mu    sync.Mutex
 	count *click.Count
@@ -70,8 +71,8 @@ func (s *Store) Stats(
 	}
 	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).
 		Truncate(click.BucketLength)}
-	q := clickstore.Query{Member: m, Subject: of, Range: whole, Filter: f}
-	return &Stats{Query: q, Zone: location, store: s}, nil
+	q := clickstore.Query{WorkspaceID: m.ID(), Subject: of, Range: whole, Filter: f}
+	return &Stats{Query: q, Member: m, Zone: location, store: s}, nil
 }
 
 // maxFilterLength bounds the text of a filter: no stored value is longer.
@@ -99,7 +100,7 @@ func (s *Stats) Previous() (*Stats, error) {
 	}
 	q := s.Query
 	q.Range = clickstore.Range{From: from, To: s.From}
-	return &Stats{Query: q, Zone: s.Zone, store: s.store}, nil
+	return &Stats{Query: q, Member: s.Member, Zone: s.Zone, store: s.store}, nil
 }
 
 // Total counts all clicks of the range.

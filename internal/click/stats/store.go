@@ -40,7 +40,7 @@ func (s *Store) TargetClicks(
 		return nil, err
 	}
 	tomorrow := s.Now().UTC().Truncate(click.Day).Add(click.Day)
-	q := clickstore.Query{Member: m, Range: clickstore.Range{From: clickstore.Never, To: tomorrow}}
+	q := clickstore.Query{WorkspaceID: m.ID(), Range: clickstore.Range{From: clickstore.Never, To: tomorrow}}
 	counts := map[string]map[string]int64{}
 	for _, linkID := range linkIDs {
 		q.LinkID = linkID

@@ -158,7 +158,7 @@ func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids
 	if ctx, err = m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}
-	found, err := d.Clicks.ByID(ctx, m, ids...)
+	found, err := d.Clicks.ByID(ctx, m.ID(), ids...)
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1", "LINKFORGE_RATE_LIMITS": "off",
 		"LINKFORGE_JWT_SECRET": strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
 		"LINKFORGE_ENCRYPTION_KEY": strings.Repeat("0a", 32),
-	}))(t)
+	}, config.Checks{}))(t)
 	b := &bundle{clock: &clock{now: dbtest.Noon}, mails: &mails{}}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	b.Stores = must.Value(stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: b.clock.Now}))(t)

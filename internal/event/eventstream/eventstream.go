@@ -10,7 +10,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -91,7 +90,7 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 	if m.Fence() != nil {
 		only = l.targetID
 	}
-	return audit.PositionOf(replica.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
+	return audit.PositionOf(db.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
 }
 
 // After implements stream.Log.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -209,7 +208,7 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, web
 
 // Get returns a webhook of the workspace. It returns NotFound or Forbidden.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
-	return s.Rows().Get(replica.UpToDate(ctx), m, webhookID)
+	return s.Rows().Get(db.UpToDate(ctx), m, webhookID)
 }
 
 // check returns a change with canonical values. It returns InvalidInput, InvalidURL or UnsafeURL.

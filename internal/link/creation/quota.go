@@ -10,8 +10,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // allowance is what a batch may insert in a workspace.
@@ -36,7 +36,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 		}
 		quotas[workspaceID].wanted++
 	}
-	if public := quotas[workspace.PublicID]; public != nil {
+	if public := quotas[id.PublicWorkspace]; public != nil {
 		public.left = math.MaxInt64
 	}
 	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked WHERE locked.workspace_id = input.workspace_id
@@ -49,7 +49,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
-	isCharged := map[string]bool{workspace.PublicID: true}
+	isCharged := map[string]bool{id.PublicWorkspace: true}
 	for _, u := range used {
 		a := quotas[u.WorkspaceID]
 		a.left, isCharged[u.WorkspaceID] = max(0, a.left-u.Links+int64(a.wanted)), true
@@ -71,7 +71,7 @@ func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
 // usagesOf returns how many links to add to the usage of workspaces, in the order of their ids.
 func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) int) (rows []link.Usage) {
 	for _, workspaceID := range slices.Sorted(maps.Keys(quotas)) {
-		if n := links(quotas[workspaceID]); n != 0 && workspaceID != workspace.PublicID {
+		if n := links(quotas[workspaceID]); n != 0 && workspaceID != id.PublicWorkspace {
 			rows = append(rows, link.NewUsage(workspaceID, b.now, n))
 		}
 	}

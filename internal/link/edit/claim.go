@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -169,7 +170,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 	case l.WorkspaceID == m.ID():
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by this workspace, and is "+
 			"outside of the folders of the API key.")}, true
-	case l.WorkspaceID != workspace.PublicID:
+	case l.WorkspaceID != id.PublicWorkspace:
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
 			true
 	case l.DisabledAt != nil:

@@ -83,7 +83,7 @@ func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
 		is(t, "renaming a folder", err, errs.Forbidden, "")
 		_, err = b.Folders.Rows().Get(t.Context(), key, other.ID)
 		is(t, "reading another folder", err, errs.NotFound, "id")
-		if p := must.Value(b.Folders.List(t.Context(), key, page.Request{Size: 10}))(t); len(p.Items) != 1 || p.Items[0].ID != mine.ID {
+		if p := must.Value(b.Folders.Rows().List(t.Context(), key, page.Request{Size: 10}))(t); len(p.Items) != 1 || p.Items[0].ID != mine.ID {
 			t.Errorf("listed folders: %v", p.Items)
 		}
 		for _, r := range workspace.Rules {

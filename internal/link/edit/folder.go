@@ -7,7 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
@@ -31,14 +31,14 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 	if err != nil {
 		return nil, err
 	}
-	if err := apikey.CheckUnfenced(replica.UpToDate(ctx), s.DB, s.DB, m, f.ID); err != nil { // before any link leaves it
+	if err := apikey.CheckUnfenced(db.UpToDate(ctx), s.DB, s.DB, m, f.ID); err != nil { // before any link leaves it
 		return nil, err
 	}
 	inFolder := func(conn bun.IDB) *bun.SelectQuery {
 		return conn.NewSelect().Model((*link.Link)(nil)).Where("workspace_id = ?", m.ID()).Where("folder_id = ?", f.ID)
 	}
 	var ids []string
-	err = inFolder(s.DB).Column("id").Order("id").Limit(link.MaxBatch).Scan(replica.UpToDate(ctx), &ids)
+	err = inFolder(s.DB).Column("id").Order("id").Limit(link.MaxBatch).Scan(db.UpToDate(ctx), &ids)
 	if err != nil {
 		return nil, fmt.Errorf("listing the links of a folder: %w", err)
 	}
@@ -69,7 +69,7 @@ func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folder
 		if d.Remaining = int64(n); err != nil || n > 0 {
 			return err
 		}
-		return f.DeleteEmpty(ctx, tx, s.Now())
+		return s.Folders.DeleteEmpty(ctx, tx, f)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("deleting a folder: %w", err)

@@ -34,31 +34,6 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 	return optional.Value(b.Reload(t, l).FolderID)
 }
 
-func TestFolders_NamesAreUniqueWithoutRegardToCase(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		f, other := b.newFolder(t, " Über uns "), b.newFolder(t, "Other")
-		for name, want := range map[string]errs.Kind{"ÜBER UNS": errs.Conflict, "": errs.InvalidInput, "a\nb": errs.InvalidInput} {
-			if _, err := b.Folders.Create(t.Context(), b.Mine, name); !errs.Is(err, want) {
-				t.Errorf("%q: %v", name, err)
-			}
-			if _, err := b.Folders.Rename(t.Context(), b.Mine, other.ID, name); !errs.Is(err, want) {
-				t.Errorf("renaming to %q: %v", name, err)
-			}
-		}
-		if again := must.Value(b.Folders.Rename(t.Context(), b.Mine, f.ID, "ÜBER uns"))(t); again.Name != "ÜBER uns" {
-			t.Errorf("%+v", again)
-		}
-		if _, err := b.Folders.Create(t.Context(), b.Foreign, "über uns"); err != nil {
-			t.Errorf("the name in another workspace: %v", err)
-		}
-		if _, err := b.Folders.Rename(t.Context(), b.Foreign, f.ID, "mine"); !errs.Is(err, errs.NotFound) {
-			t.Errorf("renaming another workspace's: %v", err)
-		}
-	})
-}
-
 // TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and into no other.
 func TestFolders_HaveLinks(t *testing.T) {
 	t.Parallel()

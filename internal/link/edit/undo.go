@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -94,7 +93,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	if !ok {
 		return errNoOperation()
 	}
-	ctx = replica.UpToDate(ctx) // a standby may lack the operation
+	ctx = db.UpToDate(ctx) // a standby may lack the operation
 	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, max(version) AS version, min(id) AS id").
 		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.From(id.Event, from)).
 		Where("id < ?", id.From(id.Event, to.Add(maxOperationDuration))).Where("operation_id = ?", o.id).
@@ -131,7 +130,7 @@ func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versi
 	var rows []link.VersionRow
 	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&wanted)).Model(&rows).
 		Join("JOIN wanted ON wanted.link_id = version_row.link_id AND wanted.number = version_row.number").
-		Scan(replica.UpToDate(ctx)) // a standby may lack them
+		Scan(db.UpToDate(ctx)) // a standby may lack them
 	if err != nil {
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}

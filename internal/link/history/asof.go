@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -61,7 +60,7 @@ func (s *Store) supersededAt(ctx context.Context, l *link.Link, at time.Time) (i
 	var found struct{ Last, First *int }
 	err = s.DB.NewSelect().Model((*link.VersionRow)(nil)).ColumnExpr("min(number) AS first").
 		ColumnExpr("max(CASE WHEN starts_at <= ? THEN number END) AS last", db.Instant(at)).Where("link_id = ?", l.ID).
-		Where("workspace_id = ?", l.WorkspaceID).Scan(replica.UpToDate(ctx), &found)
+		Where("workspace_id = ?", l.WorkspaceID).Scan(db.UpToDate(ctx), &found)
 	if err != nil {
 		return 0, fmt.Errorf("looking up a version: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -55,7 +54,7 @@ func (s *Store) versionsBefore(ctx context.Context, l *link.Link, number, limit 
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
-	ctx = replica.UpToDate(ctx) // a standby may lack the versions before the link's
+	ctx = db.UpToDate(ctx) // a standby may lack the versions before the link's
 	if number > l.Version {
 		unwritten, err := s.UnwrittenVersions(ctx, l)
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/validate"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // verifiedAtOnce is how many links one transaction of Verify reads. It locks them meanwhile.
@@ -70,7 +70,7 @@ type history struct {
 func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (histories []*history, err error) {
 	var links []*link.Link
 	err = s.DB.ForChange(tx.NewSelect().Model(&links).Where("id > ?", last).Where("purged_at IS NULL").
-		Where("workspace_id <> ?", workspace.PublicID).Order("id").Limit(verifiedAtOnce)).Scan(ctx)
+		Where("workspace_id <> ?", id.PublicWorkspace).Order("id").Limit(verifiedAtOnce)).Scan(ctx)
 	if err != nil || len(links) == 0 {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due again, for other
@@ -148,7 +148,7 @@ func reportedState(ctx context.Context, tx bun.Tx, l *link.Link, url string) (st
 // an account, and those that are deleted or disabled, have no events.
 func (r *CheckResult) report(l *link.Link, before link.DestinationState, failures int) (link.DestinationState, audit.Action) {
 	state := r.State()
-	mayReport := !r.IsDoubtful && l.WorkspaceID != workspace.PublicID && l.DeletedAt == nil && l.DisabledAt == nil &&
+	mayReport := !r.IsDoubtful && l.WorkspaceID != id.PublicWorkspace && l.DeletedAt == nil && l.DisabledAt == nil &&
 		l.PurgedAt == nil
 	switch {
 	case state == link.DestinationOK && !before.HasFailed():

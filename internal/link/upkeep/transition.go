@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // lateAfter is how late an expiration is recorded at most if the link was recorded in time. An import of a link that had expired,
@@ -108,7 +108,7 @@ func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error
 	}
 	events := make([]*audit.Event, 0, len(links))
 	for _, l := range links {
-		if l.WorkspaceID != workspace.PublicID {
+		if l.WorkspaceID != id.PublicWorkspace {
 			events = append(events, audit.New(l.WorkspaceID, "", t.action, l.ID, nil, s.Now()).WithEffectiveAt(t.at(l)))
 		}
 	}

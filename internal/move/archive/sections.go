@@ -123,7 +123,10 @@ func (e *export) links(ctx context.Context, after string, size int) (records []r
 	for _, l := range p.Items {
 		ids = append(ids, l.ID)
 	}
-	totals, err := e.Ledger.Totals(ctx, e.Member, ids...)
+	if ctx, err = e.Member.Enter(ctx, workspace.ReadLinks); err != nil {
+		return nil, err
+	}
+	totals, err := e.Ledger.Totals(ctx, e.Member.ID(), ids...)
 	for _, l := range archived {
 		if total, ok := totals[l.ID]; ok {
 			l.ClickCount, l.LastClickedAt = total.Clicks, &total.LastAt
@@ -213,7 +216,7 @@ func (e *export) countVersions(ctx context.Context) (int64, error) {
 
 // queryOfClicks selects the clicks of the export.
 func (e *export) queryOfClicks() clickstore.Query {
-	q := clickstore.Query{Member: e.Member, Range: e.in.Clicks}
+	q := clickstore.Query{WorkspaceID: e.Member.ID(), Range: e.in.Clicks}
 	if e.Member.Fence() != nil {
 		q.Links = e.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", e.WorkspaceID).Apply(e.Member.Inside("folder_id"))
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -209,7 +208,7 @@ func (c *check) step(ctx context.Context, some []*importer.Origin) error {
 
 // compare compares the redirect of a link with that of its source.
 func (c *check) compare(ctx context.Context, l *link.Link, sourceURL string) (*Row, error) {
-	here, err := c.Simulation.Explain(ctx, simulation.Request{Link: l, Visit: &routing.Sample{UserAgent: &c.UserAgent}})
+	here, err := c.Links.Explain(ctx, link.Simulation{Link: l, Visit: &routing.Sample{UserAgent: &c.UserAgent}})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package parity compares the redirects of imported links with those of their sources, as tasks. verdict.go states what the
 // comparison of two answers amounts to, and check.go makes the comparisons. Package importer has the origins of links, and package
-// simulation explains how links respond here. The GraphQL resolvers call it.
+// link explains how links respond here. The GraphQL resolvers call it.
 package parity
 
 import (
@@ -13,7 +13,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -28,10 +27,9 @@ const maxSample = 1_000_000
 
 // Store checks parity.
 type Store struct {
-	DB         *db.DB
-	Tasks      *task.Store
-	Links      *link.Store
-	Simulation *simulation.Store
+	DB    *db.DB
+	Tasks *task.Store
+	Links *link.Store
 	// Transport requests short URLs of sources.
 	Transport http.RoundTripper
 	Limits    ratelimit.Limiter

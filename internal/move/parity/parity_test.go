@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/move/parity"
@@ -47,7 +46,7 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{World: creationtest.New(t, d), db: d, answers: map[string]string{}}
 	clock := func() time.Time { return b.World.Now }
 	b.Store = &parity.Store{
-		DB: d, Tasks: task.NewStore(d, secrets.Box{}, clock), Links: b.World.Links, Simulation: &simulation.Store{Store: b.World.Links},
+		DB: d, Tasks: task.NewStore(d, secrets.Box{}, clock), Links: b.World.Links,
 		Transport: b, Limits: ratelimit.Limiter{Off: true}, InstanceID: "this", UserAgent: "Bot", Now: clock,
 	}
 	return b

@@ -24,7 +24,7 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_COST_RATE"] = "15"
 	f["LINKFORGE_DOCUMENTS"] = "list.json"
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
-	c, err := Parse(f)
+	c, err := Parse(f, checks)
 	want := Bounds{
 		Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second,
 	}
@@ -40,11 +40,11 @@ func TestLoad_EnforcesBoundRanges(t *testing.T) {
 		if !strings.HasPrefix(variable, "LINKFORGE_MAX_") {
 			continue
 		}
-		if _, err := Parse(with(setup(), variable, "1")); err != nil {
+		if _, err := Parse(with(setup(), variable, "1"), checks); err != nil {
 			t.Errorf("%s: %v", variable, err)
 		}
 		for _, value := range []string{"0", "-1", "1.5", "many", "9999999999999"} {
-			_, err := Parse(with(setup(), variable, value))
+			_, err := Parse(with(setup(), variable, value), checks)
 			if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
 				t.Errorf("%s=%s blames (-want +got):\n%s", variable, value, diff)
 			}
@@ -52,7 +52,7 @@ func TestLoad_EnforcesBoundRanges(t *testing.T) {
 	}
 	for value, good := range map[string]bool{"1s": true, "10m": true, "999ms": false, "601s": false, "15": false} {
 		t.Run(value, func(t *testing.T) {
-			if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value)); (err == nil) != good {
+			if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value), checks); (err == nil) != good {
 				t.Errorf("a deadline of %s: %v", value, err)
 			}
 		})
@@ -63,13 +63,13 @@ func TestLoad_CostRate(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_ENV"], f["LINKFORGE_PUBLIC_URL"] = "production", "https://sho.rt"
-	if c, err := Parse(f); err != nil || c.CostRate != 600_000 {
+	if c, err := Parse(f, checks); err != nil || c.CostRate != 600_000 {
 		t.Errorf("in production: %d, %v", c.CostRate, err)
 	}
 	f["LINKFORGE_MAX_COST"] = "500"
 	for rate, good := range map[string]bool{"500": true, "499": false, "0": false, "many": false} {
 		t.Run(rate, func(t *testing.T) {
-			_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate))
+			_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate), checks)
 			if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
 				t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
 			}
@@ -81,11 +81,11 @@ func TestLoad_DocumentsOnlyNeedsDocuments(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
-	if _, err := Parse(f); !cmp.Equal(blamed(err), []string{"LINKFORGE_DOCUMENTS_ONLY"}) {
+	if _, err := Parse(f, checks); !cmp.Equal(blamed(err), []string{"LINKFORGE_DOCUMENTS_ONLY"}) {
 		t.Errorf("without a list: %v", err)
 	}
 	f["LINKFORGE_DOCUMENTS_ONLY"], f["LINKFORGE_DOCUMENTS"] = "off", "list.json"
-	if c, err := Parse(f); err != nil || c.DocumentsOnly {
+	if c, err := Parse(f, checks); err != nil || c.DocumentsOnly {
 		t.Errorf("%+v: %v", c, err)
 	}
 }

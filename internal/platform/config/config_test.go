@@ -13,9 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/route/check"
 )
 
 // setup returns the environment of a valid configuration with a database server.
+var checks = Checks{Redis: redisx.Check, Fallback: check.Fallback}
+
 func setup() map[string]string {
 	return map[string]string{
 		"LINKFORGE_DATABASE_URL": "postgres://linkforge:hunter2@db.internal/linkforge",
@@ -72,7 +76,7 @@ func TestLoad_Defaults(t *testing.T) {
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
 	}
 	for name, read := range map[string]func() (Config, error){
-		"an empty environment":  func() (Config, error) { return Parse(nil) },
+		"an empty environment":  func() (Config, error) { return Parse(nil, checks) },
 		"an empty command line": flags(t).Check,
 	} {
 		got, err := read()
@@ -86,7 +90,7 @@ func TestLoad_ProductionDefaults(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_ENV"], f["LINKFORGE_PUBLIC_URL"] = "production", "https://sho.rt"
-	c, err := Parse(f)
+	c, err := Parse(f, checks)
 	if err != nil || c.Development || c.Playground || c.Introspection || c.LogText || !c.RateLimits ||
 		c.Embedded() || c.AdminListen != "" || c.Registration != "invited" {
 		t.Errorf("%+v: %v", c, err)
@@ -96,7 +100,7 @@ func TestLoad_ProductionDefaults(t *testing.T) {
 	f["LINKFORGE_LOG_FORMAT"] = "text"
 	f["LINKFORGE_RATE_LIMITS"] = "off"
 	f["LINKFORGE_MIGRATE"] = "false"
-	c, err = Parse(f)
+	c, err = Parse(f, checks)
 	if err != nil || !c.Playground || !c.Introspection || !c.LogText || c.RateLimits || c.Migrate {
 		t.Errorf("said otherwise: %+v: %v", c, err)
 	}
@@ -117,7 +121,7 @@ func TestLoad_ReportsEveryProblem(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	_, err := Parse(env)
+	_, err := Parse(env, checks)
 	if diff := cmp.Diff(want, blamed(err)); diff != "" {
 		t.Errorf("blamed (-want +got):\n%s", diff)
 	}
@@ -129,7 +133,7 @@ func TestLoad_HidesSecretValues(t *testing.T) {
 		for _, value := range []string{
 			"hunter2", "x://u:hunter2@h", "://hunter2", "http://u:hunter2@h/%zz", "h:hunter2", "postgres://u:hunter2@%zz",
 		} {
-			_, err := Parse(with(setup(), variable, value))
+			_, err := Parse(with(setup(), variable, value), checks)
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s=%s is repeated: %v", variable, value, err)
 			}
@@ -199,12 +203,12 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 	} {
 		t.Run(variable, func(t *testing.T) {
 			for _, value := range c.good {
-				if _, err := Parse(with(setup(), variable, value)); err != nil {
+				if _, err := Parse(with(setup(), variable, value), checks); err != nil {
 					t.Errorf("%s=%q: %v", variable, value, err)
 				}
 			}
 			for _, value := range c.bad {
-				_, err := Parse(with(setup(), variable, value))
+				_, err := Parse(with(setup(), variable, value), checks)
 				if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
 					t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
 				}
@@ -265,7 +269,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		RootURL: "https://sho.rt.example/", NotFoundURL: "https://x.example/{code}",
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelDebug,
 	}
-	got, err := Parse(f)
+	got, err := Parse(f, checks)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -274,11 +278,11 @@ func TestLoad_SetsValues(t *testing.T) {
 func TestLoad_RefusesPrivateDestinationsInProduction(t *testing.T) {
 	t.Parallel()
 	f := map[string]string{"LINKFORGE_OUTBOUND_ALLOW": "10.0.0.0/8", "LINKFORGE_ENV": "production"}
-	if _, err := Parse(f); !slices.Contains(blamed(err), "LINKFORGE_OUTBOUND_ALLOW") {
+	if _, err := Parse(f, checks); !slices.Contains(blamed(err), "LINKFORGE_OUTBOUND_ALLOW") {
 		t.Errorf("in production: %v", err)
 	}
 	f["LINKFORGE_ENV"] = "development"
-	if c, err := Parse(f); err != nil || len(c.OutboundAllow) != 1 {
+	if c, err := Parse(f, checks); err != nil || len(c.OutboundAllow) != 1 {
 		t.Errorf("in development: %v, %v", c.OutboundAllow, err)
 	}
 }
@@ -289,10 +293,10 @@ func TestLoad_DisablesAnonymousLinks(t *testing.T) {
 	off := func(ttl string) map[string]string {
 		return map[string]string{"LINKFORGE_ANONYMOUS": "off", "LINKFORGE_ANONYMOUS_TTL": ttl}
 	}
-	if got, err := Parse(off("20m")); err != nil || got.AnonymousTTL != 0 {
+	if got, err := Parse(off("20m"), checks); err != nil || got.AnonymousTTL != 0 {
 		t.Errorf("%s: %v", got.AnonymousTTL, err)
 	}
-	if _, err := Parse(off("for ever")); len(blamed(err)) != 1 {
+	if _, err := Parse(off("for ever"), checks); len(blamed(err)) != 1 {
 		t.Errorf("a life that is none: %v", err)
 	}
 }
@@ -325,7 +329,7 @@ func TestLoad_PublicURL(t *testing.T) {
 		"https://sho.rt/%2e%2e/a": "",
 	} {
 		t.Run(fmt.Sprintf("%q", given), func(t *testing.T) {
-			c, err := Parse(with(setup(), "LINKFORGE_PUBLIC_URL", given))
+			c, err := Parse(with(setup(), "LINKFORGE_PUBLIC_URL", given), checks)
 			if want == "" && !cmp.Equal(blamed(err), []string{"LINKFORGE_PUBLIC_URL"}) {
 				t.Errorf("%q became %q: %v", given, c.PublicURL, err)
 			}
@@ -348,7 +352,7 @@ func TestLoad_PublicURLFollowsAddress(t *testing.T) {
 		":0":           "http://localhost:8080",
 	} {
 		t.Run(fmt.Sprintf("%q", listen), func(t *testing.T) {
-			if c, err := Parse(with(setup(), "LINKFORGE_LISTEN", listen)); err != nil || c.PublicURL != want {
+			if c, err := Parse(with(setup(), "LINKFORGE_LISTEN", listen), checks); err != nil || c.PublicURL != want {
 				t.Errorf("listening on %q: %q, want %q: %v", listen, c.PublicURL, want, err)
 			}
 		})
@@ -359,7 +363,7 @@ func TestLoad_OwnHosts(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_PUBLIC_URL"], f["LINKFORGE_HOSTS"] = "https://sho.rt", "internal"
-	c := must.Value(Parse(f))(t)
+	c := must.Value(Parse(f, checks))(t)
 	for host, want := range map[string]bool{
 		"sho.rt": true, "internal": true, "localhost": true, "127.0.0.1": true, "192.0.2.1": true, "::1": true,
 		"www.sho.rt": false, "sho.rt.evil.example": false, "links.example.com": false, "": false,
@@ -379,7 +383,7 @@ func TestLoad_ProxiesAndTLS(t *testing.T) {
 	f["LINKFORGE_TRUSTED_PROXIES"] = " 10.1.2.3/8, fd00::1 ,192.0.2.7"
 	f["LINKFORGE_PROXY_PROTOCOL"] = "on"
 	f["LINKFORGE_TLS_CERTIFICATE"], f["LINKFORGE_TLS_KEY"] = "certificate.pem", "key.pem"
-	c, err := Parse(f)
+	c, err := Parse(f, checks)
 	diff := cmp.Diff("[10.0.0.0/8 fd00::1/128 192.0.2.7/32]", fmt.Sprint(c.TrustedProxies))
 	if diff != "" || err != nil || !c.ProxyProtocol {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -388,14 +392,14 @@ func TestLoad_ProxiesAndTLS(t *testing.T) {
 		t.Errorf("the public URL is %s", c.PublicURL)
 	}
 	f["LINKFORGE_TRUSTED_PROXIES"], f["LINKFORGE_TLS_KEY"] = "", ""
-	_, err = Parse(f)
+	_, err = Parse(f, checks)
 	if diff := cmp.Diff([]string{"LINKFORGE_PROXY_PROTOCOL", "LINKFORGE_TLS_KEY"}, blamed(err)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, wrong := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1"} {
 		f := setup()
 		f["LINKFORGE_TRUSTED_PROXIES"] = wrong
-		if _, err := Parse(f); !slices.Equal(blamed(err), []string{"LINKFORGE_TRUSTED_PROXIES"}) {
+		if _, err := Parse(f, checks); !slices.Equal(blamed(err), []string{"LINKFORGE_TRUSTED_PROXIES"}) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

@@ -15,9 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/platform/redisx"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/route/check"
 )
 
 // syntaxes parse a text, or an item of a list of texts, by the name of its syntax. Without one, it
@@ -29,10 +27,8 @@ var syntaxes = map[string]func(string) (string, error){
 	"mailbox":  parseMailbox,
 	"origin":   parseOrigin,
 	"page":     parsePage,
-	"fallback": parseFallback,
 	"database": parseDatabase,
 	"postgres": parseURL("postgres", "postgresql"),
-	"redis":    func(text string) (string, error) { return text, redisx.Check(text) },
 	"smtp":     parseURL("smtp", "smtps"),
 
 	"clickhouse": parseURL("http", "https"),
@@ -49,18 +45,40 @@ var syntaxes = map[string]func(string) (string, error){
 	"text":     parseText,
 }
 
+// Checks are the checks of texts by the packages that use them, each with an error that does not repeat the text.
+type Checks struct {
+	// Redis checks a URL of Redis, and Fallback one with the placeholders {code} and {host}.
+	Redis, Fallback func(text string) error
+}
+
+// parser returns the function that parses a text with the syntax of a tag.
+func (c Checks) parser(syntax string) func(string) (string, error) {
+	switch syntax {
+	case "redis":
+		return func(text string) (string, error) { return text, c.Redis(text) }
+	case "fallback":
+		return func(text string) (string, error) {
+			if err := c.Fallback(text); err != nil {
+				return text, err
+			}
+			return urlnorm.Location(text), nil
+		}
+	}
+	return syntaxes[syntax]
+}
+
 // QuotaOpen is the value of QuotaOutage that lets redirects continue.
 const QuotaOpen = "open"
 
 // decode sets a field of Config from a text that is not empty. An invalid text stays in a field
 // that holds text; any other field stays zero.
-func decode(field reflect.Value, tag reflect.StructTag, text string) (err error) {
+func (c Checks) decode(field reflect.Value, tag reflect.StructTag, text string) (err error) {
 	var value any
 	switch field.Interface().(type) {
 	case string:
-		value, err = syntaxes[tag.Get("syntax")](text)
+		value, err = c.parser(tag.Get("syntax"))(text)
 	case []string:
-		value, err = parseList(text, syntaxes[tag.Get("syntax")])
+		value, err = parseList(text, c.parser(tag.Get("syntax")))
 	case []netip.Prefix:
 		value, err = parseList(text, parseNetwork)
 	case []GroupRole:
@@ -176,14 +194,6 @@ func parseOrigin(text string) (string, error) {
 		return text, errors.New("must be scheme, host and port only, without a path or query")
 	}
 	return origin, nil
-}
-
-// parseFallback reads a URL with the placeholders {code} and {host}.
-func parseFallback(text string) (string, error) {
-	if err := check.Fallback(text); err != nil {
-		return text, err
-	}
-	return urlnorm.Location(text), nil
 }
 
 // parseList reads a list with commas, and white space, between its items.

@@ -18,12 +18,13 @@ import (
 // kong would stop at the first wrong value, and repeat it.
 type Flags struct {
 	fields  reflect.Value // a struct with a string for each setting, named like its variable
-	unknown []string      // the variables of the environment that look like a setting, and are none
+	checks  Checks
+	unknown []string // the variables of the environment that look like a setting, and are none
 }
 
 // NewFlags derives the flags from the tags and comments of Config. Check reports the variables of the
 // environment, as os.Environ returns it, that look like a setting and are none.
-func NewFlags(environ []string) *Flags {
+func NewFlags(environ []string, checks Checks) *Flags {
 	var fields []reflect.StructField
 	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(_ reflect.Value, tag reflect.StructTag) {
@@ -32,7 +33,7 @@ func NewFlags(environ []string) *Flags {
 		tag += reflect.StructTag(fmt.Sprintf(" name:%q help:%q", name, texts[env]))
 		fields = append(fields, reflect.StructField{Name: env, Type: reflect.TypeFor[string](), Tag: tag})
 	})
-	f := &Flags{fields: reflect.New(reflect.StructOf(fields)).Elem()}
+	f := &Flags{fields: reflect.New(reflect.StructOf(fields)).Elem(), checks: checks}
 	for _, variable := range environ {
 		if name, _, _ := strings.Cut(variable, "="); isMisspelt(name) {
 			f.unknown = append(f.unknown, name)
@@ -48,11 +49,11 @@ func (f *Flags) Grammar() any { return f.fields.Addr().Interface() }
 func (f *Flags) Has(env string) bool { return f.texts()[env] != "" }
 
 // Check returns the configuration. The error names every problem, one per line.
-func (f *Flags) Check() (Config, error) { return Parse(f.texts()) }
+func (f *Flags) Check() (Config, error) { return Parse(f.texts(), f.checks) }
 
 // CheckDatabase is Check for commands that need only the database: it ignores the secrets that sign tokens and create codes.
 func (f *Flags) CheckDatabase() (Config, error) {
-	r := read(f.texts())
+	r := read(f.texts(), f.checks)
 	return r.Config, errors.Join(r.problems...)
 }
 
@@ -69,8 +70,8 @@ func (f *Flags) texts() map[string]string {
 
 // Parse returns the configuration that an environment describes, without the command line. The
 // error names every problem, one per line.
-func Parse(env map[string]string) (Config, error) {
-	r := read(env)
+func Parse(env map[string]string, checks Checks) (Config, error) {
+	r := read(env, checks)
 	r.readSecrets()
 	return r.Config, errors.Join(r.problems...)
 }
@@ -95,7 +96,7 @@ type reader struct {
 }
 
 // read reads all settings but those of readSecrets.
-func read(texts map[string]string) *reader {
+func read(texts map[string]string, checks Checks) *reader {
 	r := &reader{texts: texts}
 	r.refuseUnknown()
 	environment := "development"
@@ -110,7 +111,7 @@ func read(texts map[string]string) *reader {
 		}
 		if !utf8.ValidString(text) {
 			r.report(env, "must be UTF-8")
-		} else if err := decode(field, tag, text); err != nil {
+		} else if err := checks.decode(field, tag, text); err != nil {
 			r.report(env, "%w", err)
 		}
 	})

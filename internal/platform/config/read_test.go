@@ -17,7 +17,7 @@ import (
 // flags returns the settings as kong reads them from that command line.
 func flags(t *testing.T, args ...string) *Flags {
 	t.Helper()
-	f := NewFlags(nil)
+	f := NewFlags(nil, checks)
 	parser := must.Value(kong.New(&struct{}{}, kong.Embed(f.Grammar())))(t)
 	must.Value(parser.Parse(args))(t)
 	return f
@@ -58,7 +58,7 @@ func TestConfig_FieldsHaveTags(t *testing.T) {
 	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(field reflect.Value, tag reflect.StructTag) {
 		env := tag.Get("env")
-		if !strings.HasPrefix(env, "LINKFORGE_") || texts[env] == "" || syntaxes[tag.Get("syntax")] == nil {
+		if !strings.HasPrefix(env, "LINKFORGE_") || texts[env] == "" || checks.parser(tag.Get("syntax")) == nil {
 			t.Errorf("%s: %s", env, tag)
 		}
 		for _, name := range []string{"min", "max"} {

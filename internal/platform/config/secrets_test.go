@@ -9,7 +9,7 @@ import (
 
 func TestSecrets_RefuseShortValue(t *testing.T) {
 	t.Parallel()
-	_, err := Parse(map[string]string{"LINKFORGE_CODE_SECRET": "short"})
+	_, err := Parse(map[string]string{"LINKFORGE_CODE_SECRET": "short"}, checks)
 	if !cmp.Equal(blamed(err), []string{"LINKFORGE_CODE_SECRET"}) {
 		t.Errorf("a short one is given: %v", err)
 	}
@@ -31,7 +31,7 @@ func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Parse(with(with(setup(), current, c.current), previous, c.previous))
+			got, err := Parse(with(with(setup(), current, c.current), previous, c.previous), checks)
 			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
 				t.Errorf("blamed (-want +got):\n%s", diff)
 			}
@@ -41,7 +41,7 @@ func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
 		})
 	}
 	embedded := map[string]string{previous: hexadecimal} // the data folder has the current one
-	if c, err := Parse(embedded); err != nil || len(c.EncryptionKeysPrevious) != 1 {
+	if c, err := Parse(embedded, checks); err != nil || len(c.EncryptionKeysPrevious) != 1 {
 		t.Errorf("embedded: %v", err)
 	}
 }

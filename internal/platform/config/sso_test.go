@@ -42,7 +42,7 @@ func TestSSO_SetsValues(t *testing.T) {
 		"LINKFORGE_DATABASE_URL":       "sqlite",
 		"LINKFORGE_OPERATION_DEADLINE": "15s",
 	})
-	c, err := Parse(f)
+	c, err := Parse(f, checks)
 	want := SSO{
 		Issuer: "https://Login.example.com/a/", ClientID: "linkforge", ClientSecret: "hunter2", Name: "Example Inc.",
 		Redirects:    []string{"https://app.example.com/sso?a=b", "http://localhost:5173/sso"},
@@ -81,12 +81,12 @@ func TestSSO_EnforcesSyntax(t *testing.T) {
 	} {
 		t.Run(variable, func(t *testing.T) {
 			for _, value := range c.good {
-				if _, err := Parse(with(withSSO(), variable, value)); err != nil {
+				if _, err := Parse(with(withSSO(), variable, value), checks); err != nil {
 					t.Errorf("%s=%q: %v", variable, value, err)
 				}
 			}
 			for _, value := range c.bad {
-				_, err := Parse(with(withSSO(), variable, value))
+				_, err := Parse(with(withSSO(), variable, value), checks)
 				if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
 					t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
 				}
@@ -116,7 +116,7 @@ func TestSSO_NamesWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Parse(c.env)
+			_, err := Parse(c.env, checks)
 			if diff := cmp.Diff(c.wanted, blamed(err)); diff != "" || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%v blames (-want +got):\n%s", err, diff)
 			}

@@ -29,7 +29,7 @@ func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 		"VITE_LINKFORGE_URL": "", "WITH_LINKFORGE_URL": "",
 	} {
 		f := flags(t)
-		f.unknown = NewFlags([]string{name + "=hunter2"}).unknown
+		f.unknown = NewFlags([]string{name + "=hunter2"}, checks).unknown
 		for command, check := range map[string]func() (Config, error){"serve": f.Check, "others": f.CheckDatabase} {
 			_, err := check()
 			if want == "" {
@@ -44,7 +44,7 @@ func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Parse(map[string]string{"LINKFORGE_ORIGIN": "*", "LINKFORGE_HIT_QUOTE": "1", "LINKFORGE_LISTEN": "x"}); !slices.Equal(
+	if _, err := Parse(map[string]string{"LINKFORGE_ORIGIN": "*", "LINKFORGE_HIT_QUOTE": "1", "LINKFORGE_LISTEN": "x"}, checks); !slices.Equal(
 		blamed(err), []string{"LINKFORGE_HIT_QUOTE", "LINKFORGE_LISTEN", "LINKFORGE_ORIGIN"}) {
 		t.Errorf("all problems together: %v", err)
 	}
@@ -65,7 +65,7 @@ func TestLoad_ProductionRequiresURLAndDatabase(t *testing.T) {
 		{"PostgreSQL", with(setup(), publicURL, "https://sho.rt"), nil},
 	} {
 		for _, word := range []string{"production", "Production"} {
-			got, err := Parse(with(c.env, "LINKFORGE_ENV", word))
+			got, err := Parse(with(c.env, "LINKFORGE_ENV", word), checks)
 			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
 				t.Errorf("%s blames (-want +got):\n%s", c.name, diff)
 			}

@@ -5,7 +5,11 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/platform/db/pgscope"
+	"github.com/linkforge/linkforge/internal/platform/db/replica"
 )
+
+// UpToDate returns a context whose reads use the primary, see package replica.
+func UpToDate(ctx context.Context) context.Context { return replica.UpToDate(ctx) }
 
 // InWorkspace returns a context whose statements see one workspace, and what AsAccount shows to the
 // account, which is a member or empty. Only the proof of a membership calls it.

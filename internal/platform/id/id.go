@@ -41,6 +41,9 @@ const (
 	Task       Prefix = "tsk_"
 )
 
+// PublicWorkspace is the ID of the workspace of anonymous links.
+const PublicWorkspace = string(Workspace) + "00000000000000000000000000"
+
 // alphabet is Crockford's base32 in lower case: no i, l, o or u.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 

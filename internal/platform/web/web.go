@@ -18,8 +18,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-
-	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // Middleware wraps a handler.
@@ -83,21 +81,20 @@ func Log(log *slog.Logger, now func() time.Time) Middleware {
 	}
 }
 
-// Recover turns a panic into a plain 500, and logs it with its stack. A response that has begun is
-// cut off, so that the client notices that it is incomplete. It does not affect
-// http.ErrAbortHandler.
-func Recover(log *slog.Logger) Middleware {
+// Recover has fail respond to a request whose handler panics, and logs the panic with its stack. A response that has
+// begun is cut off, so that the client notices that it is incomplete. It does not affect http.ErrAbortHandler.
+func Recover(log *slog.Logger, fail http.HandlerFunc) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			recorded := &statusWriter{ResponseWriter: w}
-			defer Recovered(log, recorded, r)
+			defer Recovered(log, recorded, r, fail)
 			next.ServeHTTP(recorded, r)
 		})
 	}
 }
 
 // Recovered is what Recover defers, for a handler that defers it by itself.
-func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
+func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request, fail http.HandlerFunc) {
 	p := recover()
 	if p == nil {
 		return
@@ -110,7 +107,7 @@ func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	if recorded, ok := w.(*statusWriter); ok && recorded.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	visitorpage.WriteEnglish(w, r, http.StatusInternalServerError, "Internal server error", "Try again in a moment.")
+	fail(w, r)
 }
 
 // statusWriter remembers the status; zero means that the answer has not begun.
@@ -150,27 +147,11 @@ func IsUTF8(r *http.Request) bool {
 	return utf8.ValidString(r.URL.Path)
 }
 
-// RequireUTF8 refuses requests that are not UTF-8.
-func RequireUTF8(next http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !IsUTF8(r) {
-			RefuseEncoding(w, r)
-			return
-		}
-		next(w, r)
-	})
-}
-
 // SetRetryAfter says when a repeated request can succeed, in whole seconds. Zero says nothing.
 func SetRetryAfter(w http.ResponseWriter, wait time.Duration) {
 	if wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	}
-}
-
-// RefuseEncoding answers a request that is not UTF-8.
-func RefuseEncoding(w http.ResponseWriter, r *http.Request) {
-	visitorpage.WriteEnglish(w, r, http.StatusBadRequest, "Not UTF-8", "Encode the text of the request in UTF-8.")
 }
 
 // Host returns the host of a request in the form of stored domains: in lower case, without the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
 // say answers with a word.
@@ -109,7 +110,7 @@ func TestLog_NamesNobody(t *testing.T) {
 	now := func() time.Time { tick = tick.Add(time.Second); return tick }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{code}", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusGone) })
-	h := Chain(mux, Before(NameRequest), Client, Log(log, now), Recover(log))
+	h := Chain(mux, Before(NameRequest), Client, Log(log, now), Recover(log, visitorpage.WriteInternalError))
 	serve(h, "/s3cr3tcode?token=hunter2", func(r *http.Request) {
 		r.RemoteAddr = "203.0.113.77:4321"
 		r.Header.Set("X-Request-Id", "request-1")
@@ -159,7 +160,7 @@ func TestLog_UnwrapsWriter(t *testing.T) {
 func TestRecover_AnswersInternalError(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
-	h := Before(NameRequest)(Recover(log)(http.HandlerFunc(func(http.ResponseWriter,
+	h := Before(NameRequest)(Recover(log, visitorpage.WriteInternalError)(http.HandlerFunc(func(http.ResponseWriter,
 		*http.Request) {
 		panic("the password is hunter2")
 	})))
@@ -189,7 +190,7 @@ func TestRecover_PassesAbortThrough(t *testing.T) {
 			t.Errorf("panicked with %v, logged %s", p, buffer)
 		}
 	}()
-	serve(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/",
+	serve(Recover(log, visitorpage.WriteInternalError)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/",
 		nil)
 	t.Error("the abort was swallowed")
 }
@@ -202,7 +203,7 @@ func TestRecover_CutsOffAStartedAnswer(t *testing.T) {
 			t.Errorf("panicked with %v, logged %s", p, buffer)
 		}
 	}()
-	serve(Recover(log)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	serve(Recover(log, visitorpage.WriteInternalError)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("half an answer"))
 		panic("half way")
 	})), "/", nil)

@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
@@ -272,7 +271,7 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
 		ids := slices.Concat(calls...)
 		slices.Sort(ids)
-		return s.Get(admission.Unowned(replica.UpToDate(ctx)), slices.Compact(ids)...)
+		return s.Get(admission.Unowned(db.UpToDate(ctx)), slices.Compact(ids)...)
 	})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -38,10 +37,8 @@ func withProvider(t *testing.T, o *owner) *signOn {
 	s.provider.Now = func() time.Time { return o.now }
 	s.SSO = &SSO{
 		Provider: sso.New(sso.Config{
-			SSO: config.SSO{
-				Issuer: s.provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, Redirects: []string{ssoPage},
-				EmailDomains: []string{"example.com"}, Scopes: "openid email", GroupsClaim: "groups",
-			},
+			Issuer: s.provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, Redirects: []string{ssoPage},
+			EmailDomains: []string{"example.com"}, Scopes: "openid email", GroupsClaim: "groups",
 			Secrets: s.Tokens.Secrets, CheckEmail: CheckEmail, Now: s.Now, Log: slog.New(slog.DiscardHandler), Timeout: ssotest.Slow / 2,
 		}),
 		Name: "100% Example", Registers: true, SessionTTL: 12 * time.Hour,

@@ -15,8 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -27,12 +25,7 @@ const maxPerWorkspace = 1000
 type Folder struct {
 	bun.BaseModel `bun:"table:folders,alias:folder"`
 
-	ID          string `bun:",pk"`
-	WorkspaceID string
-	Name        string
-	// NameKey is validate.Fold of the name, which is unique in the workspace.
-	NameKey   string
-	CreatedAt time.Time
+	Named
 
 	// In is the membership through which the folder was loaded.
 	In workspace.Membership `bun:"-"`
@@ -44,34 +37,16 @@ type Store struct {
 	Now func() time.Time
 }
 
-// Order is the order of lists.
-var Order = page.Order{Name: "NAME", Ascending: true}
-
 // Rows returns the folders of workspaces.
 func (s *Store) Rows() workspace.Collection[Folder] {
 	return workspace.Collection[Folder]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Fence: "id",
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Fence: "id", By: "name_key", Position: byName[Folder],
 		Missing: "There is no such folder.", In: func(f *Folder, m workspace.Membership) { f.In = m },
 	}
 }
 
-// List returns one page of the workspace's folders, by name. It returns Forbidden.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Folder], error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return page.Page[*Folder]{}, err
-	}
-	var rows []*Folder
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Apply(m.Inside("folder.id"))
-	if err := page.LimitBy(q, r, "name_key", "id").Scan(ctx); err != nil {
-		return page.Page[*Folder]{}, fmt.Errorf("listing folders: %w", err)
-	}
-	p := page.Cut(r, rows)
-	for _, f := range p.Items {
-		f.In = m
-		p.Cursors = append(p.Cursors, r.Order.Cursor(f.NameKey, f.ID))
-	}
-	return p, nil
+func (s *Store) collection() collection[Folder, *Folder] {
+	return collection[Folder, *Folder]{db: s.DB, now: s.Now, noun: "folder", set: "name = EXCLUDED.name, name_key = EXCLUDED.name_key"}
 }
 
 // Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Texts that are no
@@ -100,53 +75,17 @@ func ErrUnknown() *errs.Error {
 
 // Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string) (*Folder, error) {
-	return s.name(ctx, m, audit.FolderCreated, name, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
+	return s.collection().write(ctx, m, audit.FolderCreated, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
 		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Folder)(nil), maxPerWorkspace, "folders")
-		return &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}, err
-	})
+		return &Folder{Named: newNamed(id.Folder, m, s.Now()), In: m}, err
+	}, func(f *Folder) error { return f.setName(name) })
 }
 
 // Rename gives a folder another name. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, name string) (*Folder, error) {
-	return s.name(ctx, m, audit.FolderUpdated, name, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
+	return s.collection().write(ctx, m, audit.FolderUpdated, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
 		return s.Rows().Lock(ctx, tx, m, folderID)
-	})
-}
-
-// name gives a folder that the transaction finds, or a new one, its name.
-func (s *Store) name(
-	ctx context.Context, m workspace.Membership, action audit.Action, name string,
-	find func(ctx context.Context, tx bun.Tx) (*Folder, error),
-) (f *Folder, err error) {
-	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
-		return nil, err
-	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if f, err = find(ctx, tx); err != nil {
-			return err
-		}
-		before := f.fields()
-		if err := f.setName(name); err != nil {
-			return err
-		}
-		changes := audit.Compare(before, f.fields())
-		if len(changes) == 0 {
-			return nil
-		}
-		_, err := tx.NewInsert().Model(f).On("CONFLICT (id) DO UPDATE").Set("name = EXCLUDED.name").
-			Set("name_key = EXCLUDED.name_key").Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, m.Event(s.Now(), action, f.ID, audit.Details{"name": f.Name}).WithChanges(changes))
-	})
-	if db.IsUniqueViolation(err) {
-		return nil, errs.New(errs.Conflict, "Another folder of the workspace has this name.").At("name")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing a folder: %w", err)
-	}
-	return f, nil
+	}, func(f *Folder) error { return f.setName(name) })
 }
 
 // Names returns the ids of the workspace's folders by validate.Fold of their names. It returns Forbidden.
@@ -171,7 +110,7 @@ func (s *Store) New(m workspace.Membership, name string, have int) (*Folder, err
 	if have >= maxPerWorkspace {
 		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
 	}
-	f := &Folder{ID: id.New(id.Folder), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now()), In: m}
+	f := &Folder{Named: newNamed(id.Folder, m, s.Now()), In: m}
 	return f, f.setName(name)
 }
 
@@ -185,20 +124,9 @@ func (s *Store) Insert(ctx context.Context, tx bun.Tx, m workspace.Membership, f
 	}
 	var events []*audit.Event
 	for _, f := range folders {
-		events = append(events, m.Event(s.Now(), audit.FolderCreated, f.ID, audit.Details{"name": f.Name}).
-			WithChanges(audit.Compare((&Folder{}).fields(), f.fields())))
+		events = append(events, s.collection().event(m, audit.FolderCreated, f, (&Folder{}).fields(), f.fields()))
 	}
 	return audit.Write(ctx, tx, events...)
-}
-
-// setName gives the folder a name. It returns InvalidInput.
-func (f *Folder) setName(name string) error {
-	name, err := validate.Line("The name", name, 1, 100)
-	if err != nil {
-		return errs.From(err).At("name")
-	}
-	f.Name, f.NameKey = name, validate.Fold(name)
-	return nil
 }
 
 // fields are the values that the audit log compares; null for a folder that does not exist.
@@ -206,11 +134,7 @@ func (f *Folder) fields() []audit.Field {
 	return []audit.Field{{Name: "name", Value: optional.Of(f.Name)}}
 }
 
-// DeleteEmpty deletes a folder of the membership without links, in the transaction. The caller has locked it.
-func (f *Folder) DeleteEmpty(ctx context.Context, tx bun.Tx, now time.Time) error {
-	if _, err := tx.NewDelete().Model(f).WherePK().Exec(ctx); err != nil {
-		return fmt.Errorf("deleting a folder: %w", err)
-	}
-	event := f.In.Event(now, audit.FolderDeleted, f.ID, audit.Details{"name": f.Name})
-	return audit.Write(ctx, tx, event.WithChanges(audit.Compare(f.fields(), (&Folder{}).fields())))
+// DeleteEmpty deletes a folder without links, in the transaction. The caller has locked it.
+func (s *Store) DeleteEmpty(ctx context.Context, tx bun.Tx, f *Folder) error {
+	return s.collection().delete(ctx, tx, f.In, audit.FolderDeleted, f)
 }

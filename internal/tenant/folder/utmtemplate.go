@@ -2,7 +2,6 @@ package folder
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -12,8 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -26,13 +23,9 @@ const maxTemplates = 100
 type Template struct {
 	bun.BaseModel `bun:"table:utm_templates,alias:template"`
 
-	ID          string `bun:",pk"`
-	WorkspaceID string
-	Name        string
-	// NameKey is the name in lower case, which is unique in the workspace.
-	NameKey   string
+	Named
+
 	UTM       *routing.UTM `bun:"utm"`
-	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
@@ -43,9 +36,6 @@ type TemplateStore struct {
 	Now func() time.Time
 }
 
-// TemplateOrder is the order of lists.
-var TemplateOrder = page.Order{Name: "NAME", Ascending: true}
-
 // TemplateChange is the input for a template. Fields without Set stay.
 type TemplateChange struct {
 	Name optional.Edit[string]
@@ -55,27 +45,16 @@ type TemplateChange struct {
 // Rows returns the templates of workspaces.
 func (s *TemplateStore) Rows() workspace.Collection[Template] {
 	return workspace.Collection[Template]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id",
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id", By: "name_key", Position: byName[Template],
 		Missing: "There is no such UTM template.",
 	}
 }
 
-// List returns one page of the workspace's templates, by name. It returns Forbidden.
-func (s *TemplateStore) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Template], error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return page.Page[*Template]{}, err
+func (s *TemplateStore) collection() collection[Template, *Template] {
+	return collection[Template, *Template]{
+		db: s.DB, now: s.Now, noun: "UTM template", writesAll: true,
+		set: "name = EXCLUDED.name, name_key = EXCLUDED.name_key, utm = EXCLUDED.utm, updated_at = EXCLUDED.updated_at",
 	}
-	var rows []*Template
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
-	if err := page.LimitBy(q, r, "name_key", "id").Scan(ctx); err != nil {
-		return page.Page[*Template]{}, fmt.Errorf("listing UTM templates: %w", err)
-	}
-	p := page.Cut(r, rows)
-	for _, t := range p.Items {
-		p.Cursors = append(p.Cursors, r.Order.Cursor(t.NameKey, t.ID))
-	}
-	return p, nil
 }
 
 // Values returns the values of templates of the workspace, by id. Unknown ids are omitted.
@@ -91,51 +70,17 @@ func (s *TemplateStore) Values(ctx context.Context, m workspace.Membership, ids 
 // Create creates a template. It returns InvalidInput, Conflict for a name in use, or Forbidden.
 func (s *TemplateStore) Create(ctx context.Context, m workspace.Membership, name string, utm *routing.UTM) (*Template, error) {
 	c := TemplateChange{Name: optional.Set(name), UTM: optional.Set(utm)}
-	return s.write(ctx, m, audit.UTMTemplateCreated, c, func(ctx context.Context, tx bun.Tx) (*Template, error) {
+	return s.collection().write(ctx, m, audit.UTMTemplateCreated, func(ctx context.Context, tx bun.Tx) (*Template, error) {
 		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Template)(nil), maxTemplates, "UTM templates")
-		return &Template{ID: id.New(id.Template), WorkspaceID: m.ID(), CreatedAt: db.Instant(s.Now())}, err
-	})
+		return &Template{Named: newNamed(id.Template, m, s.Now())}, err
+	}, func(t *Template) error { return t.apply(c, s.Now()) })
 }
 
 // Update changes a template. It returns NotFound, InvalidInput, Conflict or Forbidden.
 func (s *TemplateStore) Update(ctx context.Context, m workspace.Membership, templateID string, c TemplateChange) (*Template, error) {
-	return s.write(ctx, m, audit.UTMTemplateUpdated, c, func(ctx context.Context, tx bun.Tx) (*Template, error) {
+	return s.collection().write(ctx, m, audit.UTMTemplateUpdated, func(ctx context.Context, tx bun.Tx) (*Template, error) {
 		return s.Rows().Lock(ctx, tx, m, templateID)
-	})
-}
-
-// write applies a change to a template that the transaction finds, or to a new one.
-func (s *TemplateStore) write(
-	ctx context.Context, m workspace.Membership, action audit.Action, c TemplateChange,
-	find func(ctx context.Context, tx bun.Tx) (*Template, error),
-) (t *Template, err error) {
-	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
-		return nil, err
-	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if t, err = find(ctx, tx); err != nil {
-			return err
-		}
-		before := t.fields()
-		if err := t.apply(c); err != nil {
-			return err
-		}
-		t.UpdatedAt = db.Instant(s.Now())
-		_, err := tx.NewInsert().Model(t).On("CONFLICT (id) DO UPDATE").Set("name = EXCLUDED.name").
-			Set("name_key = EXCLUDED.name_key").Set("utm = EXCLUDED.utm").Set("updated_at = EXCLUDED.updated_at").Exec(ctx)
-		if err != nil {
-			return err
-		}
-		event := m.Event(s.Now(), action, t.ID, audit.Details{"name": t.Name})
-		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(before, t.fields())))
-	})
-	if db.IsUniqueViolation(err) {
-		return nil, errs.New(errs.Conflict, "Another UTM template of the workspace has this name.").At("name")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing a UTM template: %w", err)
-	}
-	return t, nil
+	}, func(t *Template) error { return t.apply(c, s.Now()) })
 }
 
 // Delete deletes a template. It returns NotFound or Forbidden.
@@ -147,16 +92,9 @@ func (s *TemplateStore) Delete(ctx context.Context, m workspace.Membership, temp
 		if t, err = s.Rows().Lock(ctx, tx, m, templateID); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(t).WherePK().Exec(ctx); err != nil {
-			return err
-		}
-		event := m.Event(s.Now(), audit.UTMTemplateDeleted, t.ID, audit.Details{"name": t.Name})
-		return audit.Write(ctx, tx, event.WithChanges(audit.Compare(t.fields(), (&Template{}).fields())))
+		return s.collection().delete(ctx, tx, m, audit.UTMTemplateDeleted, t)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("deleting a UTM template: %w", err)
-	}
-	return t, nil
+	return t, err
 }
 
 // fields are the values that the audit log compares; null for a template that does not exist.
@@ -165,13 +103,12 @@ func (t *Template) fields() []audit.Field {
 }
 
 // apply changes the template. It returns InvalidInput.
-func (t *Template) apply(c TemplateChange) error {
+func (t *Template) apply(c TemplateChange, now time.Time) error {
+	t.UpdatedAt = db.Instant(now)
 	if c.Name.Set {
-		name, err := validate.Line("The name", c.Name.To, 1, 100)
-		if err != nil {
-			return errs.From(err).At("name")
+		if err := t.setName(c.Name.To); err != nil {
+			return err
 		}
-		t.Name, t.NameKey = name, validate.Fold(name)
 	}
 	if !c.UTM.Set {
 		return nil

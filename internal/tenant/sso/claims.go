@@ -130,7 +130,7 @@ func (p *Provider) groups(ctx context.Context, c *claims) []string {
 		list = nil // the first items may have been texts
 	}
 	if list == nil || slices.Contains(list, nil) {
-		if len(p.config.Memberships) > 0 {
+		if p.config.NeedsGroups {
 			p.config.Log.Log(ctx, slog.LevelWarn, "groups of single sign-on ignored: the claim is missing or malformed",
 				"claim", p.config.GroupsClaim, "missing", !isPresent)
 		}

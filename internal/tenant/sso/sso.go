@@ -19,7 +19,6 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 )
@@ -29,8 +28,17 @@ const requestTimeout = 4 * time.Second
 
 // Config is what a Provider needs.
 type Config struct {
-	config.SSO
-
+	// Issuer is the provider, exactly as its metadata and tokens have it. ClientID and ClientSecret are registered there.
+	Issuer, ClientID, ClientSecret string
+	// Redirects are the pages that the provider may redirect to.
+	Redirects []string
+	// EmailDomains, in lower case and ASCII, are those of users; empty for all.
+	EmailDomains []string
+	// Scopes are what is requested, with spaces between them.
+	Scopes string
+	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token without it is worth a warning.
+	GroupsClaim string
+	NeedsGroups bool
 	// Secrets are the keys of access tokens. The first derives what a transaction sends to the provider; all
 	// finish transactions, so that they outlive the rotation of a key.
 	Secrets [][]byte

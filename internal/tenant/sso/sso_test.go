@@ -15,7 +15,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -45,12 +44,9 @@ func setup(t *testing.T, change ...func(c *sso.Config)) *bundle {
 	b.clock.Store(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC).Unix())
 	b.server.Now = b.now
 	b.config = sso.Config{
-		SSO: config.SSO{
-			Issuer: b.server.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret,
-			Redirects: []string{"https://app.example.com/", page}, EmailDomains: []string{"example.com"},
-			Scopes: "openid email profile", GroupsClaim: "groups",
-			Memberships: []config.GroupRole{{Group: "engineering", Slug: "engines", Role: "EDITOR"}},
-		},
+		Issuer: b.server.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret,
+		Redirects: []string{"https://app.example.com/", page}, EmailDomains: []string{"example.com"},
+		Scopes: "openid email profile", GroupsClaim: "groups", NeedsGroups: true,
 		Secrets:    [][]byte{[]byte(strings.Repeat("j", 32))},
 		CheckEmail: account.CheckEmail, Now: b.now, Log: slog.New(slog.NewJSONHandler(&b.log, nil)),
 	}
@@ -447,7 +443,7 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 			}
 		})
 	}
-	b := setup(t, func(c *sso.Config) { c.Memberships = nil })
+	b := setup(t, func(c *sso.Config) { c.NeedsGroups = false })
 	if _, err := b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,9 @@ type Collection[T any] struct {
 	Prefix id.Prefix
 	// Column identifies a row within the workspace and orders the rows.
 	Column string
+	// By is a column that orders the rows before Column, and Position returns both values of a row; nil: Column alone.
+	By       string
+	Position func(*T) (value any, rowID string)
 	// Where limits the rows that are listed; empty lists all rows.
 	Where string
 	Args  []any
@@ -37,18 +40,28 @@ type Collection[T any] struct {
 	In func(*T, Membership)
 }
 
-// List returns one page of the rows in descending order of the column. It returns Forbidden.
+// List returns one page of the rows in the order of the request. It returns Forbidden.
 func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (page.Page[*T], error) {
 	var rows []*T
 	ctx, q, err := c.query(ctx, m, &rows)
 	if err != nil {
 		return page.Page[*T]{}, err
 	}
-	if err := page.Limit(q, r, c.Column).Scan(ctx); err != nil {
+	if c.Position == nil {
+		q = page.Limit(q, r, c.Column)
+	} else {
+		q = page.LimitBy(q, r, c.By, c.Column)
+	}
+	if err := q.Scan(ctx); err != nil {
 		return page.Page[*T]{}, fmt.Errorf("listing rows of a workspace: %w", err)
 	}
 	p := page.Cut(r, rows)
 	c.giveTo(m, p.Items)
+	for _, row := range p.Items {
+		if c.Position != nil {
+			p.Cursors = append(p.Cursors, r.Order.Cursor(c.Position(row)))
+		}
+	}
 	return p, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 )
@@ -28,7 +28,7 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	if ctx, err = m.EnterLink(ctx, ReadLinks, s.DB, r.TargetID); err != nil {
 		return p, "", err
 	}
-	ctx = replica.UpToDate(ctx) // a standby may lack the caller's last event
+	ctx = db.UpToDate(ctx) // a standby may lack the caller's last event
 	r.Actions, r.OnlyTarget = m.EventActions(), m.Fence() != nil
 	events, head, err := audit.Feed(ctx, s.DB, m.ID(), r, s.Now())
 	if err != nil {

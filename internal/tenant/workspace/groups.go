@@ -11,8 +11,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
 // GroupRole is the role that a group of the provider of single sign-on gives in a workspace. It is never Owner.
@@ -20,6 +20,9 @@ type GroupRole struct {
 	Group, WorkspaceID string
 	Role               Role
 }
+
+// GroupSlug is a GroupRole that names the workspace by its slug.
+type GroupSlug struct{ Group, Slug, Role string }
 
 // ssoWorkspace is the workspace that a slug of the configuration meant when a start first named it.
 type ssoWorkspace struct {
@@ -32,7 +35,7 @@ type ssoWorkspace struct {
 // ResolveGroups returns the mapping of LINKFORGE_SSO_MEMBERSHIPS with the ids of the workspaces. The server calls it at
 // the start, and stores the ids, so that a workspace that changes its slug keeps its groups, and another one that takes
 // the slug gets none. It forgets slugs that the mapping does not name. The error names the slugs of no workspace.
-func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) ([]GroupRole, error) {
+func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]GroupRole, error) {
 	slugs := []string{""} // none, for an empty mapping
 	for _, g := range mapping {
 		slugs = append(slugs, g.Slug)
@@ -46,7 +49,7 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []config.GroupRole) (
 		_, err = tx.NewRaw(`INSERT INTO sso_workspaces (slug, workspace_id)
 			SELECT slugs.slug, slugs.workspace_id FROM slugs JOIN workspaces AS w ON w.id = slugs.workspace_id
 			WHERE slugs.slug IN (?) AND w.deleted_at IS NULL AND w.id <> ? ON CONFLICT (slug) DO NOTHING`,
-			bun.In(slugs), PublicID).Exec(ctx)
+			bun.In(slugs), id.PublicWorkspace).Exec(ctx)
 		if err != nil {
 			return err
 		}

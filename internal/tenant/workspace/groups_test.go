@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -255,7 +254,7 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		w := b.create(t, b.ada, "engines")
-		mapping := []config.GroupRole{{Group: "it", Slug: "engines", Role: "ADMIN"}, {Group: "all", Slug: "engines", Role: "VIEWER"}}
+		mapping := []GroupSlug{{Group: "it", Slug: "engines", Role: "ADMIN"}, {Group: "all", Slug: "engines", Role: "VIEWER"}}
 		expect := func(what, workspaceID string) {
 			t.Helper()
 			got, err := b.ResolveGroups(t.Context(), mapping)
@@ -273,8 +272,8 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 		must.Value(b.ResolveGroups(t.Context(), nil))(t)
 		expect("after a start without the slug", other.ID())
 
-		_, err := b.ResolveGroups(t.Context(), append(mapping, config.GroupRole{Group: "a", Slug: "unknown", Role: "EDITOR"},
-			config.GroupRole{Group: "a", Slug: "public", Role: "EDITOR"}))
+		_, err := b.ResolveGroups(t.Context(), append(mapping, GroupSlug{Group: "a", Slug: "unknown", Role: "EDITOR"},
+			GroupSlug{Group: "a", Slug: "public", Role: "EDITOR"}))
 		if err == nil || strings.Count(err.Error(), "LINKFORGE_SSO_MEMBERSHIPS: no workspace has the slug") != 2 ||
 			!strings.Contains(err.Error(), `"unknown"`) {
 			t.Errorf("unknown slugs: %v", err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/replica"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -34,19 +33,16 @@ type Membership struct {
 	memory  *remembrance
 }
 
-// PublicID is the ID of the workspace of anonymous links.
-const PublicID = "ws_00000000000000000000000000"
-
 // Public returns the membership that creates anonymous links. No account has it.
 func Public() Membership {
 	return Membership{role: Editor, workspace: &Workspace{
-		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
+		ID: id.PublicWorkspace, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
 		CaseSensitiveCodes: true,
 	}}
 }
 
 // IsPublic reports whether the membership is Public.
-func (m Membership) IsPublic() bool { return m.workspace.ID == PublicID }
+func (m Membership) IsPublic() bool { return m.workspace.ID == id.PublicWorkspace }
 
 // AccountID returns the member's account; empty for an API key and for Public.
 func (m Membership) AccountID() string { return m.accountID }
@@ -228,7 +224,7 @@ func (r membershipRow) membership(a account.Actor) Membership {
 // memberships returns a query for the actor's workspaces and a context that sees them. It reads
 // from the primary database: a removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
-	ctx = replica.UpToDate(ctx)
+	ctx = db.UpToDate(ctx)
 	if a.Key != nil {
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("?TableColumns, '' AS role").Where("workspace.id = ?", p.Of(a.Key.WorkspaceID))

@@ -28,7 +28,7 @@ func (s *Store) AdminList(ctx context.Context, slug, after string, limit int) ([
 	tenants := []Tenant{}
 	members := s.DB.NewSelect().Table("members").ColumnExpr("COUNT(*)").Where("members.workspace_id = workspace.id")
 	q := s.DB.NewSelect().Model((*Workspace)(nil)).ColumnExpr("?TableColumns").ColumnExpr("(?) AS members", members).
-		Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL").Where("workspace.id > ?", after).
+		Where("workspace.id <> ?", id.PublicWorkspace).Where("purged_at IS NULL").Where("workspace.id > ?", after).
 		Order("workspace.id").Limit(int64(limit))
 	if slug != "" {
 		q = q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
@@ -109,7 +109,7 @@ func (s *Store) AdminRestore(ctx context.Context, slug string) (*Workspace, erro
 // It returns NotFound, also for a deleted workspace.
 func (s *Store) AdminAddOwner(ctx context.Context, tx bun.Tx, slug, accountID string) error {
 	var workspaceID string
-	q := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("workspace.id <> ?", PublicID)
+	q := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("workspace.id <> ?", id.PublicWorkspace)
 	err := s.DB.ForChange(whereSlug(q, slug).Where("deleted_at IS NULL")).Scan(ctx, &workspaceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errNoSlug()
@@ -139,7 +139,7 @@ func errNoSlug() error {
 
 // lockBySlug locks the workspace with the ID or with a slug that it has or had. It returns NotFound.
 func (s *Store) lockBySlug(ctx context.Context, tx bun.Tx, slug string, into *Workspace) error {
-	q := tx.NewSelect().Model(into).Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL")
+	q := tx.NewSelect().Model(into).Where("workspace.id <> ?", id.PublicWorkspace).Where("purged_at IS NULL")
 	err := s.DB.ForChange(whereSlug(q, slug)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errNoSlug()

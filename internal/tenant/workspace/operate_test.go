@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 )
@@ -67,7 +68,7 @@ func TestOperator_SetsLimits(t *testing.T) {
 				t.Errorf("%d: %v", *l.Of, err)
 			}
 		}
-		for _, slug := range []string{"nobody", "", "public", PublicID, "' OR 1=1"} {
+		for _, slug := range []string{"nobody", "", "public", id.PublicWorkspace, "' OR 1=1"} {
 			if _, err := b.SetLimits(t.Context(), slug, of(1), nil); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%q: %v", slug, err)
 			}
@@ -109,7 +110,7 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.auditEvents(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
-		for _, slug := range []string{"public", PublicID} {
+		for _, slug := range []string{"public", id.PublicWorkspace} {
 			if _, err := b.AdminDelete(t.Context(), slug); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s: %v", slug, err)
 			}

@@ -134,7 +134,7 @@ func TestOperator_AddsOwners(t *testing.T) {
 		b := setup(t, d)
 		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		must.Value(b.Delete(t.Context(), deleted))(t)
-		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound, PublicID: errs.NotFound} {
+		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound, id.PublicWorkspace: errs.NotFound} {
 			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -59,7 +60,7 @@ func TestUpdate_RefusesBadInput(t *testing.T) {
 		if _, err := b.Update(t.Context(), m, Change{Name: new("mine")}); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("by an editor: %v", err)
 		}
-		if _, err := b.Require(t.Context(), b.ada, PublicID); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Require(t.Context(), b.ada, id.PublicWorkspace); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a member of the public workspace: %v", err)
 		}
 	})

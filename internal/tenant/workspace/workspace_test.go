@@ -54,7 +54,7 @@ func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 // count counts the workspaces and the members in the database.
 func (b *bundle) count(t *testing.T) (workspaces, members int64) {
 	t.Helper()
-	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(db.AsSystem(t.Context())))(t)
+	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", id.PublicWorkspace).Count(db.AsSystem(t.Context())))(t)
 	members = must.Value(b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return workspaces, members
 }

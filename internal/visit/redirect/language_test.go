@@ -4,8 +4,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/simulation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -45,7 +45,7 @@ func TestHandler_ComparesLanguagesInOrder(t *testing.T) {
 			if got := w.Header().Get("Location"); got != "https://example.com/"+want.path {
 				t.Errorf("%q is redirected to %q, want %s", header, got, want.path)
 			}
-			e := must.Value((&simulation.Store{Store: b.links.Store}).Explain(t.Context(), simulation.Request{
+			e := must.Value(b.links.Explain(t.Context(), link.Simulation{
 				Link: l, Visit: &routing.Sample{AcceptLanguage: &header},
 			}))(t)
 			if *e.Location != w.Header().Get("Location") || e.Visit.Language != want.decides {

@@ -20,9 +20,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 	"github.com/linkforge/linkforge/internal/visit/unmatched"
@@ -76,7 +76,7 @@ type FirstVisits interface {
 // click and writes the response. Every request but HEAD that receives a destination is one click.
 // HEAD and cards consume nothing, but count for the rates of their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
-	defer web.Recovered(h.Log, w, r)
+	defer web.Recovered(h.Log, w, r, visitorpage.WriteInternalError)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
 	v.request = routing.Request{
 		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
@@ -88,7 +88,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 		if !utf8.ValidString(v.password()) {
 			web.NameRequest(w, r)
 			h.count(http.StatusBadRequest)
-			web.RefuseEncoding(w, r)
+			visitorpage.WriteNotUTF8(w, r)
 			return
 		}
 		answer, err = v.hold(answer)
@@ -122,7 +122,7 @@ func (v *visit) recordUnmatched(status int) {
 	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) && (!isOwn || v.target.Own == (resolve.Address{})) {
 		code = ""
 	}
-	if workspaceID != "" && workspaceID != workspace.PublicID && v.http.Method == http.MethodGet &&
+	if workspaceID != "" && workspaceID != id.PublicWorkspace && v.http.Method == http.MethodGet &&
 		status < http.StatusInternalServerError {
 		v.Unmatched.Add(workspaceID, strings.Clone(code), status, v.request.Now)
 	}

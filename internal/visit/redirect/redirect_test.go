@@ -118,7 +118,7 @@ func (b *bundle) visit(t *testing.T, method, path string) *httptest.ResponseReco
 func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	t.Helper()
 	must.NoError(t, b.Handler.Clicks.Flush(t.Context()))
-	totals := must.Value((&clickstore.Ledger{DB: b.counts.DB}).Totals(t.Context(), l.In, l.ID))(t)
+	totals := must.Value((&clickstore.Ledger{DB: b.counts.DB}).Totals(must.Value(l.In.Enter(t.Context(), workspace.ReadLinks))(t), l.In.ID(), l.ID))(t)
 	return totals[l.ID].Clicks
 }
 

@@ -95,6 +95,16 @@ func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, tex
 	p.write(w, r)
 }
 
+// WriteInternalError answers a request whose handler has failed.
+func WriteInternalError(w http.ResponseWriter, r *http.Request) {
+	WriteEnglish(w, r, http.StatusInternalServerError, "Internal server error", "Try again in a moment.")
+}
+
+// WriteNotUTF8 answers a request that is not UTF-8.
+func WriteNotUTF8(w http.ResponseWriter, r *http.Request) {
+	WriteEnglish(w, r, http.StatusBadRequest, "Not UTF-8", "Encode the text of the request in UTF-8.")
+}
+
 func messagePage(status int, l Language, title, text string) page {
 	return page{
 		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n",

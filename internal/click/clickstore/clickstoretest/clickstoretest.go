@@ -137,10 +137,10 @@ func answers(t *testing.T, w *clicktest.World) {
 	}
 	q := w.All(w.Members[0], from, clicktest.Noon)
 	ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
-	if err := w.CheckKept(ctx, clickstore.Query{Member: q.Member, Range: q.R}); !errs.Is(err, errs.InvalidInput) {
+	if err := w.CheckKept(ctx, clickstore.Query{WorkspaceID: q.Member.ID(), Range: q.R}); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("deleted clicks of %s: %v", from, err)
 	}
-	if err := w.CheckKept(ctx, clickstore.Query{Member: q.Member, Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
+	if err := w.CheckKept(ctx, clickstore.Query{WorkspaceID: q.Member.ID(), Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -154,7 +154,7 @@ func lists(t *testing.T, w *clicktest.World) {
 		q.R = clickstore.Range{From: q.R.From.Truncate(click.BucketLength), To: q.R.To.Truncate(click.BucketLength).Add(click.BucketLength)}
 		meant := w.Meant(q)
 		slices.SortStableFunc(meant, func(a, b *click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
-		of := clickstore.Query{Member: q.Member, Subject: q.Of, Range: q.R, Filter: q.F}
+		of := clickstore.Query{WorkspaceID: q.Member.ID(), Subject: q.Of, Range: q.R, Filter: q.F}
 		ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
 		for _, newestFirst := range []bool{false, true} {
 			var got []*click.Click
@@ -202,7 +202,7 @@ func checkIDs(t *testing.T, w *clicktest.World, ctx context.Context, m workspace
 		if owner.ID() == m.ID() {
 			want = len(slices.Compact([]int64{first.ID, last.ID}))
 		}
-		if found := must.Value(w.ByID(ctx, owner, ids...))(t); len(found) != want {
+		if found := must.Value(w.ByID(ctx, owner.ID(), ids...))(t); len(found) != want {
 			t.Errorf("%d clicks by id, want %d", len(found), want)
 		}
 	}

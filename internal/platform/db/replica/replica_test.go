@@ -73,7 +73,7 @@ func TestReplica_ServesReads(t *testing.T) {
 	await("the replica has the first note", func() bool { return d.Replica.Has(one) })
 	want("who has written it", replica.MayLag(tenant, one), "one", true)
 	want("who does not say how new it must be", tenant, "one", false)
-	want("who wants all of it", replica.UpToDate(replica.MayLag(tenant, one)), "one", false)
+	want("who wants all of it", db.UpToDate(replica.MayLag(tenant, one)), "one", false)
 	want("who reads of no workspace", replica.MayLag(owner, one), "one", false)
 	must.NoError(t, d.Tx(replica.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
 		var standby bool

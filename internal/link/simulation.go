@@ -1,17 +1,11 @@
-// Package simulation explains how a link responds to a visit that has not taken place, with its routing or with a change of
-// it, and warns of parts of a routing that cannot have their effect. It changes and consumes nothing. Package link has the
-// links, and package routing/explain puts a decision into sentences. The GraphQL resolvers call it.
-package simulation
+package link
 
 import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/click/visitor"
-	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/check"
@@ -21,15 +15,9 @@ import (
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
-// Store simulates visits of links.
-type Store struct{ *link.Store }
-
-// now returns the current time in the precision of the database.
-func (s *Store) now() time.Time { return db.Instant(s.Now()) }
-
-// Request selects a link, one of its short URLs and a visit to simulate. Only Link is required.
-type Request struct {
-	Link  *link.Link
+// Simulation is a link, one of its short URLs, and a visit that has not taken place. Only Link is required.
+type Simulation struct {
+	Link  *Link
 	At    resolve.Address
 	Visit *routing.Sample
 	// Change is a change of the routing to try.
@@ -41,7 +29,7 @@ type Request struct {
 // Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
 // have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of an update for the
 // change.
-func (s *Store) Explain(ctx context.Context, e Request) (*explain.Explanation, error) {
+func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation, error) {
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}
 	}
@@ -105,7 +93,7 @@ func assumePassword(c *routing.Change) {
 }
 
 // exhaustedTargets returns the targets of the link's rules that have reached their maximum.
-func (s *Store) exhaustedTargets(ctx context.Context, l *link.Link) (ids []string, err error) {
+func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, err error) {
 	maxima := l.Routing.MaxClicks()
 	if len(maxima) == 0 {
 		return nil, nil
@@ -113,7 +101,7 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *link.Link) (ids []strin
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}
-	granted, err := link.GrantedBy(ctx, s.DB, slices.Collect(maps.Keys(maxima)))
+	granted, err := GrantedBy(ctx, s.DB, slices.Collect(maps.Keys(maxima)))
 	for target, maximum := range maxima {
 		if granted[target] >= *maximum {
 			ids = append(ids, target)
@@ -123,7 +111,7 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *link.Link) (ids []strin
 }
 
 // Warnings returns the parts of a link's routing that cannot have their effect on this server.
-func (s *Store) Warnings(ctx context.Context, l *link.Link, around check.WarningContext) ([]*check.Warning, error) {
+func (s *Store) Warnings(ctx context.Context, l *Link, around check.WarningContext) ([]*check.Warning, error) {
 	if l.Routing == nil {
 		return nil, nil
 	}
