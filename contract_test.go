@@ -36,7 +36,8 @@ func TestContract_IsKept(t *testing.T) {
 	}
 	found := breaks(parse(t, string(before)), now)
 	if len(found) > 0 && !*broken {
-		t.Fatalf("clients of %s break:\n  %s\nKeep it, and deprecate it first: see docs/ARCHITECTURE.md, \"Changing it\". "+
+		t.Fatalf("clients of %s break:\n  %s\nKeep it, and deprecate it first: see docs/ARCHITECTURE.md, \"Changing "+
+			"it\". "+
 			"If it has to be: go test . -run %s -update -break", golden, strings.Join(found, "\n  "), t.Name())
 	}
 	if *update {
@@ -170,8 +171,10 @@ func TestContract_FindsProblems(t *testing.T) {
 		{`(reason: "It goes on 2027-05-01.")`, "", "Query.old is deprecated without a date or a successor"},
 		{`"Cats." cats`, "cats", "Query.cats has no description"},
 		{`"Which." ids: [ID!]! "How."`, `ids: [ID!]! "How."`, "FeedInput.ids has no description"},
-		{`"Which." ids: [ID!]! "How."`, `"Which." ids: [ID]! "How."`, "FeedInput.ids is a list whose items may be null"},
-		{`"Cats." nodes: [String!]!`, `"Cats." nodes: [String]!`, "CatConnection.nodes is a list whose items may be null"},
+		{`"Which." ids: [ID!]! "How."`, `"Which." ids: [ID]! "How."`,
+			"FeedInput.ids is a list whose items may be null"},
+		{`"Cats." nodes: [String!]!`, `"Cats." nodes: [String]!`,
+			"CatConnection.nodes is a list whose items may be null"},
 		{`"Cats." nodes`, `"Cats." items`, "CatConnection is a connection without nodes"},
 		{`feed(input`, `removeCat(input`, "Mutation.removeCat is a deletion without deletedId"},
 		{`("Which." ids: [ID!]!)`, `(ids: [ID!]!)`, "Query.nodes(ids:) has no description"},

@@ -121,7 +121,8 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 	}
 }
 
-// TestAudit_KnowsTypesWithoutIDs, of which scripts/audit has a list: a type that clients can refetch and cache has an id.
+// TestAudit_KnowsTypesWithoutIDs, of which scripts/audit has a list: a type that clients can
+// refetch and cache has an id.
 func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
 	t.Parallel()
 	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
@@ -217,7 +218,8 @@ func TestDocs_CommandsCanBePasted(t *testing.T) {
 	for _, page := range []string{"README.md", "docs/guide/getting-started.md"} {
 		for _, block := range codeBlock.FindAllStringSubmatch(texts[page], -1) {
 			// Comments are arguments in an interactive zsh.
-			if match := regexp.MustCompile(`(?m)^[$>] .*|^.* # .*`).FindString(block[2]); block[1] != "json" && match != "" {
+			if match := regexp.MustCompile(`(?m)^[$>] .*|^.* # .*`).FindString(block[2]); block[1] != "json" &&
+				match != "" {
 				t.Errorf("%s: %s", page, match)
 			}
 		}

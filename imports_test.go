@@ -24,8 +24,8 @@ import (
 
 const module = "github.com/linkforge/linkforge"
 
-// families are the folders of internal that own the concepts of the product. A package imports packages of its own family
-// and of the families behind it in this list.
+// families are the folders of internal that own the concepts of the product. A package imports
+// packages of its own family and of the families behind it in this list.
 var families = []string{"move", "event", "link", "visit", "click", "tenant", "route", "platform"}
 
 // maxExceptions bounds exceptions: a family with more of them is cut at the wrong place.
@@ -192,29 +192,40 @@ var scopes = map[string][]string{
 		"workspace.Observe", "workspace.QRStyle",
 	},
 	"AsSystem": {
-		"account.AdminCreate", "account.Register", "account.remove", "account.beginSession", "audit.AfterRestore", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
-		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write", "clickhouse.compare", "clickstore.AfterRestore",
+		"account.AdminCreate", "account.Register", "account.remove", "account.beginSession", "audit.AfterRestore",
+		"audit.CleanUp", "audit.Export", "audit.WorkspacesOf",
+		"clickhouse.Copy", "clickhouse.MoveClicks", "clickhouse.PurgeWorkspace", "clickhouse.Write",
+		"clickhouse.compare", "clickstore.AfterRestore",
 		"clicksql.WorkspacesOf", "clickstream.begin", "clickstream.Missed", "clickstream.Resume",
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
-		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "clickstore.ForgetVisitors",
+		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches",
+		"clickstore.ForgetVisitors",
 		"clickstore.ForgetWho", "clickstore.Take", "unmatched.Purge",
-		"clickstore.Platform", "hitquota.readFloors", "clickstore.Position", "clickstore.BusyLinks", "unmatched.Flush", "link.List",
+		"clickstore.Platform", "hitquota.readFloors", "clickstore.Position", "clickstore.BusyLinks", "unmatched.Flush",
+		"link.List",
 		"history.Verify", "upkeep.RecordTransitions",
-		"clicksql.PurgeWorkspace", "clickstream.After", "clicksql.Retain", "clicksql.Seal", "ingest.share", "clicksql.Write",
+		"clicksql.PurgeWorkspace", "clickstream.After", "clicksql.Retain", "clicksql.Seal", "ingest.share",
+		"clicksql.Write",
 		"hitquota.recount", "hitquota.Grant",
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
-		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled", "moderation.Unblock",
-		"moderation.inBatches", "creation.CleanUp", "creation.PurgeWorkspace", "upkeep.DueChecks", "upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
-		"edit.ApplyDue", "secrets.InUse", "secrets.Rewrap", "edit.claim", "upkeep.CleanUp", "linklist.CountActive", "linklist.Export",
+		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled",
+		"moderation.Unblock",
+		"moderation.inBatches", "creation.CleanUp", "creation.PurgeWorkspace", "upkeep.DueChecks",
+		"upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
+		"edit.ApplyDue", "secrets.InUse", "secrets.Rewrap", "edit.claim", "upkeep.CleanUp", "linklist.CountActive",
+		"linklist.Export",
 		"linklist.indexSome",
 		"upkeep.PurgeWorkspace", "moderation.Reports", "apikey.createdBy",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
 		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.Check",
 		"workspace.ReleaseSlugs", "workspace.operate",
-		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop", "webhook.setBlocked",
-		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split", "dispatch.targetOf",
+		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.Start", "webhook.Stop",
+		"webhook.setBlocked",
+		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split",
+		"dispatch.targetOf",
 		"dispatch.unclaim",
-		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups", "task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups",
+		"task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }
 
@@ -222,12 +233,14 @@ var scopes = map[string][]string{
 // workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
 
-// TestSessions_BeginWhereAllowed: these are all ways to a token, and each asks for the proofs of the account. See docs/guide/authentication.md.
+// TestSessions_BeginWhereAllowed: these are all ways to a token, and each asks for the proofs of
+// the account. See docs/guide/authentication.md.
 func TestSessions_BeginWhereAllowed(t *testing.T) {
 	calledBy(t, map[string][]string{
-		"Issue":        {"account.login"},
-		"login":        {"account.Refresh", "account.beginSession"},
-		"beginSession": {"account.Register", "account.proceed"}, // with a password that was set, or all proofs that are missing
+		"Issue": {"account.login"},
+		"login": {"account.Refresh", "account.beginSession"},
+		// with a password that was set, or all proofs that are missing
+		"beginSession": {"account.Register", "account.proceed"},
 		"proceed":      {"account.CompleteLogin", "account.FinishSSO", "account.Login"},
 	})
 	schema := must.Value(gqlparser.LoadSchema(&graphql.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
@@ -238,7 +251,8 @@ func TestSessions_BeginWhereAllowed(t *testing.T) {
 		}
 	}
 	slices.Sort(issuing)
-	if want := []string{"completeLogin", "finishSso", "login", "refreshSession", "register"}; !slices.Equal(issuing, want) {
+	if want := []string{"completeLogin", "finishSso", "login", "refreshSession", "register"}; !slices.Equal(issuing,
+		want) {
 		t.Errorf("mutations that return tokens: %v, want %v", issuing, want)
 	}
 }

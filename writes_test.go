@@ -17,7 +17,8 @@ import (
 )
 
 // linkWriters are the functions that update links: all else goes through them.
-var linkWriters = []string{"link.ClaimRootCodes", "link.FoldCodes", "link.releaseExternalIDs", "link.write", "upkeep.setMachine"}
+var linkWriters = []string{"link.ClaimRootCodes", "link.FoldCodes", "link.releaseExternalIDs", "link.write",
+	"upkeep.setMachine"}
 
 var (
 	linksTag   = regexp.MustCompile(`\btable:links\b`)

@@ -29,7 +29,8 @@ func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (
 }
 
 func (r *queryResolver) LoginOptions(context.Context) (*gen.LoginOptions, error) {
-	o := &gen.LoginOptions{Password: !r.Accounts.PasswordsOff, Registration: cmp.Or(r.Accounts.Registration, account.Open)}
+	o := &gen.LoginOptions{Password: !r.Accounts.PasswordsOff,
+		Registration: cmp.Or(r.Accounts.Registration, account.Open)}
 	if r.Accounts.PasswordsOff {
 		o.Registration = account.Closed
 	}
@@ -80,7 +81,8 @@ func (r *mutationResolver) RequestPasswordReset(
 func (r *mutationResolver) ResetPassword(
 	ctx context.Context, in gen.ResetPasswordInput,
 ) (*gen.ResetPasswordPayload, error) {
-	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, proofAt("secondFactor", in.SecondFactor), clientOf(ctx))
+	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, proofAt("secondFactor", in.SecondFactor),
+		clientOf(ctx))
 	return &gen.ResetPasswordPayload{User: a}, err
 }
 

@@ -86,7 +86,8 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 			if slices.Contains([]string{"String", "ID", "URL", "EmailAddress", "Time"}, d.Name) {
 				all["nothing"] = wrongValue{value: json.RawMessage(`""`)}
 				for _, text := range texts {
-					all[text[:min(len(text), 20)]] = wrongValue{value: json.RawMessage(`"` + text + argumentMarker + `"`)}
+					all[text[:min(len(text), 20)]] = wrongValue{value: json.RawMessage(`"` + text + argumentMarker +
+						`"`)}
 				}
 			}
 			return all
@@ -104,7 +105,8 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 			if strings.Contains(strings.ToLower(c.query), "workspace(") {
 				id = ada.workspace.ID()
 			}
-			body := strings.NewReplacer(`workspaceId: \"x`, `workspaceId: \"`+ada.workspace.ID(), `id: \"x`, `id: \"`+id,
+			body := strings.NewReplacer(`workspaceId: \"x`, `workspaceId: \"`+ada.workspace.ID(), `id: \"x`,
+				`id: \"`+id,
 				`"workspaceId":"x`, `"workspaceId":"`+ada.workspace.ID(), `"id":"x`, `"id":"`+id,
 			).Replace(string(must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)))
 			r := b.send(t, ada.token, "POST", "/graphql", "application/json", body, mediaGraphQL)
@@ -115,7 +117,8 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 		if asked < 80*len(texts) {
 			t.Errorf("only %d cases", asked)
 		}
-		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).text != `{"data":{"link":{"id":"`+own+`"}}}` {
+		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).
+			text != `{"data":{"link":{"id":"`+own+`"}}}` {
 			t.Error("the link is gone")
 		}
 		if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {
@@ -185,10 +188,12 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
 			`{"x": "a"}`, "link.by: Give exactly one",
 		},
-		"no field of a oneOf":             {`{ link(by: {}) { id } }`, `{}`, "link.by: Give exactly one"},
-		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`, "link.by: Give"},
-		"null in a oneOf":                 {`{ link(by: {id: null}) { id } }`, `{}`, "link.by"},
-		"null in a oneOf by variable":     {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`, "link.by"},
+		"no field of a oneOf": {`{ link(by: {}) { id } }`, `{}`, "link.by: Give exactly one"},
+		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`,
+			"link.by: Give"},
+		"null in a oneOf": {`{ link(by: {id: null}) { id } }`, `{}`, "link.by"},
+		"null in a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`,
+			"link.by"},
 		"one field and null of a oneOf": {
 			`query ($x: LinkBy!) { link(by: $x) { id } }`,
 			`{"x": {"id": "x", "shortUrl": null}}`, "link.by",
@@ -260,7 +265,8 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := must.Value(json.Marshal(map[string]any{
-				"query": c.query, "variables": json.RawMessage(c.variables), "operationName": operationNames[c.query[:7]],
+				"query": c.query, "variables": json.RawMessage(c.variables),
+				"operationName": operationNames[c.query[:7]],
 			}))(t)
 			r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
 			switch {
@@ -273,18 +279,19 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	}
 }
 
-// TestArguments_AcceptNullWhereOptional puts null into every argument and input field that need not have a value: it is as absent, or
-// removes a value.
+// TestArguments_AcceptNullWhereOptional puts null into every argument and input field that need not
+// have a value: it is as absent, or removes a value.
 func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	ada := b.person(t, "ada")
-	cases := everyArgument(gen.NewExecutableSchema(gen.Config{}).Schema(), func(t *ast.Type, _ *ast.Definition) map[string]wrongValue {
-		if t.NonNull {
-			return nil
-		}
-		return map[string]wrongValue{"null": {}}
-	})
+	cases := everyArgument(gen.NewExecutableSchema(gen.Config{}).Schema(),
+		func(t *ast.Type, _ *ast.Definition) map[string]wrongValue {
+			if t.NonNull {
+				return nil
+			}
+			return map[string]wrongValue{"null": {}}
+		})
 	if len(cases) < 500 {
 		t.Errorf("only %d cases", len(cases))
 	}
@@ -298,11 +305,14 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 			t.Errorf("%s: %.300s", c.name, r.text)
 		}
 	}
-	r := b.ask(t, ada.token, `mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { message } } }`, "in", map[string]any{
-		"workspaceId": ada.workspace.ID(), "url": "https://example.com/", "routing": map[string]any{"rules": []any{map[string]any{
-			"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
-		}}},
-	})
+	r := b.ask(t, ada.token,
+		`mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { message } } }`, "in",
+		map[string]any{
+			"workspaceId": ada.workspace.ID(), "url": "https://example.com/",
+			"routing": map[string]any{"rules": []any{map[string]any{
+				"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
+			}}},
+		})
 	if r.text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
 		t.Errorf("a rule without an id: %s", r.text)
 	}
@@ -315,7 +325,9 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 }
 
 // everyArgument returns the cases for all fields of the schema, with values for each type.
-func everyArgument(schema *ast.Schema, values func(*ast.Type, *ast.Definition) map[string]wrongValue) (all []argumentCase) {
+func everyArgument(
+	schema *ast.Schema, values func(*ast.Type, *ast.Definition) map[string]wrongValue,
+) (all []argumentCase) {
 	seen, input := map[string]bool{}, inputWalk{schema, values, map[string]bool{}}
 	ways := []fieldWay{
 		{of: schema.Query, kind: "query"}, {of: schema.Mutation, kind: "mutation"},
@@ -557,8 +569,10 @@ func TestArguments_NameTheWorkspace(t *testing.T) {
 			continue
 		}
 		called++
-		r := b.ask(t, ada.token, "mutation { "+f.Name+"(input: "+literalOf(rightValue(schema, input))+") { errors { code field } } }")
-		if want := `{"data":{"` + f.Name + `":{"errors":[{"code":"NOT_FOUND","field":["` + argument + `"]}]}}}`; r.text != want {
+		r := b.ask(t, ada.token, "mutation { "+f.Name+"(input: "+literalOf(rightValue(schema, input))+
+			") { errors { code field } } }")
+		if want := `{"data":{"` + f.Name + `":{"errors":[{"code":"NOT_FOUND","field":["` + argument +
+			`"]}]}}}`; r.text != want {
 			t.Errorf("%s, want %s", r.text, want)
 		}
 	}

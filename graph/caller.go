@@ -32,7 +32,8 @@ func passwordFields(s *ast.Schema) (names []string) {
 
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
-	caller := transport.Caller{RequestsPerMinute: requestRate(ctx), Subject: subject(ctx), Groups: groups(ctx), Owner: owner(ctx), Anonymous: true}
+	caller := transport.Caller{RequestsPerMinute: requestRate(ctx), Subject: subject(ctx), Groups: groups(ctx),
+		Owner: owner(ctx), Anonymous: true}
 	caller.Attach = func(ctx context.Context) context.Context { return withLists(admission.OwnedBy(ctx, caller.Owner)) }
 	if actor, anonymous := account.Current(ctx); anonymous == nil {
 		caller.Anonymous = false
@@ -118,7 +119,8 @@ func (c *Config) budget(name string, perMinute int64) transport.Budget {
 			wider := ratelimit.Rate{Name: name, Attempts: g.Callers * perMinute, Window: time.Minute}
 			if _, err = c.Meter.Spend(ctx, wider, g.Subject, points); err != nil {
 				allowance.OfGroup = true
-				err = errs.New(errs.RateLimited, "Your account, workspace or network has exceeded its rate. Try again in %s.",
+				err = errs.New(errs.RateLimited,
+					"Your account, workspace or network has exceeded its rate. Try again in %s.",
 					errs.From(err).RetryAfter).After(errs.From(err).RetryAfter)
 			}
 		}

@@ -27,7 +27,8 @@ func (r *linkResolver) Clicks(
 }
 
 func (r *workspaceResolver) Clicks(
-	ctx context.Context, m *workspace.Membership, first *int, after *string, span *clickstore.Range, filter *gen.ClickFilter,
+	ctx context.Context, m *workspace.Membership, first *int, after *string, span *clickstore.Range,
+	filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	return r.clickPage(ctx, *m, clickstore.Subject{}, first, after, span, filter)
 }
@@ -139,6 +140,7 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.SignExport(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom), actor.SessionID)
+	url, until, err := r.Exports.SignExport(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom),
+		actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

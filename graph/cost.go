@@ -24,9 +24,9 @@ const (
 	// searchCost is the cost of a search, claimCost that of a transaction.
 	searchCost = 20
 	claimCost  = 10
-	// styleCost is how much more a QR code costs in a style of its own, newStyleCost the cost of a workspace's style: two
-	// codes are decoded. Decoding a code in a style that the node has not checked yet costs a point for each
-	// pixelsPerPoint more.
+	// styleCost is how much more a QR code costs in a style of its own, newStyleCost the cost of a
+	// workspace's style: two codes are decoded. Decoding a code in a style that the node has not
+	// checked yet costs a point for each pixelsPerPoint more.
 	styleCost, newStyleCost = 40, 99
 	pixelsPerPoint          = 10_000
 	// pendingCost is the cost of validating a link after one of its pending changes.
@@ -36,9 +36,10 @@ const (
 	bytesPerPoint = 2048
 	// linksPerPoint is how many links of a workspace add a point to a search or a count there.
 	linksPerPoint = 100
-	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a point. A target costs as
-	// much as valuesPerTarget, a test as valuesPerTest and the number of rules. storedBytesPerPoint is how many bytes of
-	// stored routings add a point to a change, and workPerReadPoint how much work of routings adds one to a page.
+	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a
+	// point. A target costs as much as valuesPerTarget, a test as valuesPerTest and the number of
+	// rules. storedBytesPerPoint is how many bytes of stored routings add a point to a change, and
+	// workPerReadPoint how much work of routings adds one to a page.
 	valuesPerPoint, valuesPerTarget, valuesPerTest = 25, 10, 25
 	workPerReadPoint                               = 500
 	storedBytesPerPoint                            = 1024
@@ -80,8 +81,12 @@ func costs() gen.ComplexityRoot {
 		return declared
 	}
 	c.Mutation.ClaimLinks = func(declared int, _ gen.ClaimLinksInput) int { return claimCost * declared }
-	c.Mutation.CreateLinks = func(declared int, in gen.CreateLinksInput) int { return declared + newLinksCost(in.Links) }
-	c.Mutation.UpsertLinks = func(declared int, in gen.UpsertLinksInput) int { return declared + newLinksCost(in.Links) }
+	c.Mutation.CreateLinks = func(declared int, in gen.CreateLinksInput) int {
+		return declared + newLinksCost(in.Links)
+	}
+	c.Mutation.UpsertLinks = func(declared int, in gen.UpsertLinksInput) int {
+		return declared + newLinksCost(in.Links)
+	}
 	c.Mutation.UpdateLinks = func(declared int, in gen.UpdateLinksInput) int {
 		size, routings := 0, 0
 		for _, l := range in.Links {

@@ -68,8 +68,9 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			`} } } }`, 1 + 1 + 3*3, 1 + 1 + 1 + 3*2},
 		"long texts": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 2) { edges { node { ` +
 			`originalUrl } } } } }`, 1 + 1 + 2*7, 1 + 1 + 1 + 2*6},
-		"changes": {`query ($w: ID!) { workspace(by: {id: $w}) { events(first: 2) { edges { node { changes { before after ` +
-			`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10), 1 + 1 + 1 + 2*(1+1)},
+		"changes": {
+			`query ($w: ID!) { workspace(by: {id: $w}) { events(first: 2) { edges { node { changes { before after ` +
+				`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10), 1 + 1 + 1 + 2*(1+1)},
 		"of the right type": {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code ` +
 			`title } } }`, 4, 2},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
@@ -175,8 +176,9 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/", ExternalID: new("1"),
-		Strategy: new(link.Random)})
+	l, _, err := b.Creation.Create(t.Context(), ada.workspace,
+		creation.Input{URL: "https://example.com/", ExternalID: new("1"),
+			Strategy: new(link.Random)})
 	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
@@ -190,7 +192,8 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 3},
 		{"the URL", `($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
 			3 + 3*pendingCost},
-		{"a batch", `($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
+		{"a batch",
+			`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
 			operationId } }`, 2 + 3*pendingCost},
 		{"an upsert", `($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 			url: "https://example.com/b", maxClicks: 3}]}) { operationId } }`, 2 + 3*pendingCost},
@@ -218,10 +221,12 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		ada := b.person(t, "ada")
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
-			map[string]any{"url": "https://example.com/", "externalId": "1", "routing": map[string]any{"rules": rules(40,
-				1, 25, "country")}}}})
+			map[string]any{"url": "https://example.com/", "externalId": "1",
+				"routing": map[string]any{"rules": rules(40,
+					1, 25, "country")}}}})
 		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
-		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}}, linklist.Keys{}))(t)
+		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}},
+			linklist.Keys{}))(t)
 		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
 		if read == 0 || changed == 0 {
 			t.Fatalf("%s: %+v", r.text, size)
@@ -233,15 +238,20 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 			"page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
 				5 + read},
 			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 2 + read},
-			"versions": {`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
+			"versions": {
+				`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
 				} } } }`, 15 + 2*read},
-			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`, 3 + changed},
-			"password": {`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
+			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
+				3 + changed},
+			"password": {
+				`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
 				link { code } } }`, 3 + changed + passwordCost},
-			"explain": {`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
+			"explain": {
+				`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
 				status } }`,
 				1 + 25},
-			"batch": {`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
+			"batch": {
+				`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
 				operationId } }`, 2 + changed},
 			"upsert": {`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 				url: "https://example.com/"}]}) { operationId } }`, 2 + changed},

@@ -115,7 +115,8 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 		const single = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { ignored } }`
 		in := map[string]any{"workspaceId": ada.workspace.ID(), "url": "https://spa.example/#a", "note": "n",
 			"tags": []string{"x"}}
-		if got := b.ask(t, ada.token, single, "in", in).text; got != `{"data":{"createLink":{"ignored":["note","tags"]}}}` {
+		if got := b.ask(t, ada.token, single, "in", in).
+			text; got != `{"data":{"createLink":{"ignored":["note","tags"]}}}` {
 			t.Error("createLink:", got)
 		}
 	})

@@ -52,7 +52,9 @@ func (r *linkResolver) Domain(ctx context.Context, l *link.Link) (*domain.Domain
 }
 
 // domainsOf returns domains of a workspace by their ids.
-func (c *Config) domainsOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*domain.Domain, error) {
+func (c *Config) domainsOf(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*domain.Domain, error) {
 	rows, err := c.Domains.Rows().ByID(ctx, m, ids...)
 	found := make(map[string]*domain.Domain, len(rows))
 	for _, d := range rows {

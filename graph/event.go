@@ -83,7 +83,8 @@ func checkEventFilter(types []audit.Action, linkID *string) error {
 	for _, t := range types {
 		switch {
 		case t == audit.LinkClicked:
-			return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").At("types")
+			return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").
+				At("types")
 		case !slices.Contains(known, t):
 			return errs.New(errs.InvalidInput, "%s is not part of the event log. Use auditLog.", t).At("types")
 		}

@@ -18,7 +18,8 @@ func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
 	for _, eventType := range []string{"LINK_CLICKED", "MEMBER_INVITED", "LINK_CHANGE_SCHEDULED"} {
-		r := w.ask(t, w.ada.token, `query ($w: ID!, $t: EventType!) { workspace(by: {id: $w}) { events(types: [$t]) { nodes { id
+		r := w.ask(t, w.ada.token,
+			`query ($w: ID!, $t: EventType!) { workspace(by: {id: $w}) { events(types: [$t]) { nodes { id
 			} } } }`, "w", w.ada.workspace.ID(), "t", eventType)
 		if r.codes() != "INVALID_INPUT" {
 			t.Errorf("events of the type %s: %s", eventType, r.text)

@@ -12,7 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-func (r *mutationResolver) CreateFolder(ctx context.Context, in gen.CreateFolderInput) (*gen.CreateFolderPayload, error) {
+func (r *mutationResolver) CreateFolder(
+	ctx context.Context, in gen.CreateFolderInput,
+) (*gen.CreateFolderPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -21,7 +23,9 @@ func (r *mutationResolver) CreateFolder(ctx context.Context, in gen.CreateFolder
 	return &gen.CreateFolderPayload{Folder: f}, err
 }
 
-func (r *mutationResolver) UpdateFolder(ctx context.Context, in gen.UpdateFolderInput) (*gen.UpdateFolderPayload, error) {
+func (r *mutationResolver) UpdateFolder(
+	ctx context.Context, in gen.UpdateFolderInput,
+) (*gen.UpdateFolderPayload, error) {
 	rename := func(ctx context.Context, m workspace.Membership, folderID string) (*folder.Folder, error) {
 		return r.Folders.Rename(ctx, m, folderID, in.Name)
 	}
@@ -29,7 +33,9 @@ func (r *mutationResolver) UpdateFolder(ctx context.Context, in gen.UpdateFolder
 	return &gen.UpdateFolderPayload{Folder: f}, err
 }
 
-func (r *mutationResolver) DeleteFolder(ctx context.Context, in gen.DeleteFolderInput) (*gen.DeleteFolderPayload, error) {
+func (r *mutationResolver) DeleteFolder(
+	ctx context.Context, in gen.DeleteFolderInput,
+) (*gen.DeleteFolderPayload, error) {
 	d, err := forItem(ctx, &r.Config, in.ID, r.Folders.Rows().WorkspaceOf, func(
 		ctx context.Context, m workspace.Membership, folderID string,
 	) (*edit.FolderDeletion, error) {
@@ -98,7 +104,9 @@ func (r *resolver) folderLinks(ctx context.Context, m workspace.Membership, ids 
 }
 
 // foldersOf returns folders of a workspace by their ids.
-func (c *Config) foldersOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*folder.Folder, error) {
+func (c *Config) foldersOf(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*folder.Folder, error) {
 	rows, err := c.Folders.Rows().ByID(ctx, m, ids...)
 	found := make(map[string]*folder.Folder, len(rows))
 	for _, f := range rows {

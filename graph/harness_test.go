@@ -69,12 +69,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	t.Helper()
 	b := &bundle{db: d, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
-	b.tokens = account.Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: time.Hour}
+	b.tokens = account.Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt",
+		TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(&b.statements), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.New(k, log, time.Now), clicktest.New(t, counted, time.Now)
 	links := must.Value(link.NewStore(link.Config{
-		DB: counted, Feed: feed.New(counted, log, time.Now), PublicURL: "http://sho.rt", Clicks: clicks, Log: log, Now: time.Now,
+		DB: counted, Feed: feed.New(counted, log, time.Now), PublicURL: "http://sho.rt", Clicks: clicks, Log: log,
+		Now: time.Now,
 	}))(t)
 	own := must.Value(destinations.NewOwnHosts("http://sho.rt"))(t)
 	templates := &folder.TemplateStore{DB: counted, Now: time.Now}
@@ -84,7 +86,8 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	all := &stores.Stores{
 		UTMTemplates: templates, Folders: folders,
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: account.NewUserPasswords(bcrypt.MinCost), Now: time.Now, Limits: limits, Keys: keys,
+			DB: counted, Tokens: b.tokens, Passwords: account.NewUserPasswords(bcrypt.MinCost), Now: time.Now,
+			Limits: limits, Keys: keys,
 		},
 		Workspaces: &workspace.Store{
 			DB: counted, Destinations: destinations.Checker{DB: counted, Own: own}, Limits: limits, Now: time.Now,
@@ -94,7 +97,8 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Links:      links,
 		LinkQuotas: quota,
 		Creation: creation.NewStore(creation.Config{
-			Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: time.Hour, Limits: limits,
+			Links: links, Quota: quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: time.Hour,
+			Limits: limits,
 		}),
 		Edit:       &edit.Store{Store: links, Quota: quota, Folders: folders},
 		Schedule:   &edit.Schedules{Store: links},
@@ -102,13 +106,15 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		LinkList:   linklist.NewStore(counted, time.Now),
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Stats(),
-		Exports:    stats.Exports{Signer: secrets.Signer{Secrets: b.tokens.Secrets, Now: time.Now}, PublicURL: "http://sho.rt"},
-		Ledger:     &clickstore.Ledger{DB: counted},
-		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
-		Audit:      &audit.Store{DB: counted, Now: time.Now},
+		Exports: stats.Exports{Signer: secrets.Signer{Secrets: b.tokens.Secrets, Now: time.Now},
+			PublicURL: "http://sho.rt"},
+		Ledger:    &clickstore.Ledger{DB: counted},
+		Unmatched: &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
+		Audit:     &audit.Store{DB: counted, Now: time.Now},
 	}
 	c := Config{
-		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, Stores: all, Codes: qr.NewRenderer(),
+		Config: transport.Config{Bounds: bounds(), Maxima: limit.UsualMaxima(), Log: log, Now: time.Now}, Stores: all,
+		Codes:    qr.NewRenderer(),
 		HitQuota: 100, Meter: ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
 	box := secrets.Box{Key: []byte(strings.Repeat("k", 32))}
@@ -119,12 +125,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	}
 	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Now: time.Now}
 	c.Webhooks = &webhook.Store{
-		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now), Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
+		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now),
+		Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
 		Sealed: box, Now: time.Now,
 	}
 	c.Workspaces.Accounts, c.Edit.ReplaceWebhookTags = c.Accounts, c.Webhooks.ReplaceTags
 	c.Dispatcher = dispatch.New(dispatch.Config{
-		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Renderer: NewRenderer(c), Limits: limits, Log: log,
+		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Renderer: NewRenderer(c),
+		Limits: limits, Log: log,
 	})
 	for _, option := range options {
 		option(&c)

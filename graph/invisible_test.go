@@ -22,7 +22,8 @@ func TestMutations_InvisibleText(t *testing.T) {
 			refused        string // the field of the error; empty for optional text
 			stored         string // a part of the response for visible text
 		}{
-			{"account name", `register(input: {email: "$EMAIL@example.com", password: "correct horse battery", name: "$TEXT"}) {
+			{"account name",
+				`register(input: {email: "$EMAIL@example.com", password: "correct horse battery", name: "$TEXT"}) {
 				user { name } errors { code field } }`, "name", `"name":"ab"`},
 			{"workspace name", `createWorkspace(input: {name: "$TEXT", slug: "new-slug"}) {
 				workspace { name } errors { code field } }`, "name", `"name":"ab"`},
@@ -45,7 +46,8 @@ func TestMutations_InvisibleText(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				send := func(text string) string {
 					fill := strings.NewReplacer(
-						"$W", ada.workspace.ID(), "$L", l.ID, "$URL", b.Links.ShortURL(l), "$TEXT", text, "$EMAIL", "new",
+						"$W", ada.workspace.ID(), "$L", l.ID, "$URL", b.Links.ShortURL(l), "$TEXT", text, "$EMAIL",
+						"new",
 					)
 					return b.ask(t, ada.token, "mutation { "+fill.Replace(c.mutation)+" }").text
 				}

@@ -42,7 +42,8 @@ func (r *mutationResolver) RevokeInvitation(
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List, invitationIDs,
+	edges, nodes, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List,
+		invitationIDs,
 		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
 			return &gen.InvitationEdge{Cursor: cursor, Node: i}
 		})

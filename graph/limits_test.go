@@ -63,7 +63,8 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			r := b.ask(t, ada, c.query)
-			if got := strings.Split(r.codes(), " ")[0]; got != c.want || got == "BAD_REQUEST" && strings.Contains(r.text, secret) {
+			if got := strings.Split(r.codes(), " ")[0]; got != c.want ||
+				got == "BAD_REQUEST" && strings.Contains(r.text, secret) {
 				t.Errorf("%q, want %q: %.300s", got, c.want, r.text)
 			}
 			if took := time.Since(start); took > 5*time.Second {

@@ -359,7 +359,9 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.Quota, 
 }
 
 // totals returns the click totals of links. Links without a click are missing.
-func (c *Config) totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]clickstore.LinkTotal, error) {
+func (c *Config) totals(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string]clickstore.LinkTotal, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err

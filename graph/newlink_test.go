@@ -16,10 +16,13 @@ func TestNewLink_HasTheSameFieldsInEveryCreation(t *testing.T) {
 		ada := b.person(t, "ada")
 		const fields, selected = `archived: true, statsPublic: true`, `link { archived statsPublic } errors { message }`
 		for name, call := range map[string]string{
-			"createLink": `createLink(input: {workspaceId: $w, url: "https://example.com/1", ` + fields + `}) { ` + selected + ` }`,
-			"createLinks": `createLinks(input: {workspaceId: $w, links: [{url: "https://example.com/2", ` + fields + `}]}) {
+			"createLink": `createLink(input: {workspaceId: $w, url: "https://example.com/1", ` + fields + `}) { ` +
+				selected + ` }`,
+			"createLinks": `createLinks(input: {workspaceId: $w, links: [{url: "https://example.com/2", ` + fields +
+				`}]}) {
 				results { ` + selected + ` } }`,
-			"upsertLink": `upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/3", externalId: "3", ` + fields + `}})
+			"upsertLink": `upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/3", externalId: "3", ` +
+				fields + `}})
 				{ ` + selected + ` }`,
 		} {
 			r := b.ask(t, ada.token, `mutation ($w: ID!) { `+call+` }`, "w", ada.workspace.ID())
@@ -37,7 +40,8 @@ func TestNewLink_HasTheSameFieldsInEveryCreation(t *testing.T) {
 			two: upsertLinks(input: {workspaceId: $w, links: [{url: "https://example.com/4"}, {url: "https://example.com/5"}]}) {
 				results { errors { code field } } } }`, "w", ada.workspace.ID())
 		const none = `{"errors":[{"code":"INVALID_INPUT","field":["externalId"]}]}`
-		if want := `{"one":{"errors":[{"code":"INVALID_INPUT","field":["link","externalId"]}]},"two":{"results":[` + none + `,` +
+		if want := `{"one":{"errors":[{"code":"INVALID_INPUT","field":["link","externalId"]}]},"two":{"results":[` +
+			none + `,` +
 			none + `]}}`; !strings.Contains(r.text, want) {
 			t.Errorf("upserts without an external id: %s, want %s", r.text, want)
 		}

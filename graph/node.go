@@ -51,7 +51,8 @@ func (r *queryResolver) Node(ctx context.Context, nodeID string) (limit.Node, er
 
 func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]limit.Node, error) {
 	if len(ids) < 1 || len(ids) > page.Max {
-		return nil, errs.New(errs.InvalidInput, "Request 1 to %d ids. This request has %d.", page.Max, len(ids)).At("ids")
+		return nil, errs.New(errs.InvalidInput, "Request 1 to %d ids. This request has %d.", page.Max, len(ids)).
+			At("ids")
 	}
 	return r.nodes(ctx, ids)
 }

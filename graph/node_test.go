@@ -83,7 +83,8 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 		ExpiresAt: now.Add(time.Hour),
 	}
 	b.insert(t, &session)
-	b.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID, CreatedAt: now, UsedAt: now})
+	b.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID,
+		CreatedAt: now, UsedAt: now})
 	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, b.person(t, "eve").token
 	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
 		p := b.person(t, "our-"+strings.ToLower(string(role)))
@@ -117,26 +118,32 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	f := &folder.Folder{Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now}}
+	f := &folder.Folder{Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n",
+		CreatedAt: now}}
 	w.insert(t, f)
-	d := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: space, Host: "own.example.com", CodeSpace: domain.Own, Token: "token",
+	d := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: space, Host: "own.example.com", CodeSpace: domain.Own,
+		Token:     "token",
 		CreatedAt: now}
 	w.insert(t, d)
-	_, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
+	_, _, err := w.Creation.Create(t.Context(), w.ada.workspace,
+		creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
 	must.NoError(t, err)
 	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
 		Title: &title, Tags: []string{"tag"}, FolderID: &f.ID})
 	must.NoError(t, err)
 	w.insert(t, &domain.Domain{
-		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
+		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token",
+		CreatedAt: now})
 	_, _, err = w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{f.ID},
 	})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
-	w.insert(t, &folder.Template{Named: folder.Named{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n", CreatedAt: now},
-		UTM: &routing.UTM{Source: &title}, UpdatedAt: now})
+	w.insert(t,
+		&folder.Template{Named: folder.Named{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
+			CreatedAt: now},
+			UTM: &routing.UTM{Source: &title}, UpdatedAt: now})
 	w.insert(t, &workspace.Invitation{
 		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,
 		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,
@@ -169,11 +176,14 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 	t.Helper()
 	now, n := db.Instant(time.Now()), int64(len(links))
 	one := &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.Import, Status: task.Succeeded, Done: n, Total: &n,
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.Import, Status: task.Succeeded, Done: n,
+		Total: &n,
 		Input: fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
-		Cursor: fmt.Sprintf(`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1},
+		Cursor: fmt.Sprintf(
+			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1},
 			"targets": {"old.example.com": %q}}`, n, domainID),
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
+		FinishedAt: &now,
 	}
 	b.insert(t, one)
 	var rows []*importer.Row
@@ -181,11 +191,14 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 	for i, l := range links {
 		sourceID := fmt.Sprint(i)
 		rows = append(rows, &importer.Row{
-			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID, Host: "old.example.com",
-			Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID, Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
+			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID,
+			Host: "old.example.com",
+			Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
+			Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
 		})
 		origins = append(origins, &importer.Origin{
-			WorkspaceID: l.WorkspaceID, Source: importsource.CSV, SourceID: sourceID, LinkID: l.ID, Hash: []byte("h"), ImportedAt: now,
+			WorkspaceID: l.WorkspaceID, Source: importsource.CSV, SourceID: sourceID, LinkID: l.ID, Hash: []byte("h"),
+			ImportedAt: now,
 		})
 	}
 	if len(links) > 0 {
@@ -199,16 +212,19 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 	t.Helper()
 	now, n := db.Instant(time.Now()), int64(len(links))
 	one := &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n, Total: &n, Input: "{}",
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n,
+		Total: &n, Input: "{}",
 		Cursor:  fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
+		FinishedAt: &now,
 	}
 	b.insert(t, one)
 	var rows []*parity.Row
 	for i, l := range links {
 		rows = append(rows, &parity.Row{
-			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID, SourceURL: "https://old.example.com/a",
-			Verdict: parity.MissingThere, Status: 302, CheckedAt: now,
+			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID,
+			SourceURL: "https://old.example.com/a",
+			Verdict:   parity.MissingThere, Status: 302, CheckedAt: now,
 		})
 	}
 	b.insert(t, &rows)
@@ -219,9 +235,12 @@ func (b *bundle) exporting(t *testing.T, by *person) {
 	t.Helper()
 	now := db.Instant(time.Now())
 	b.insert(t, &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded, Done: 1, Total: new(int64(1)),
-		Input: `{"Sections": ["LINKS"]}`, Cursor: `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded,
+		Done: 1, Total: new(int64(1)),
+		Input:   `{"Sections": ["LINKS"]}`,
+		Cursor:  `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
+		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
+		FinishedAt: &now,
 	})
 }
 

@@ -50,7 +50,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 				url: "https://example.com/upserted"}]}) { results { outcome link { externalId } errors { message } } } }`, text),
 				`"externalId":"`+composed+`"`)
 		}
-		r := b.ask(t, ada.token, `mutation ($w: ID!, $a: String!, $b: String!) { upsertLinks(input: {workspaceId: $w, links: [
+		r := b.ask(t, ada.token,
+			`mutation ($w: ID!, $a: String!, $b: String!) { upsertLinks(input: {workspaceId: $w, links: [
 			{externalId: $a, url: "https://example.com/a"}, {externalId: $b, url: "https://example.com/b"}]}) { errors {
 				message } } }`,
 			"w", ada.workspace.ID(), "a", composed, "b", decomposed)
@@ -63,7 +64,9 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			"EXTERNAL_ID_TAKEN") != 1 {
 			t.Errorf("two links with one external id: %s", r.text)
 		}
-		want(ask(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: $t, title: "a\u202eb\u2066c",
+		want(
+			ask(
+				`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: $t, title: "a\u202eb\u2066c",
 			routing: {endedUrl: $t, rules: [{targets: [{url: $t}]}]}}) { link { originalUrl title routing {
 				endedUrl rules { targets {
 			url } } } } errors { message } } }`, "\ufeff\u200b https://example.com/trimmed\u00a0\u2028\r\n\x00"),
@@ -73,7 +76,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			url: "https://example.com/fold", title: $t})
 			{ link { code } errors { message } } }`, "ΟΔΟΣ Straße İzmir ﬁn"), `"code":`)
 		for _, text := range []string{"οδος", "οδοσ", "STRASSE", "straẞe", "izmir", "ızmır", "ＦＩＮ"} {
-			want(ask(`query ($w: ID!, $t: String!) { workspace(by: {id: $w}) { links(filter: {search: $t}) { totalCount }
+			want(
+				ask(`query ($w: ID!, $t: String!) { workspace(by: {id: $w}) { links(filter: {search: $t}) { totalCount }
 				} }`, text),
 				`"totalCount":1`)
 		}

@@ -248,7 +248,8 @@ func TestConnections_PageThroughAllItems(t *testing.T) {
 		var after *string
 		for more := true; more; {
 			var data struct{ Workspace struct{ Links connection } }
-			b.ask(t, ada.token, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 3, after: $after) {
+			b.ask(t, ada.token,
+				`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 3, after: $after) {
 				edges { node { id } } pageInfo { hasNextPage endCursor } } } }`,
 				"w", ada.workspace.ID(), "after", after).into(t, &data)
 			for _, e := range data.Workspace.Links.Edges {

@@ -32,7 +32,8 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			}
 		}
 		expect(0)
-		if _, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/"}); err != nil {
+		if _, _, err := b.Creation.Create(t.Context(), ada.workspace,
+			creation.Input{URL: "https://example.com/"}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(platformAge - time.Nanosecond)

@@ -20,7 +20,8 @@ func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
 		schema := contract(t)
 		for _, root := range []string{"Query", "Mutation"} {
 			for _, f := range schema.Types[root].Fields {
-				if strings.HasPrefix(f.Name, "__") || f.Name == "createLink" || f.Name == "createLinks" || len(f.Arguments) > 0 && root == "Query" {
+				if strings.HasPrefix(f.Name, "__") || f.Name == "createLink" || f.Name == "createLinks" ||
+					len(f.Arguments) > 0 && root == "Query" {
 					continue
 				}
 				fields := "{ __typename }"
@@ -31,7 +32,8 @@ func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
 				if root == "Mutation" && len(f.Arguments) > 0 {
 					continue // their inputs differ: server's walk calls all of them with such a key
 				}
-				r := w.ask(t, key, fmt.Sprintf("%s%s { %s%s %s }", strings.ToLower(root), variables, f.Name, arguments, fields))
+				r := w.ask(t, key,
+					fmt.Sprintf("%s%s { %s%s %s }", strings.ToLower(root), variables, f.Name, arguments, fields))
 				if !strings.Contains(r.text, `"FORBIDDEN"`) {
 					t.Errorf("%s.%s: %s", root, f.Name, r.text)
 				}
@@ -39,7 +41,8 @@ func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
 		}
 		const create = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { %s } }`
 		in := map[string]any{"workspaceId": w.ada.workspace.ID(), "url": "https://example.com/published"}
-		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl created link { id code note } errors { code }"), "in", in); !strings.Contains(r.text, `"created":true,"link":null,"errors":[]`) ||
+		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl created link { id code note } errors { code }"), "in",
+			in); !strings.Contains(r.text, `"created":true,"link":null,"errors":[]`) ||
 			!strings.Contains(r.text, `"shortUrl":"http`) {
 			t.Errorf("%s", r.text)
 		}
@@ -49,7 +52,8 @@ func TestPublishableKey_RequestsCreationsAlone(t *testing.T) {
 			}
 		}
 		in["url"] = "https://evil.example/"
-		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl errors { code field }"), "in", in); !strings.Contains(r.text, `"shortUrl":null,"errors":[{"code":"INVALID_INPUT","field":["url"]}]`) {
+		if r := w.ask(t, key, fmt.Sprintf(create, "shortUrl errors { code field }"), "in",
+			in); !strings.Contains(r.text, `"shortUrl":null,"errors":[{"code":"INVALID_INPUT","field":["url"]}]`) {
 			t.Errorf("another host: %s", r.text)
 		}
 		for name, query := range map[string]string{

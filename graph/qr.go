@@ -94,6 +94,7 @@ func (c *Config) qrTexts(m workspace.Membership) []string {
 	shortest.RootCode = &shortest.Code
 	longest := &link.Link{In: m, Code: strings.Repeat("a", shortcode.MaxLength)}
 	return []string{
-		c.Links.ShortURL(shortest), routing.WithSource(c.Links.ShortURL(longest), strings.Repeat("a", routing.MaxSource)),
+		c.Links.ShortURL(shortest),
+		routing.WithSource(c.Links.ShortURL(longest), strings.Repeat("a", routing.MaxSource)),
 	}
 }

@@ -33,12 +33,14 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		if !strings.Contains(r.text, want) {
 			t.Fatalf("%s, want %s", r.text, want)
 		}
-		r = b.ask(t, ada.token, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, qrStyle: {foreground: "#999999"}}) {
+		r = b.ask(t, ada.token,
+			`mutation ($w: ID!) { updateWorkspace(input: {id: $w, qrStyle: {foreground: "#999999"}}) {
 			errors { code field } } }`, "w", w)
 		if !strings.Contains(r.text, `{"code":"INVALID_INPUT","field":["qrStyle","foreground"]}`) {
 			t.Errorf("a style of low contrast: %s", r.text)
 		}
-		for argument, field := range map[string]string{"style: {size: 100}": `"style","size"`, `source: "flyer"`: `"source"`} {
+		for argument, field := range map[string]string{"style: {size: 100}": `"style","size"`,
+			`source: "flyer"`: `"source"`} {
 			r = b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { links { nodes { qrCode(`+argument+`) {
 				text } } } } }`, "w", w)
 			if !strings.Contains(r.text, `"code":"INVALID_INPUT","field":[`+field+`]`) {
@@ -48,7 +50,8 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		statements := map[int]int64{}
 		for _, n := range []int{1, 5} {
 			before := b.statements.Load()
-			r := b.ask(t, ada.token, `query ($w: ID!, $n: Int) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
+			r := b.ask(t, ada.token,
+				`query ($w: ID!, $n: Int) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
 				qrCode { svg } } } } } }`, "w", w, "n", n)
 			statements[n] = b.statements.Load() - before
 			if got := strings.Count(r.text, "data:image/png;base64,"); got != n {
@@ -81,7 +84,8 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+1, r.text)
 		}
 	}
-	for i, want := range []int{decoded, 0} { // the longest code of the workspace; the shortest has the size of those above
+	// the longest code of the workspace; the shortest has the size of those above
+	for i, want := range []int{decoded, 0} {
 		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspace(input: {
 			id: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
 		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 100+2+want {

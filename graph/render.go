@@ -118,14 +118,16 @@ func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats b
 	fragment := operation.Doc.Fragments.ForName("Selection")
 	for name := range typesIn(fragment.SelectionSet, map[string]bool{}) {
 		if slices.Contains(auditFields, name) {
-			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the field %s. Leave it out.", name).At("selection")
+			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the field %s. Leave it out.", name).
+				At("selection")
 		}
 		switch needed := typePermissions[name]; needed {
 		case "", workspace.ReadLinks:
 		case workspace.ReadStats:
 			needsStats = true
 		default:
-			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the type %s. Leave it out.", name).At("selection")
+			return false, errs.New(errs.InvalidInput, "Webhooks cannot read the type %s. Leave it out.", name).
+				At("selection")
 		}
 	}
 	return needsStats, nil
@@ -166,7 +168,8 @@ func (r *Renderer) prepare(ctx context.Context, head, selection string) (*graphq
 	}
 	if len(operation.Doc.Operations) != 1 || len(operation.Doc.Fragments) != 1 ||
 		len(operation.Doc.Fragments[0].Directives) > 0 {
-		return nil, errs.New(errs.InvalidInput, "The selection must be fields in braces, as in { id type }.").At("selection")
+		return nil, errs.New(errs.InvalidInput, "The selection must be fields in braces, as in { id type }.").
+			At("selection")
 	}
 	return operation, nil
 }
@@ -190,7 +193,9 @@ func (r *Renderer) Event(
 }
 
 // event renders a selection; nil if it has more than MaxBody bytes.
-func (r *Renderer) event(ctx context.Context, m workspace.Membership, selection string, e *audit.Event) (json.RawMessage, error) {
+func (r *Renderer) event(
+	ctx context.Context, m workspace.Membership, selection string, e *audit.Event,
+) (json.RawMessage, error) {
 	logged := &workspace.LoggedEvent{Event: e, In: m, ShowsActor: true}
 	all := &gen.EventConnection{Edges: []*gen.EventEdge{{Cursor: e.ID, Node: logged}}}
 	var links []string

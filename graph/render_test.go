@@ -87,7 +87,8 @@ func TestRenderer_DropsLargeData(t *testing.T) {
 	}
 }
 
-// TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for an event of a link and of a purged one.
+// TestRenderer_RendersEvents renders the default and a selection, with the actor's id, for an event
+// of a link and of a purged one.
 func TestRenderer_RendersEvents(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -113,7 +114,8 @@ func TestRenderer_RendersEvents(t *testing.T) {
 			got.ActorID != ada.accountID || got.Link == nil || got.Link.ID != l.ID || got.Link.ShortURL == "" {
 			t.Errorf("%s: %v", data, err)
 		}
-		if data, _, err = r.Event(t.Context(), m, nil, events[1]); err != nil || !strings.Contains(string(data), `"link":null`) {
+		if data, _, err = r.Event(t.Context(), m, nil, events[1]); err != nil ||
+			!strings.Contains(string(data), `"link":null`) {
 			t.Errorf("a purged link: %s, %v", data, err)
 		}
 		selection, broken := "{ link { url: originalUrl } }", "{ removed }"

@@ -72,7 +72,8 @@ func TestExplainRedirect_NamesTheField(t *testing.T) {
 				`"field":["routing","rules","0","targets","1","url"]}`,
 			`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing","endedUrl"]}`,
 		} {
-			r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`, "id", l.ID)
+			r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`,
+				"id", l.ID)
 			if !strings.Contains(r.text, want) {
 				t.Errorf("%s: %s, want %s", arguments, r.text, want)
 			}

@@ -34,7 +34,8 @@ func (r *mutationResolver) ScheduleLinkChange(
 
 func scheduledChange(in *gen.LinkChangeInput) link.Change {
 	return changeOf(gen.UpdateLinkInput{
-		URL: in.URL, Title: in.Title, Note: in.Note, Tags: in.Tags, FolderID: in.FolderID, RedirectStatus: in.RedirectStatus, Routing: in.Routing,
+		URL: in.URL, Title: in.Title, Note: in.Note, Tags: in.Tags, FolderID: in.FolderID,
+		RedirectStatus: in.RedirectStatus, Routing: in.Routing,
 	})
 }
 

@@ -118,7 +118,8 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 			}
 		}
 		last := moments[len(moments)-1].at
-		if got := b.resolvedURL(t, ada.token, "http://sho.rt/renamed/promo?utm=1", last); got != "https://ada.example/6" {
+		if got := b.resolvedURL(t, ada.token, "http://sho.rt/renamed/promo?utm=1",
+			last); got != "https://ada.example/6" {
 			t.Errorf("below the new slug: %q", got)
 		}
 		for _, c := range []struct{ name, token, address, want string }{
@@ -184,16 +185,18 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 			want          string
 		}{
 			"another tenant's": {eve.token, l.ID, at, change, failed("NOT_FOUND", "linkId")},
-			"unknown":          {eve.token, "lnk_00000000000000000000000000", at, change, failed("NOT_FOUND", "linkId")},
-			"in the past":      {ada.token, l.ID, "2020-01-01T00:00:00Z", change, failed("INVALID_INPUT", "at")},
-			"empty":            {ada.token, l.ID, at, map[string]any{}, failed("INVALID_INPUT", "change")},
+			"unknown": {eve.token, "lnk_00000000000000000000000000", at, change,
+				failed("NOT_FOUND", "linkId")},
+			"in the past": {ada.token, l.ID, "2020-01-01T00:00:00Z", change, failed("INVALID_INPUT", "at")},
+			"empty":       {ada.token, l.ID, at, map[string]any{}, failed("INVALID_INPUT", "change")},
 			"no template": {ada.token, l.ID, at,
 				map[string]any{"routing": map[string]any{"utm": map[string]any{"templateId": "utm_x"}}},
 				`"errors":[{"code":"NOT_FOUND","field":["change","routing","utm","templateId"]}]`},
 			"a bad URL": {ada.token, l.ID, at, map[string]any{"url": "x"},
 				`"errors":[{"code":"INVALID_URL","field":["change","url"]}]`},
 		} {
-			if r := b.ask(t, c.token, schedule, "id", c.id, "at", c.at, "change", c.change); !strings.Contains(r.text, c.want) {
+			if r := b.ask(t, c.token, schedule, "id", c.id, "at", c.at, "change", c.change); !strings.Contains(r.text,
+				c.want) {
 				t.Errorf("%s: %s", name, r.text)
 			}
 		}

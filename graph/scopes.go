@@ -54,22 +54,25 @@ var typePermissions = map[string]workspace.Permission{
 
 // publishableFields are what publishable API keys may request.
 var publishableFields = map[string]bool{
-	"Mutation.createLink": true, "CreateLinkPayload.shortUrl": true, "CreateLinkPayload.created": true, "CreateLinkPayload.errors": true,
-	"Mutation.createLinks": true, "CreateLinksPayload.results": true, "CreateLinksPayload.errors": true,
+	"Mutation.createLink": true, "CreateLinkPayload.shortUrl": true, "CreateLinkPayload.created": true,
+	"CreateLinkPayload.errors": true,
+	"Mutation.createLinks":     true, "CreateLinksPayload.results": true, "CreateLinksPayload.errors": true,
 }
 
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
 // from one object to another that the key may not read is null, or fails with FORBIDDEN if it
 // cannot be null. Root fields are not checked here: the domain method behind each checks the
-// permission and returns FORBIDDEN. Every key may read the defaults of its workspace. A logged-in user needs no such check: each role may read the
-// objects that its lists lead to.
+// permission and returns FORBIDDEN. Every key may read the defaults of its workspace. A logged-in
+// user needs no such check: each role may read the objects that its lists lead to.
 func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		f := graphql.GetFieldContext(ctx)
-		if workspace.IsPublishable(actor.Key) && !publishableFields[f.Object+"."+f.Field.Name] && f.Object != "UserError" {
+		if workspace.IsPublishable(actor.Key) && !publishableFields[f.Object+"."+f.Field.Name] &&
+			f.Object != "UserError" {
 			if f.Field.Definition.Type.NonNull || isRootType(f.Object) {
-				return nil, errs.New(errs.Forbidden, "A publishable API key creates links, and reads shortUrl, created and errors of the payload.")
+				return nil, errs.New(errs.Forbidden,
+					"A publishable API key creates links, and reads shortUrl, created and errors of the payload.")
 			}
 			return nil, nil
 		}

@@ -106,8 +106,9 @@ var ways = map[string]string{
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
 	"CodePreview":  `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
 	"ImportReport": ofReport("IMPORT", `%s`), "ImportHost": ofReport("IMPORT", `hosts { %s }`),
-	"ImportRow":    ofReport("IMPORT", `rows(first: 1) { nodes { %s } }`),
-	"ParityReport": ofReport("PARITY_CHECK", `%s`), "ParityDifference": ofReport("PARITY_CHECK", `differences(first: 1) { nodes { %s } }`),
+	"ImportRow":        ofReport("IMPORT", `rows(first: 1) { nodes { %s } }`),
+	"ParityReport":     ofReport("PARITY_CHECK", `%s`),
+	"ParityDifference": ofReport("PARITY_CHECK", `differences(first: 1) { nodes { %s } }`),
 	"WorkspaceArchive": ofReport("WORKSPACE_EXPORT", `%s`),
 	"Stats":            `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
 	"StatsSlice":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
@@ -115,8 +116,10 @@ var ways = map[string]string{
 
 // ofReport leads to a part of the report of a task of a kind.
 func ofReport(kind, part string) string {
-	of := map[string]string{"IMPORT": "ImportReport", "PARITY_CHECK": "ParityReport", "WORKSPACE_EXPORT": "WorkspaceArchive"}[kind]
-	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1, filter: {kinds: [` + kind + `]}) { nodes { report { ... on ` +
+	of := map[string]string{"IMPORT": "ImportReport", "PARITY_CHECK": "ParityReport",
+		"WORKSPACE_EXPORT": "WorkspaceArchive"}[kind]
+	return `query ($w: ID!) { workspace(by: {id: $w}) { tasks(first: 1, filter: {kinds: [` + kind +
+		`]}) { nodes { report { ... on ` +
 		of + ` { ` + part + ` } } } } } }`
 }
 
@@ -141,7 +144,8 @@ func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	}
 	var r reply
 	for _, one := range ids {
-		r = w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, selected), "id", one)
+		r = w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, selected),
+			"id", one)
 		if found(t, r, e) {
 			break
 		}
@@ -169,8 +173,10 @@ var (
 		"Click":           "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
 		"Quota": "LINKS_READ", "Folder": "LINKS_READ",
 		"Latency": "STATS_READ", "Link": "LINKS_READ", "LinkRouting": "LINKS_READ", "UtmTemplate": "LINKS_READ",
-		"Tag": "LINKS_READ", "LinkOrigin": "LINKS_READ", "Task": "LINKS_READ", "ImportReport": "LINKS_READ", "ImportCount": "LINKS_READ",
-		"ImportLossCount": "LINKS_READ", "ImportHost": "LINKS_READ", "ImportRow": "LINKS_READ", "ImportLoss": "LINKS_READ",
+		"Tag": "LINKS_READ", "LinkOrigin": "LINKS_READ", "Task": "LINKS_READ", "ImportReport": "LINKS_READ",
+		"ImportCount":     "LINKS_READ",
+		"ImportLossCount": "LINKS_READ", "ImportHost": "LINKS_READ", "ImportRow": "LINKS_READ",
+		"ImportLoss":   "LINKS_READ",
 		"ParityReport": "LINKS_READ", "ParityCount": "LINKS_READ", "ParityDifference": "LINKS_READ",
 		"WorkspaceArchive": "LINKS_READ", "ArchiveSection": "LINKS_READ",
 		"Member": "MEMBERS_READ", "UnmatchedRequest": "STATS_READ",
@@ -207,7 +213,8 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 				continue
 			}
 			for _, rule := range workspace.Rules {
-				if !rule.Keys || rule.Permission == workspace.CreateLinks { // see TestPublishableKey_RequestsCreationsAlone
+				// see TestPublishableKey_RequestsCreationsAlone
+				if !rule.Keys || rule.Permission == workspace.CreateLinks {
 					continue
 				}
 				scope := string(rule.Permission)
@@ -232,12 +239,14 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, func(c *Config) {
-			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now}, PublicURL: "http://sho.rt"}
+			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now},
+				PublicURL: "http://sho.rt"}
 		})
 		m := b.person(t, "ada").workspace
 		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)
 		made := must.Value(b.Config.Creation.CreateMany(t.Context(), m, creation.Batch{
-			Links: []*creation.Input{{URL: "https://example.com/", FolderID: &f.ID}, {URL: "https://example.com/outside"}},
+			Links: []*creation.Input{{URL: "https://example.com/", FolderID: &f.ID},
+				{URL: "https://example.com/outside"}},
 		}))(t)
 		for _, folders := range [][]string{nil, {f.ID}} {
 			_, key, err := b.Config.APIKeys.Create(t.Context(), m, apikey.NewKey{
@@ -246,12 +255,15 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 			must.NoError(t, err)
 			outside := map[bool]string{true: "", false: "NOT_FOUND"}[folders == nil]
 			for selection, want := range map[string]string{
-				`linkId: "` + made[0].Link.ID + `"`: "", `folderId: "` + f.ID + `"`: "", `linkId: "` + made[1].Link.ID + `"`: outside,
+				`linkId: "` + made[0].Link.ID + `"`: "", `folderId: "` + f.ID + `"`: "", `linkId: "` + made[1].Link.ID +
+					`"`: outside,
 				`linkId: "` + id.New(id.Link) + `"`: "NOT_FOUND", `folderId: "` + id.New(id.Folder) + `"`: "NOT_FOUND",
 			} {
-				r := b.ask(t, key, `mutation { exportClicks(input: {workspaceId: "`+m.ID()+`", `+selection+`}) { url errors { code field } } }`)
+				r := b.ask(t, key, `mutation { exportClicks(input: {workspaceId: "`+m.ID()+`", `+selection+
+					`}) { url errors { code field } } }`)
 				field, _, _ := strings.Cut(selection, ":")
-				if got := strings.Contains(r.text, `"url":"http`); got != (want == "") || !got && !strings.Contains(r.text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
+				if got := strings.Contains(r.text, `"url":"http`); got != (want == "") ||
+					!got && !strings.Contains(r.text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
 					t.Errorf("folders %v, %s: %s", folders, selection, r.text)
 				}
 			}

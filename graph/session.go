@@ -24,7 +24,8 @@ func (r *mutationResolver) RefreshSession(
 
 func (r *mutationResolver) StartSso(ctx context.Context, in gen.StartSsoInput) (*gen.StartSsoPayload, error) {
 	t, err := r.Accounts.StartSSO(ctx, in.RedirectURI, clientOf(ctx))
-	return &gen.StartSsoPayload{AuthorizationURL: &t.AuthorizationURL, Transaction: &t.Secret, ExpiresAt: &t.ExpiresAt}, err
+	return &gen.StartSsoPayload{AuthorizationURL: &t.AuthorizationURL, Transaction: &t.Secret,
+		ExpiresAt: &t.ExpiresAt}, err
 }
 
 func (r *mutationResolver) FinishSso(ctx context.Context, in gen.FinishSsoInput) (*gen.FinishSsoPayload, error) {
@@ -34,20 +35,24 @@ func (r *mutationResolver) FinishSso(ctx context.Context, in gen.FinishSsoInput)
 	return (*gen.FinishSsoPayload)(loginPayload(l)), err
 }
 
-func (r *mutationResolver) CompleteLogin(ctx context.Context, in gen.CompleteLoginInput) (*gen.CompleteLoginPayload, error) {
+func (r *mutationResolver) CompleteLogin(
+	ctx context.Context, in gen.CompleteLoginInput,
+) (*gen.CompleteLoginPayload, error) {
 	l, err := r.Accounts.CompleteLogin(ctx, in.Challenge, proofAt("proof", in.Proof), clientOf(ctx))
 	return (*gen.CompleteLoginPayload)(loginPayload(l)), err
 }
 
 func loginPayload(l account.Login) *gen.LoginPayload {
 	if c := l.Challenge; c != nil {
-		return &gen.LoginPayload{Challenge: &gen.LoginChallenge{Token: c.Token, Methods: c.Methods, ExpiresAt: c.ExpiresAt}}
+		return &gen.LoginPayload{Challenge: &gen.LoginChallenge{Token: c.Token, Methods: c.Methods,
+			ExpiresAt: c.ExpiresAt}}
 	}
 	return &gen.LoginPayload{Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account}
 }
 
 func sessionPayload(l account.Login) *gen.RefreshSessionPayload {
-	return &gen.RefreshSessionPayload{Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account}
+	return &gen.RefreshSessionPayload{Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken,
+		User: l.Account}
 }
 
 // proofAt is the proof of an input's field; none for nil.
@@ -57,7 +62,8 @@ func proofAt(field string, p *account.Proof) account.Proof {
 	return proof
 }
 
-// passwordOrProof is the proof of an input with a field for the password, and proof for others. It returns InvalidInput for both.
+// passwordOrProof is the proof of an input with a field for the password, and proof for others. It
+// returns InvalidInput for both.
 func passwordOrProof(field string, password *string, p *account.Proof) (account.Proof, error) {
 	switch {
 	case password != nil && p != nil:

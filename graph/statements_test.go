@@ -51,10 +51,12 @@ var counted = map[string]string{
 	"Workspace.domains":           ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.folders":           ofWorkspace(`folders(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.tasks":             ofWorkspace(`tasks(first: $n) { edges { cursor node { %s } } }`),
-	"ParityReport.differences": ofWorkspace(`tasks(first: 1, filter: {kinds: [PARITY_CHECK]}) { nodes { report { ... on ParityReport { ` +
-		`differences(first: $n) { edges { cursor node { %s } } } } } } }`),
-	"ImportReport.rows": ofWorkspace(`tasks(first: 1, filter: {kinds: [IMPORT]}) { nodes { report { ... on ImportReport { rows(first: $n) { edges ` +
-		`{ cursor node { %s } } } } } } }`),
+	"ParityReport.differences": ofWorkspace(
+		`tasks(first: 1, filter: {kinds: [PARITY_CHECK]}) { nodes { report { ... on ParityReport { ` +
+			`differences(first: $n) { edges { cursor node { %s } } } } } } }`),
+	"ImportReport.rows": ofWorkspace(
+		`tasks(first: 1, filter: {kinds: [IMPORT]}) { nodes { report { ... on ImportReport { rows(first: $n) { edges ` +
+			`{ cursor node { %s } } } } } } }`),
 	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.tags":         ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.webhooks":     ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
@@ -82,9 +84,10 @@ func ofWorkspace(connection string) string {
 
 // notCounted are the lists that need no counting, and why.
 var notCounted = map[string]string{
-	"ApiKey.folders":                       "loaded for all keys of a page",
-	"User.ssoIdentities":                   "loaded once for the caller, and none for others",
-	"Stats.series":                         "computed from the sums of one subject, however many points they are cut into",
+	"ApiKey.folders":     "loaded for all keys of a page",
+	"User.ssoIdentities": "loaded once for the caller, and none for others",
+	"Stats.series": "computed from the sums of one subject, however many points they are cut " +
+		"into",
 	"LinkRouting.rules":                    "parts of the link's row",
 	"LinkRouting.tests":                    "parts of the link's row",
 	"RoutingRule.when":                     "parts of the link's row",
@@ -114,18 +117,23 @@ var notCounted = map[string]string{
 	"ScheduledChange.changes":              "computed from the link's row and its scheduled changes",
 }
 
-// eachByItself are fields that are not requested for each item of a page, with the reason: most need statements for each.
+// eachByItself are fields that are not requested for each item of a page, with the reason: most
+// need statements for each.
 var eachByItself = map[string]string{
-	"User.secondFactors": "loaded once for the caller, and none for others", "User.pendingEmail": "as User.secondFactors",
-	"User.hasPassword": "a part of the row", "Workspace.requireSecondFactor": "a part of the row: a page of all fields is as dear as may be",
-	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
-	"Workspace.linkQuota": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
+	"User.secondFactors":            "loaded once for the caller, and none for others",
+	"User.pendingEmail":             "as User.secondFactors",
+	"User.hasPassword":              "a part of the row",
+	"Workspace.requireSecondFactor": "a part of the row: a page of all fields is as dear as may be",
+	"Link.stats":                    "sums of one link over a range of its own, priced at a statement and more",
+	"Workspace.linkQuota": "what lies in a workspace is read as its member, one workspace at a time: that is the " +
+		"second " +
 		"wall",
 	"Workspace.stats":                "as Workspace.linkQuota",
 	"Link.asOf":                      "a version of one link, priced as a statement",
 	"Domain.appleAppSiteAssociation": "read with its domain, and priced by its size: too much for each link of a page",
 	"Domain.assetLinks":              "as Domain.appleAppSiteAssociation",
-	"Link.qrCode":                    "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its statements",
+	"Link.qrCode": "rendered by itself, and priced so; TestQRCode_LoadsTheLogoOnce counts its " +
+		"statements",
 }
 
 // TestPages_TakeConstantStatements requests pages of 1, 10 and 100 items, with every field of an
@@ -264,14 +272,17 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
 			Host: fmt.Sprintf("d%d.example.com", i), CodeSpace: domain.Own, Token: "token", CreatedAt: now})
 		templates = append(templates, folder.Template{
-			Named: folder.Named{ID: id.New(id.Template), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), CreatedAt: now},
-			UTM:   &routing.UTM{}, UpdatedAt: now,
+			Named: folder.Named{ID: id.New(id.Template), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
+				CreatedAt: now},
+			UTM: &routing.UTM{}, UpdatedAt: now,
 		})
 		folders = append(folders, folder.Folder{
-			Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i), CreatedAt: now},
+			Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: w, Name: fmt.Sprint(i), NameKey: fmt.Sprint(i),
+				CreatedAt: now},
 		})
 		webhooks = append(webhooks, webhook.Webhook{
-			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/", Host: "hooks.example.com",
+			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/",
+			Host:   "hooks.example.com",
 			Status: webhook.Paused, Secret: []byte("s"), CreatedAt: now, CreatedBy: one.ID,
 		})
 		sessions = append(sessions, account.Session{
@@ -279,7 +290,8 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			ExpiresAt: now.Add(time.Hour),
 		})
 	}
-	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &folders, &templates, &sessions, &webhooks} {
+	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &folders, &templates, &sessions,
+		&webhooks} {
 		e.insert(t, rows)
 	}
 	e.hook = webhooks[most-1].ID // the newest
@@ -312,12 +324,14 @@ func newEstate(t *testing.T, b *bundle) *estate {
 func (e *estate) deliver(t *testing.T) {
 	t.Helper()
 	var events []audit.Event
-	must.NoError(t, e.db.NewSelect().Model(&events).Where("action = ?", audit.LinkCreated).Scan(db.AsSystem(t.Context())))
+	must.NoError(t,
+		e.db.NewSelect().Model(&events).Where("action = ?", audit.LinkCreated).Scan(db.AsSystem(t.Context())))
 	var rows []webhook.Delivery
 	for i, one := range events {
 		rows = append(rows, webhook.Delivery{
 			ID: id.New(id.Delivery), WorkspaceID: one.WorkspaceID, WebhookID: e.hook, EventID: one.ID,
-			SubjectID: one.TargetID, Type: one.Action, Number: int64(i), Status: webhook.Waiting, CreatedAt: one.CreatedAt,
+			SubjectID: one.TargetID, Type: one.Action, Number: int64(i), Status: webhook.Waiting,
+			CreatedAt: one.CreatedAt,
 		})
 	}
 	e.insert(t, &rows)
@@ -381,8 +395,9 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 	}
 	for i := range n {
 		upserts = append(upserts, map[string]any{
-			"externalId": fmt.Sprint("id", e.made, "-", i), "url": "https://example.com/upserted", "title": fmt.Sprint(e.made),
-			"tags": []string{fmt.Sprint("tag", i)},
+			"externalId": fmt.Sprint("id", e.made, "-", i), "url": "https://example.com/upserted",
+			"title": fmt.Sprint(e.made),
+			"tags":  []string{fmt.Sprint("tag", i)},
 		})
 	}
 	for name, value := range map[string]any{

@@ -34,7 +34,8 @@ const (
 func (r *subscriptionResolver) LinkClicked(
 	ctx context.Context, workspaceID string, linkID, after *string,
 ) (<-chan *gen.Click, error) {
-	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadStats, optional.Value(linkID))
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadStats,
+		optional.Value(linkID))
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +49,9 @@ func (r *subscriptionResolver) LinkClicked(
 		return nil, err
 	}
 	return serve(ctx, m, &source[*click.Click, gen.Click]{
-		Config: &r.Config, watch: w, permission: workspace.ReadStats, linkID: optional.Value(linkID), loadedTTL: clicksLoadedTTL,
-		last: optional.Value(after), recovery: "query clicks for the missing events, and subscribe again",
+		Config: &r.Config, watch: w, permission: workspace.ReadStats, linkID: optional.Value(linkID),
+		loadedTTL: clicksLoadedTTL,
+		last:      optional.Value(after), recovery: "query clicks for the missing events, and subscribe again",
 		show: func(m workspace.Membership, c *click.Click) (*gen.Click, string) { return clickOf(m, c), c.PublicID() },
 	}), nil
 }
@@ -57,7 +59,8 @@ func (r *subscriptionResolver) LinkClicked(
 func (r *subscriptionResolver) EventCommitted(
 	ctx context.Context, workspaceID string, types []audit.Action, linkID, after *string,
 ) (<-chan *workspace.LoggedEvent, error) {
-	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadLinks, optional.Value(linkID))
+	m, err := r.mayWatch(ctx, transport.StreamOf(ctx).Authorization, workspaceID, workspace.ReadLinks,
+		optional.Value(linkID))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,8 @@ func (r *subscriptionResolver) EventCommitted(
 		return nil, err
 	}
 	return serve(ctx, m, &source[*audit.Event, workspace.LoggedEvent]{
-		Config: &r.Config, watch: w, permission: workspace.ReadLinks, linkID: filter.TargetID, last: optional.Value(after),
+		Config: &r.Config, watch: w, permission: workspace.ReadLinks, linkID: filter.TargetID,
+		last:     optional.Value(after),
 		recovery: "read the events of the workspace", show: visibleEvent,
 	}), nil
 }
@@ -83,8 +87,8 @@ func visibleEvent(m workspace.Membership, e *audit.Event) (*workspace.LoggedEven
 	return &workspace.LoggedEvent{Event: e, In: m}, e.ID
 }
 
-// mayWatch authenticates the caller again, and proves that it has the permission for the link or, if its id is empty, in the
-// workspace.
+// mayWatch authenticates the caller again, and proves that it has the permission for the link or,
+// if its id is empty, in the workspace.
 func (c *Config) mayWatch(
 	ctx context.Context, authorization, workspaceID string, p workspace.Permission, linkID string,
 ) (workspace.Membership, error) {

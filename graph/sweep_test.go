@@ -71,7 +71,8 @@ func TestCost_FollowsTheWork(t *testing.T) { //nolint:paralleltest // it measure
 	}
 	slices.SortFunc(all, func(a, b measured) int { return cmp.Compare(b.perPoint(), a.perPoint()) })
 	for _, m := range all {
-		t.Logf("%-50s %7d µs %6d points %6d µs a point", m.name, m.took.Microseconds(), m.points, m.perPoint().Microseconds())
+		t.Logf("%-50s %7d µs %6d points %6d µs a point", m.name, m.took.Microseconds(), m.points,
+			m.perPoint().Microseconds())
 		if m.isExpensive() {
 			t.Errorf("%s takes %s a point", m.name, m.perPoint())
 		}
@@ -123,8 +124,9 @@ func values(kind string, n int) (all []string) {
 	for i := range n {
 		all = append(all, map[string]string{
 			"country": countries[i%len(countries)], "os": fmt.Sprint("System ", i),
-			"language": fmt.Sprintf("de-%c%c", 'A'+i/26%26, 'A'+i%26), "referrer": fmt.Sprintf(".host-%d.example.com", i),
-			"network": fmt.Sprintf("10.%d.%d.0/24", i/250, i%250), "browser": fmt.Sprint("Browser ", i),
+			"language": fmt.Sprintf("de-%c%c", 'A'+i/26%26, 'A'+i%26),
+			"referrer": fmt.Sprintf(".host-%d.example.com", i),
+			"network":  fmt.Sprintf("10.%d.%d.0/24", i/250, i%250), "browser": fmt.Sprint("Browser ", i),
 		}[kind])
 	}
 	return all
@@ -285,7 +287,8 @@ func (s *sweep) batches(t *testing.T) []call {
 func (s *sweep) fields() (all []call) {
 	for _, f := range s.schema.Types["Link"].Fields {
 		if text, ok := s.selection(f, 3); ok {
-			query := `query ($w: ID!) { workspace(by: {id: $w}) { links(first: %d) { edges { node { ` + text + ` } } } } }`
+			query := `query ($w: ID!) { workspace(by: {id: $w}) { links(first: %d) { edges { node { ` + text +
+				` } } } } }`
 			for _, size := range []int{100, 10, 1} {
 				all = append(all, call{fmt.Sprintf("Link.%s × %d", f.Name, size), fmt.Sprintf(query, size),
 					map[string]any{"w": s.workspaceID}})
@@ -294,8 +297,9 @@ func (s *sweep) fields() (all []call) {
 	}
 	for _, f := range s.schema.Types["Workspace"].Fields {
 		if text, ok := s.selection(f, 4); ok {
-			all = append(all, call{"Workspace." + f.Name, `query ($w: ID!) { workspace(by: {id: $w}) { ` + text + ` } }`,
-				map[string]any{"w": s.workspaceID}})
+			all = append(all,
+				call{"Workspace." + f.Name, `query ($w: ID!) { workspace(by: {id: $w}) { ` + text + ` } }`,
+					map[string]any{"w": s.workspaceID}})
 		}
 	}
 	for _, f := range s.schema.Types["User"].Fields {

@@ -74,7 +74,9 @@ func reportOr[R any](report *R, err error) (limit.TaskReport, error) {
 	return report, nil
 }
 
-func (r *mutationResolver) ExportWorkspace(ctx context.Context, in gen.ExportWorkspaceInput) (*gen.ExportWorkspacePayload, error) {
+func (r *mutationResolver) ExportWorkspace(
+	ctx context.Context, in gen.ExportWorkspaceInput,
+) (*gen.ExportWorkspacePayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -99,7 +101,8 @@ func (r *mutationResolver) CheckParity(ctx context.Context, in gen.CheckParityIn
 	if in.Sample != nil && *in.Sample < 1 {
 		return nil, errs.New(errs.InvalidInput, "sample must be at least 1.").At("sample")
 	}
-	t, err := r.Parity.Create(ctx, m, parity.Settings{ImportID: optional.Value(in.ImportID), Sample: optional.Value(in.Sample)})
+	t, err := r.Parity.Create(ctx, m,
+		parity.Settings{ImportID: optional.Value(in.ImportID), Sample: optional.Value(in.Sample)})
 	return &gen.CheckParityPayload{Task: t}, err
 }
 
@@ -116,7 +119,8 @@ func (r *parityReportResolver) Differences(
 	}
 	edges, links := make([]*gen.ParityDifferenceEdge, 0, len(p.Items)), []string{}
 	for i, row := range p.Items {
-		edges, links = append(edges, &gen.ParityDifferenceEdge{Cursor: p.Cursors[i], Node: row}), append(links, row.LinkID)
+		edges, links = append(edges, &gen.ParityDifferenceEdge{Cursor: p.Cursors[i], Node: row}), append(links,
+			row.LinkID)
 	}
 	loader.Of(ctx).In(report.In).Links.Expect(links)
 	return &gen.ParityDifferenceConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
@@ -126,7 +130,9 @@ func (r *parityDifferenceResolver) Link(ctx context.Context, row *parity.Row) (*
 	return loader.Of(ctx).In(row.In).Links.Get(ctx, row.LinkID)
 }
 
-func (r *mutationResolver) CreateImport(ctx context.Context, in gen.CreateImportInput) (*gen.CreateImportPayload, error) {
+func (r *mutationResolver) CreateImport(
+	ctx context.Context, in gen.CreateImportInput,
+) (*gen.CreateImportPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -165,13 +171,15 @@ func (r *mutationResolver) ApplyImport(ctx context.Context, in gen.ApplyImportIn
 }
 
 func (r *importReportResolver) Rows(
-	ctx context.Context, report *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool,
+	ctx context.Context, report *importer.Report, first *int, after *string, outcomes []importer.Outcome,
+	lossesOnly *bool,
 ) (*gen.ImportRowConnection, error) {
 	request, err := task.RowOrder.Parse("", first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Imports.Rows(ctx, report.Task, importer.RowFilter{Outcomes: outcomes, LossesOnly: optional.Value(lossesOnly)}, request)
+	p, err := r.Imports.Rows(ctx, report.Task,
+		importer.RowFilter{Outcomes: outcomes, LossesOnly: optional.Value(lossesOnly)}, request)
 	if err != nil {
 		return nil, err
 	}

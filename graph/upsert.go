@@ -61,7 +61,9 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 }
 
 // chargeUpserts is chargeStored for upserts.
-func (r *mutationResolver) chargeUpserts(ctx context.Context, m workspace.Membership, upserts ...*creation.Upsert) error {
+func (r *mutationResolver) chargeUpserts(
+	ctx context.Context, m workspace.Membership, upserts ...*creation.Upsert,
+) error {
 	var all, pending linklist.Keys
 	for _, u := range upserts {
 		if all.ExternalIDs = append(all.ExternalIDs, u.ExternalID); u.Fields.NeedsValidStates() {
@@ -87,7 +89,8 @@ func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
 			RedirectStatus: setOrDefault(in.RedirectStatus, m.Workspace().DefaultRedirectStatus),
 			Archived:       setOrDefault(in.Archived, false),
 			StatsPublic:    setOrDefault(in.StatsPublic, false),
-			Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
+			Routing: optional.Edit[*routing.Change]{Set: in.Routing.IsSet(),
+				To: routingChange(in.Routing.Value())},
 		},
 	}
 }

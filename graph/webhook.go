@@ -22,7 +22,8 @@ func (r *mutationResolver) CreateWebhook(
 		return nil, err
 	}
 	change := webhook.Change{
-		Name: optional.Set(in.Name), URL: optional.Set(in.URL), Types: optional.Set(in.Types), Tags: optional.Set(in.Tags),
+		Name: optional.Set(in.Name), URL: optional.Set(in.URL), Types: optional.Set(in.Types),
+		Tags: optional.Set(in.Tags),
 	}
 	if change.Selection, err = r.selection(in.Selection); err != nil {
 		return nil, err

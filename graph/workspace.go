@@ -61,7 +61,8 @@ func (r *mutationResolver) workspaceChange(
 	if c.RoutingDefaults.Set = in.RoutingDefaults.IsSet(); in.RoutingDefaults.Value() != nil {
 		defaults := in.RoutingDefaults.Value()
 		c.RoutingDefaults.To = &routing.Change{
-			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath), UTM: setOrRemove(defaults.Utm),
+			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath),
+			UTM:  setOrRemove(defaults.Utm),
 			Bots: setOrRemove(defaults.Bots),
 		}
 		if err := r.Config.UTMTemplates.Fill(ctx, m, &c.RoutingDefaults.To.UTM.To); err != nil {

@@ -79,7 +79,9 @@ var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_key
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
-	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners", "unmatched", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims", "sso_workspaces"}
+	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners",
+	"unmatched", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims",
+	"sso_workspaces"}
 
 // tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {
@@ -97,7 +99,8 @@ func isolated(t *testing.T) *db.DB {
 	everything := db.AsSystem(t.Context())
 	execAs(t, d, everything, "SELECT keep_month(now())")
 	for _, tenant := range []string{"mine", "foreign"} {
-		execAs(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(),
+		execAs(t, d, everything,
+			strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(),
 			now())`, "$", tenant))
 		for _, table := range inOrder {
 			execAs(t, d, everything, strings.ReplaceAll(rows[table], "$", tenant))
@@ -120,7 +123,8 @@ func execAs(t *testing.T, d *db.DB, ctx context.Context, statement string) {
 func owners(t *testing.T, d *db.DB, ctx context.Context, table string) []string {
 	t.Helper()
 	got := []string{}
-	if err := d.NewSelect().Distinct().Table(table).ColumnExpr(column(table)).OrderExpr("1").Scan(ctx, &got); err != nil {
+	if err := d.NewSelect().Distinct().Table(table).ColumnExpr(column(table)).OrderExpr("1").
+		Scan(ctx, &got); err != nil {
 		t.Fatalf("%s: %v", table, err)
 	}
 	return got
@@ -166,7 +170,8 @@ func TestPolicies_IsolateWorkspaces(t *testing.T) {
 				if table == "members" || table == "workspaces" {
 					visible = []string{foreign}
 				}
-				if diff := cmp.Diff(visible, owners(t, d, db.AsAccount(t.Context(), foreignMember), table)); diff != "" {
+				if diff := cmp.Diff(visible,
+					owners(t, d, db.AsAccount(t.Context(), foreignMember), table)); diff != "" {
 					t.Errorf("in the scope of an account (-want +seen):\n%s", diff)
 				}
 				checkWrites(t, d, table)
@@ -184,7 +189,8 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 	insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "$", "another").Replace(rows[table])
 	for _, statement := range []string{
 		insert,
-		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + own + "'",
+		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + own +
+			"'",
 	} {
 		if result, err := d.DB.DB.ExecContext(inOwn, statement); err == nil {
 			n, _ := result.RowsAffected()
@@ -245,7 +251,8 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, selectColumn(t, d, may)); diff != "" {
 			t.Errorf("the resolver may change (-want +got):\n%s", diff)
 		}
-		for _, secret := range []string{"members", "audit_events", "idempotency_keys", "click_details", "accounts", "sessions"} {
+		for _, secret := range []string{"members", "audit_events", "idempotency_keys", "click_details", "accounts",
+			"sessions"} {
 			if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
 				t.Errorf("the resolver sees %s", secret)
 			}
@@ -253,8 +260,8 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	})
 }
 
-// TestPolicies_OnlyTheSystemGrants: users change the maximum of their links and targets, but not what they have granted,
-// and the resolver reads only what is left.
+// TestPolicies_OnlyTheSystemGrants: users change the maximum of their links and targets, but not
+// what they have granted, and the resolver reads only what is left.
 func TestPolicies_OnlyTheSystemGrants(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -302,7 +309,8 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 					WHERE privilege_type = 'UPDATE') AS granted
 			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
 		want := []string{
-			"audit_events INSERT SELECT", "blocked_hosts SELECT", "folders SELECT", "grants INSERT SELECT", "grants.exhausted_at UPDATE",
+			"audit_events INSERT SELECT", "blocked_hosts SELECT", "folders SELECT", "grants INSERT SELECT",
+			"grants.exhausted_at UPDATE",
 			"grants.max_clicks UPDATE", "grants.workspace_id UPDATE", "link_metadata INSERT", "link_tags INSERT SELECT",
 			"link_text_queue INSERT", "link_urls INSERT", "link_usage INSERT SELECT", "link_usage.links UPDATE",
 			"links INSERT SELECT", "members SELECT", "scheduled_changes SELECT",
@@ -311,7 +319,8 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 		if diff := cmp.Diff(want, selectColumn(t, d, may)); diff != "" {
 			t.Errorf("the creator may (-want +got):\n%s", diff)
 		}
-		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage", "scheduled_changes"} {
+		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage",
+			"scheduled_changes"} {
 			for name, c := range map[string]struct {
 				ctx  context.Context
 				want []string
@@ -329,7 +338,8 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 		for _, table := range []string{
 			"links", "link_tags", "link_metadata", "link_urls", "grants", "audit_events", "link_usage", "link_text_queue",
 		} {
-			insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$", "another").
+			insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$",
+				"another").
 				Replace(rows[table])
 			_, err := d.DB.DB.ExecContext(db.AsCreator(t.Context(), own), insert)
 			if err == nil || !strings.Contains(err.Error(), "row-level security") {
@@ -348,7 +358,8 @@ func TestPolicies_AreRequiredByServers(t *testing.T) {
 		must.NoError(t, d.CheckScopes(t.Context()))
 		for _, c := range []struct{ breaks, restores, want string }{
 			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
-			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},
+			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY",
+				"members"},
 			{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
 				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant",
 				"linkforge_tenant"},

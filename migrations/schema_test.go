@@ -177,7 +177,8 @@ func TestSchema_BoundsThePendingList(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := dbtest.MigratedPostgres(t)
-		options := selectColumn(t, d, `SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+		options := selectColumn(t, d,
+			`SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
 		expect(t, "options of the index of text", options, "gin_pending_list_limit=4096")
 	})
@@ -191,7 +192,8 @@ func TestMigrations_AreTheSameInBothDialects(t *testing.T) {
 		entries := must.Value(fs.ReadDir(migrations.Files, string(kind)))(t)
 		for _, e := range entries {
 			step, ok := strings.CutSuffix(e.Name(), ".up.sql")
-			if _, err := fs.Stat(migrations.Files, path.Join(string(kind), step+".down.sql")); ok && step != "0001_base" && err != nil {
+			if _, err := fs.Stat(migrations.Files, path.Join(string(kind), step+".down.sql")); ok &&
+				step != "0001_base" && err != nil {
 				t.Errorf("%s has no down migration: %v", e.Name(), err)
 			}
 			files[string(kind)] = append(files[string(kind)], e.Name())

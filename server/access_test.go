@@ -82,7 +82,8 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
 			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
 		} {
-			if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil || a.code() != "FORBIDDEN" {
+			if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil ||
+				a.code() != "FORBIDDEN" {
 				t.Errorf("%s: %v, %s", forbidden, err, a.body)
 			}
 		}
@@ -96,7 +97,8 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 				t.Errorf("%s: %v, %s", personal, err, a.body)
 			}
 		}
-		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
+		who.must(t, &struct{}{},
+			`mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
 			} } }`, map[string]any{"k": keyID})
 		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("revoked: %v, %+v", err, a)
@@ -144,7 +146,8 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			t.Errorf("a host that is only claimed is made primary: %+v", got)
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
-		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
+		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(),
+			time.Now().UTC(),
 			d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
 		polltest.Until(t, "redirects use the domain", func() bool {
@@ -155,7 +158,8 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		for path, want := range map[string]int{
 			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound,
 			"/branded/promo":                http.StatusNotFound,
-			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound,
+			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound,
+			"/graphql":    http.StatusNotFound,
 			"/livez":      http.StatusNotFound,
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
@@ -165,9 +169,11 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 				}
 			}
 			// some of them are not valid hosts for the client
-			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --",
+			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com",
+				"' OR true --",
 				"\xff", "a..b", strings.Repeat("a", 300)} {
-				if got := s.getFromHost(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
+				if got := s.getFromHost(t, host, path); got.status != http.StatusNotFound &&
+					got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
 			}
@@ -245,7 +251,8 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 		ask := func(filter map[string]any) (events []event) {
 			t.Helper()
 			var got log
-			key.must(t, &got, `query ($w: ID!, $f: EventFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
+			key.must(t, &got,
+				`query ($w: ID!, $f: EventFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
 				{ edges { node {
 				type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
 			for _, e := range got.Workspace.AuditLog.Edges {

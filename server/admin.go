@@ -49,8 +49,9 @@ func (a *app) runAdmin(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute, // without WriteTimeout, because the caller chooses the duration of a profile
-		MaxHeaderBytes:    64 << 10,
+		// without WriteTimeout, because the caller chooses the duration of a profile
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
 	}
 	parts, ended := errgroup.WithContext(ctx)
 	parts.Go(func() error {

@@ -208,7 +208,8 @@ func (a *app) openRedis(ctx context.Context) error {
 	} else if err != nil {
 		a.log.WarnContext(ctx, redisx.Explain(err), "error", err)
 	} else if evicts, err := kv.Evicts(pinging); evicts && err == nil {
-		a.log.WarnContext(ctx, "Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
+		a.log.WarnContext(ctx,
+			"Redis evicts keys when its memory is full, so that rates begin again: set maxmemory-policy noeviction")
 	}
 	return nil
 }
@@ -230,7 +231,8 @@ func (a *app) wire() error {
 		if a.config.Development {
 			level = slog.LevelInfo
 		}
-		a.log.Log(context.Background(), level, "no mail server is configured: requestPasswordReset and invitations send nothing",
+		a.log.Log(context.Background(), level,
+			"no mail server is configured: requestPasswordReset and invitations send nothing",
 			"remedy", "set LINKFORGE_SMTP_URL, or run: linkforge users reset-password EMAIL")
 	}
 	a.Stores, err = stores.Open(stores.Options{
@@ -244,7 +246,8 @@ func (a *app) wire() error {
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	a.tasks = &task.Runner{
 		Store: a.Tasks, Slots: a.config.TaskSlots, Log: a.log,
-		Handlers: map[task.Kind]task.Handler{task.Import: a.Imports, task.ParityCheck: a.Parity, task.WorkspaceExport: a.Archives},
+		Handlers: map[task.Kind]task.Handler{task.Import: a.Imports, task.ParityCheck: a.Parity,
+			task.WorkspaceExport: a.Archives},
 		MemberOf: func(ctx context.Context, t *task.Task) (workspace.Membership, error) {
 			return a.member(ctx, account.Actor{AccountID: t.ActorID}, t.WorkspaceID)
 		},
@@ -253,14 +256,16 @@ func (a *app) wire() error {
 	a.redirects = a.newRedirects()
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
-		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds, a.config.Introspection); err != nil {
+		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds,
+			a.config.Introspection); err != nil {
 			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
 		}
 	}
 	endpoint := a.graphConfig(documents)
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Store:      a.Webhooks,
-		Client:     outbound.NewClient(dispatch.ClientConfig(outbound.Config{Allow: outbound.PublicOr(a.config.OutboundAllow)})),
+		Store: a.Webhooks,
+		Client: outbound.NewClient(
+			dispatch.ClientConfig(outbound.Config{Allow: outbound.PublicOr(a.config.OutboundAllow)})),
 		Workspaces: a.Workspaces, Renderer: graph.NewRenderer(endpoint),
 		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
 	})

@@ -54,7 +54,8 @@ func (c client) export(t *testing.T, workspaceID string, sections ...string) (it
 	if sections != nil {
 		in["sections"] = sections
 	}
-	c.must(t, &got, `mutation ($in: ExportWorkspaceInput!) { exportWorkspace(input: $in) { task { id } errors { message code } } }`,
+	c.must(t, &got,
+		`mutation ($in: ExportWorkspaceInput!) { exportWorkspace(input: $in) { task { id } errors { message code } } }`,
 		map[string]any{"in": in})
 	if got.ExportWorkspace.Task == nil {
 		t.Fatalf("%+v", got)
@@ -67,7 +68,8 @@ func (c client) exportOf(t *testing.T, taskID string) (it exported) {
 	t.Helper()
 	polltest.Until(t, "the export has ended", func() bool {
 		var got struct{ Node exported }
-		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+exportedFields+` } } }`, map[string]any{"id": taskID})
+		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+exportedFields+` } } }`,
+			map[string]any{"id": taskID})
 		it = got.Node
 		return slices.Contains([]string{"SUCCEEDED", "FAILED", "CANCELED"}, it.Status)
 	})
@@ -84,9 +86,11 @@ func (s *server) archive(t *testing.T, it exported) []byte {
 	response := must.Value(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
 	content := must.Value(io.ReadAll(response.Body))(t)
-	if sum := sha256.Sum256(content); response.StatusCode != http.StatusOK || hex.EncodeToString(sum[:]) != it.Report.SHA256 ||
+	if sum := sha256.Sum256(content); response.StatusCode != http.StatusOK ||
+		hex.EncodeToString(sum[:]) != it.Report.SHA256 ||
 		int64(len(content)) != it.Report.Bytes {
-		t.Fatalf("the download answers %d with %d bytes and the hash %x, want %d and %s", response.StatusCode, len(content), sum,
+		t.Fatalf("the download answers %d with %d bytes and the hash %x, want %d and %s", response.StatusCode,
+			len(content), sum,
 			it.Report.Bytes, it.Report.SHA256)
 	}
 	return content
@@ -122,8 +126,9 @@ func recordsOf(t *testing.T, files map[string]string, section string) (records [
 	}
 }
 
-// normalLinks returns the links and folders of an archive without what importing it elsewhere changes: ids, times, click numbers and
-// origins in archives. Strategies are custom, and limits those that remain.
+// normalLinks returns the links and folders of an archive without what importing it elsewhere
+// changes: ids, times, click numbers and origins in archives. Strategies are custom, and limits
+// those that remain.
 func normalLinks(t *testing.T, files map[string]string) (links []map[string]any) {
 	t.Helper()
 	for _, f := range recordsOf(t, files, "folders") {
@@ -134,7 +139,8 @@ func normalLinks(t *testing.T, files map[string]string) (links []map[string]any)
 			l["maxClicks"] = limit - l["clickCount"].(float64)
 		}
 		l["deletedAt"] = l["deletedAt"] != nil
-		for _, name := range []string{"id", "shortUrl", "strategy", "createdAt", "updatedAt", "clickCount", "lastClickedAt"} {
+		for _, name := range []string{"id", "shortUrl", "strategy", "createdAt", "updatedAt", "clickCount",
+			"lastClickedAt"} {
 			delete(l, name)
 		}
 		origins := []any{}
@@ -188,10 +194,13 @@ func (c tenant) fill(t *testing.T, s *server) {
 		return link
 	}
 	links := []any{
-		to("plain?a=1#b", nil), to("counter", map[string]any{"strategy": "COUNTER"}), to("random", map[string]any{"strategy": "RANDOM"}),
+		to("plain?a=1#b", nil), to("counter", map[string]any{"strategy": "COUNTER"}),
+		to("random", map[string]any{"strategy": "RANDOM"}),
 		custom("texts", map[string]any{
-			"title": "Ein „Titel“ <b>", "note": "one\ntwo", "tags": []any{"b", "Á", "a,b|c"}, "folderId": folder.A.Folder.ID,
-			"externalId": "crm/1", "metadata": []any{map[string]any{"key": "team", "value": "growth"}, map[string]any{"key": "empty", "value": ""}},
+			"title": "Ein „Titel“ <b>", "note": "one\ntwo", "tags": []any{"b", "Á", "a,b|c"},
+			"folderId":   folder.A.Folder.ID,
+			"externalId": "crm/1", "metadata": []any{map[string]any{"key": "team", "value": "growth"},
+				map[string]any{"key": "empty", "value": ""}},
 		}),
 		custom("times", map[string]any{"startsAt": "2030-01-01T00:00:00.123456Z", "expiresAt": "2031-01-01T00:00:00Z"}),
 		custom("limit", map[string]any{"maxClicks": 5}), custom("used", map[string]any{"maxClicks": 1}),
@@ -200,15 +209,19 @@ func (c tenant) fill(t *testing.T, s *server) {
 		custom("routed", map[string]any{"routing": map[string]any{
 			"rules": []any{map[string]any{
 				"name": "germans", "when": []any{map[string]any{"country": []any{"DE", "AT"}}}, "stickiness": "VISITOR",
-				"unless":  []any{map[string]any{"device": []any{"desktop"}}},
-				"targets": []any{map[string]any{"url": "https://example.de/", "share": 3, "name": "a"}, map[string]any{"share": 1, "maxClicks": 9}},
+				"unless": []any{map[string]any{"device": []any{"desktop"}}},
+				"targets": []any{map[string]any{"url": "https://example.de/", "share": 3, "name": "a"},
+					map[string]any{"share": 1, "maxClicks": 9}},
 			}},
-			"query": map[string]any{"mode": "ADD"}, "forwardPath": true, "utm": map[string]any{"source": "news", "campaign": "ü"},
+			"query": map[string]any{"mode": "ADD"}, "forwardPath": true,
+			"utm":        map[string]any{"source": "news", "campaign": "ü"},
 			"pendingUrl": "https://example.com/soon", "endedUrl": "https://example.com/over", "bots": "BLOCK",
-			"card":      map[string]any{"title": "Card", "description": "Text", "imageUrl": "https://example.com/i.png", "imageAlt": "alt"},
+			"card": map[string]any{"title": "Card", "description": "Text", "imageUrl": "https://example.com/i.png",
+				"imageAlt": "alt"},
 			"gate":      map[string]any{"notice": "Read <this>", "confirm": true},
 			"qrSources": []any{"poster"},
-			"tests":     []any{map[string]any{"name": "german", "visit": map[string]any{"country": "DE"}, "status": 302}},
+			"tests": []any{map[string]any{"name": "german", "visit": map[string]any{"country": "DE"},
+				"status": 302}},
 		}}),
 	}
 	var created struct {
@@ -220,14 +233,16 @@ func (c tenant) fill(t *testing.T, s *server) {
 			Errors []problem
 		}
 	}
-	c.must(t, &created, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id code } errors { message code field } }
+	c.must(t, &created,
+		`mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id code } errors { message code field } }
 		errors { message code field } } }`, map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "links": links}})
 	for i, r := range created.CreateLinks.Results {
 		if r.Link == nil {
 			t.Fatalf("%v: %+v", links[i], r.Errors)
 		}
 		if r.Link.Code == "gone" {
-			c.must(t, &struct{}{}, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": r.Link.ID})
+			c.must(t, &struct{}{}, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`,
+				map[string]any{"id": r.Link.ID})
 		}
 	}
 	if created.CreateLinks.Errors != nil && len(created.CreateLinks.Errors) > 0 {
@@ -236,7 +251,8 @@ func (c tenant) fill(t *testing.T, s *server) {
 	for _, path := range []string{"limit", "limit", "used"} {
 		s.expect(t, http.StatusFound, http.MethodGet, "/"+c.slug+"/"+path)
 	}
-	taskID, uploadURL := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "label": "old", "dryRun": false})
+	taskID, uploadURL := c.createImport(t,
+		map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "label": "old", "dryRun": false})
 	s.upload(t, uploadURL, []byte("id,code,url,clicks\n7,from-old,https://example.com/from-old,9\n"))
 	if got := outcomes(c.ended(t, taskID)); got != "SUCCEEDED 1 of 1: CREATED 1" {
 		t.Fatal(got)
@@ -258,8 +274,9 @@ func (c tenant) importArchive(t *testing.T, s *server, archive []byte) string {
 	return outcomes(it) + fmt.Sprint(it.Report.Losses)
 }
 
-// TestArchive_RestoresWorkspaces exports a workspace, and imports the archive into itself, which changes nothing, and into an empty
-// one, whose archive is then the same but for what belongs to the place.
+// TestArchive_RestoresWorkspaces exports a workspace, and imports the archive into itself, which
+// changes nothing, and into an empty one, whose archive is then the same but for what belongs to
+// the place.
 func TestArchive_RestoresWorkspaces(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -272,7 +289,8 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 					Links struct{ Nodes []struct{ ClickCount int64 } }
 				}
 			}
-			ada.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { nodes { clickCount } } } }`,
+			ada.must(t, &got,
+				`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { nodes { clickCount } } } }`,
 				map[string]any{"w": ada.workspaceID})
 			n := int64(0)
 			for _, l := range got.Workspace.Links.Nodes {
@@ -296,7 +314,8 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 			t.Errorf("%d versions", n)
 		}
 		all := ada.export(t, ada.workspaceID, "CLICKS", "AUDIT", "LINKS")
-		if got := filesOf(t, s.archive(t, all)); strings.Count(got["clicks/"+time.Now().UTC().Format("2006-01")+".jsonl"], "\n") != 3 ||
+		if got := filesOf(t,
+			s.archive(t, all)); strings.Count(got["clicks/"+time.Now().UTC().Format("2006-01")+".jsonl"], "\n") != 3 ||
 			!strings.Contains(got["audit/00001.jsonl"], `"WORKSPACE_CREATED"`) || len(got) != 4 {
 			t.Errorf("all sections: %v", got)
 		}
@@ -304,18 +323,24 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 			t.Errorf("the hash of an unchanged section differs: %v, %v", first.Report.Sections, got)
 		}
 
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks "+
+			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("into its own workspace: %s", got)
 		}
 		changed := recordsOf(t, files, "links")[0]["id"]
-		ada.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "changed"}) { errors { code } } }`, map[string]any{"id": changed})
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
+		ada.must(t, &struct{}{},
+			`mutation ($id: ID!) { updateLink(input: {id: $id, title: "changed"}) { errors { code } } }`,
+			map[string]any{"id": changed})
+		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks "+
+			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("after a change: %s", got)
 		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 11[{maxClicks "+
+			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("into an empty workspace: %s", got)
 		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
+		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks "+
+			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
 			t.Errorf("again: %s", got)
 		}
 		root := func(code string) int { return must.Value(s.get("/" + code))(t).status }
@@ -325,19 +350,22 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 				moved = l["code"].(string)
 			}
 		}
-		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out, "grace: 0 more codes") {
+		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out,
+			"grace: 0 more codes") {
 			t.Errorf("while the other workspace has the codes: %s", out)
 		}
 		d := must.Value(b.open())(t)
 		defer d.Close()
 		must.Value(d.NewUpdate().Table("links").Set("root_code = NULL").Where("workspace_id = ?", ada.workspaceID).
 			Exec(db.AsSystem(t.Context())))(t)
-		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out, "grace: 3 more codes") {
+		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out,
+			"grace: 3 more codes") {
 			t.Errorf("root codes: %s", out)
 		}
 		polltest.Until(t, "the code works at the root", func() bool { return root(moved) == http.StatusFound })
 		second := filesOf(t, s.archive(t, grace.export(t, grace.workspaceID)))
-		isUsed := func(l map[string]any) bool { return l["code"] == "used" } // which is created deleted, without a limit
+		// which is created deleted, without a limit
+		isUsed := func(l map[string]any) bool { return l["code"] == "used" }
 		want := slices.DeleteFunc(normalLinks(t, files), isUsed)
 		got := slices.DeleteFunc(normalLinks(t, second), isUsed)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -371,7 +399,8 @@ func TestArchive_IsDownloadedInRanges(t *testing.T) {
 		}
 		sum, size := sha256.New(), (it.Report.Bytes+999)/1000
 		for i := int64(0); i*size < it.Report.Bytes; i++ {
-			part := get(urls[i%3], "Range", fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1), "If-Range", `"`+it.Report.SHA256+`"`)
+			part := get(urls[i%3], "Range", fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1), "If-Range",
+				`"`+it.Report.SHA256+`"`)
 			if part.StatusCode != http.StatusPartialContent {
 				t.Fatalf("range %d: %d", i, part.StatusCode)
 			}
@@ -381,10 +410,12 @@ func TestArchive_IsDownloadedInRanges(t *testing.T) {
 			t.Errorf("the ranges have the hash %s, want %s", got, it.Report.SHA256)
 		}
 		whole := get(urls[0], "Range", "bytes=0-9", "If-Range", `"other"`)
-		if whole.StatusCode != http.StatusOK || whole.Header.Get("ETag") != `"`+it.Report.SHA256+`"` || whole.Header.Get("Accept-Ranges") != "bytes" {
+		if whole.StatusCode != http.StatusOK || whole.Header.Get("ETag") != `"`+it.Report.SHA256+`"` ||
+			whole.Header.Get("Accept-Ranges") != "bytes" {
 			t.Errorf("another archive's range: %d %v", whole.StatusCode, whole.Header)
 		}
-		if none := get(urls[0], "Range", fmt.Sprintf("bytes=%d-", it.Report.Bytes)); none.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+		if none := get(urls[0], "Range",
+			fmt.Sprintf("bytes=%d-", it.Report.Bytes)); none.StatusCode != http.StatusRequestedRangeNotSatisfiable {
 			t.Errorf("a range behind the end: %d", none.StatusCode)
 		}
 		if unknown := get(urls[0] + "A"); unknown.StatusCode != http.StatusNotFound {

@@ -175,7 +175,8 @@ func (w tenant) gateMany(t *testing.T, prefix string) (gated []linkView) {
 		var got struct {
 			CreateLinks struct{ Results []struct{ Link linkView } }
 		}
-		w.must(t, &got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id shortUrl } } } }`,
+		w.must(t, &got,
+			`mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id shortUrl } } } }`,
 			map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
 		for _, r := range got.CreateLinks.Results {
 			gated = append(gated, r.Link)
@@ -214,7 +215,8 @@ func (s *scene) normalWork() map[string]work {
 			return err
 		}},
 		"list": {200 * time.Millisecond, func() error {
-			return v.try(new(any), `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 20, filter: {search: "fresh"}) {
+			return v.try(new(any),
+				`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 20, filter: {search: "fresh"}) {
 				edges { node { id code clickCount } } } } }`, map[string]any{"w": v.workspaceID})
 		}},
 		"log-in": {2500 * time.Millisecond, func() error { return v.logIn() }},
@@ -236,7 +238,8 @@ func (s *scene) normalWork() map[string]work {
 			return err
 		}},
 		"set a password": {time.Second, func() error {
-			return v.try(new(any), `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`,
+			return v.try(new(any),
+				`mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`,
 				map[string]any{"in": map[string]any{"id": s.gated[len(s.gated)-1].ID,
 					"routing": gatedBy(fmt.Sprint("password ", set.Add(1)))}})
 		}},
@@ -330,7 +333,8 @@ func (s *scene) run(t *testing.T, a attack) {
 	all.Wait()
 	for _, kind := range slices.Sorted(maps.Keys(during.took)) {
 		calm, under := before.percentile(kind, 99), during.percentile(kind, 99)
-		t.Logf("%-18s p99 %8.1f ms, before %8.1f ms; p50 %8.1f ms, before %8.1f ms; %5d calls", kind, milliseconds(under),
+		t.Logf("%-18s p99 %8.1f ms, before %8.1f ms; p50 %8.1f ms, before %8.1f ms; %5d calls", kind,
+			milliseconds(under),
 			milliseconds(calm), milliseconds(during.percentile(kind, 50)), milliseconds(before.percentile(kind, 50)),
 			len(during.took[kind]))
 		if under > bounded(time.Second) {
@@ -394,7 +398,8 @@ func (c *tally) note(a answer, err error) (refused bool) {
 	}
 	c.refused[code]++
 	waits := a.header.Get("Retry-After") != "" || strings.Contains(a.body, `"retryAfter":`)
-	if code == "" || code == "INTERNAL" || !waits && (code == "RATE_LIMITED" || code == "UNAVAILABLE" || code == "429" || code == "503") {
+	if code == "" || code == "INTERNAL" ||
+		!waits && (code == "RATE_LIMITED" || code == "UNAVAILABLE" || code == "429" || code == "503") {
 		c.untyped++
 		c.example = fmt.Sprintf("%d %.300s", a.status, a.body)
 	}

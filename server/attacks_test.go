@@ -68,17 +68,18 @@ func failingBatches(t *testing.T, s *scene) attack {
 		bodies[i] = encoded(t, createMany, map[string]any{"in": in})
 	}
 	var began [workers]bool
-	return attack{workers: workers, refusal: "RATE_LIMITED", strike: func(_ context.Context, worker int) (answer, error) {
-		body := bodies[worker]
-		if !began[worker] {
-			began[worker], body = true, first[worker]
-		}
-		a, err := s.attacker.post(body)
-		if a.status == http.StatusOK {
-			a.body = strings.NewReplacer(`"code":"CONFLICT"`, "", `"code":"CODE_TAKEN"`, "").Replace(a.body)
-		}
-		return a, err
-	}}
+	return attack{workers: workers, refusal: "RATE_LIMITED",
+		strike: func(_ context.Context, worker int) (answer, error) {
+			body := bodies[worker]
+			if !began[worker] {
+				began[worker], body = true, first[worker]
+			}
+			a, err := s.attacker.post(body)
+			if a.status == http.StatusOK {
+				a.body = strings.NewReplacer(`"code":"CONFLICT"`, "", `"code":"CODE_TAKEN"`, "").Replace(a.body)
+			}
+			return a, err
+		}}
 }
 
 func encoded(t *testing.T, query string, variables map[string]any) []byte {
@@ -143,7 +144,8 @@ func (s *scene) keys(t *testing.T, n int) (keys []client) {
 func manyKeys(t *testing.T, s *scene) attack {
 	s.attacker.shortenMany(t, 500, "https://example.com/mine/")
 	keys := s.keys(t, 100)
-	body := encoded(t, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 100) { edges { node { id code } } } } }`,
+	body := encoded(t,
+		`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 100) { edges { node { id code } } } } }`,
 		map[string]any{"w": s.attacker.workspaceID})
 	return attack{workers: 32, refusal: "RATE_LIMITED", strike: func(context.Context, int) (answer, error) {
 		return keys[rand.IntN(len(keys))].post(body)
@@ -167,7 +169,8 @@ func manyInvitations(t *testing.T, s *scene) attack {
 		workers: 16, refusal: "RATE_LIMITED",
 		strike: func(context.Context, int) (answer, error) {
 			n := stranger.Add(1)
-			return s.attacker.run(`mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { errors { code message } } }`,
+			return s.attacker.run(
+				`mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { errors { code message } } }`,
 				map[string]any{"in": map[string]any{"workspaceId": workspaces[int(n)%len(workspaces)],
 					"email": fmt.Sprintf("stranger%d@example.org", n), "role": "VIEWER"}})
 		},
@@ -346,8 +349,8 @@ func wrongPasswords(t *testing.T, s *scene) attack {
 	}
 }
 
-// manyGates guesses the passwords of links of the victim and of the attacker, from networks of IPv4 and IPv6 that change
-// with each guess.
+// manyGates guesses the passwords of links of the victim and of the attacker, from networks of IPv4
+// and IPv6 that change with each guess.
 func manyGates(t *testing.T, s *scene) attack {
 	own := s.attacker.gateMany(t, "https://example.com/mine/")
 	guesser := s.fromEach(func() string {
@@ -393,8 +396,10 @@ func manySlugs(t *testing.T, s *scene) attack {
 	return attack{
 		workers: 8, refusal: "QUOTA_EXCEEDED",
 		strike: func(context.Context, int) (answer, error) {
-			return s.attacker.run(`mutation ($in: UpdateWorkspaceInput!) { updateWorkspace(input: $in) { errors { code } } }`,
-				map[string]any{"in": map[string]any{"id": s.attacker.workspaceID, "slug": fmt.Sprint("squat-", n.Add(1))}})
+			return s.attacker.run(
+				`mutation ($in: UpdateWorkspaceInput!) { updateWorkspace(input: $in) { errors { code } } }`,
+				map[string]any{"in": map[string]any{"id": s.attacker.workspaceID,
+					"slug": fmt.Sprint("squat-", n.Add(1))}})
 		},
 		check: func(t *testing.T) {
 			d, err := s.backend.open()

@@ -66,7 +66,8 @@ func (r *sink) url(host, path string) string {
 func (s *scene) receiveEvents(t *testing.T) *sink {
 	t.Helper()
 	r := newSink(t)
-	s.victim.hook(t, r.url("127.0.0.1", "victim"), map[string]any{"selection": "{ link { originalUrl } }"}, "LINK_CREATED")
+	s.victim.hook(t, r.url("127.0.0.1", "victim"), map[string]any{"selection": "{ link { originalUrl } }"},
+		"LINK_CREATED")
 	var created atomic.Int64
 	s.more = map[string]work{"webhook": {time.Second, func() error {
 		n := fmt.Sprint(created.Add(1))

@@ -195,7 +195,8 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	polltest.Until(t, "the next click is counted", func() bool {
 		return who.getLink(t, links[0].ID).HitQuota.Used == used+1
 	})
-	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.getLink(t, links[2].ID).ClickCount; granted != clicks {
+	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.getLink(t, links[2].ID).
+		ClickCount; granted != clicks {
 		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
 	}
 	succeed(t, s.env, "stats", "verify")
@@ -237,7 +238,8 @@ func (w tenant) page(t *testing.T, types, filter string, variables map[string]an
 			}
 		}
 	}
-	w.must(t, &got, "query "+types+" { workspace(by: {id: $w}) { links(first: 50"+filter+") { edges { node { id } } } } }",
+	w.must(t, &got, "query "+types+" { workspace(by: {id: $w}) { links(first: 50"+filter+
+		") { edges { node { id } } } } }",
 		variables)
 	for _, e := range got.Workspace.Links.Edges {
 		ids = append(ids, e.Node.ID)
@@ -265,7 +267,8 @@ func wantNoVisitors(t *testing.T, folder string) {
 	t.Helper()
 	d := must.Value(db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2))(t)
 	for _, table := range []string{"visitor_keys", "visitors", "click_logs"} {
-		if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || table != "click_logs" && n != 0 || n > 1 {
+		if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || table != "click_logs" && n != 0 ||
+			n > 1 {
 			t.Errorf("%s has %d rows: %v", table, n, err)
 		}
 	}
@@ -420,7 +423,8 @@ func TestRestore_RefusesBadArguments(t *testing.T) {
 	}
 	declined(t, s.env, "is not empty", "restore", file)
 	declined(t, []string{"LINKFORGE_DATA_DIR=" + t.TempDir()}, "no such file", "restore", file+"x")
-	for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName, "clicks/log_x/0.log"} {
+	for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName,
+		"clicks/log_x/0.log"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("kept"), 0o600)))

@@ -24,7 +24,8 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 		rules := func(url string) map[string]any {
 			return map[string]any{"rules": []any{
 				map[string]any{"enabled": false, "targets": []any{map[string]any{"url": "https://example.com/first"}}},
-				map[string]any{"targets": []any{map[string]any{"url": "https://example.com/"}, map[string]any{"url": url}}},
+				map[string]any{"targets": []any{map[string]any{"url": "https://example.com/"},
+					map[string]any{"url": url}}},
 			}}
 		}
 		links := map[string]linkView{}
@@ -78,7 +79,8 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 				return last.askHost(t, http.MethodGet, "careless.example.com", "/"+name).status == status
 			})
 		}
-		for path, want := range map[string]string{"/": "", "/unknown": "https://example.com/unknown", "/favicon.ico": ""} {
+		for path, want := range map[string]string{"/": "", "/unknown": "https://example.com/unknown",
+			"/favicon.ico": ""} {
 			polltest.Until(t, path+" leads to "+want, func() bool {
 				return last.askHost(t, http.MethodGet, "careless.example.com", path).header.Get("Location") == want
 			})

@@ -75,7 +75,8 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 		s := start(t, b, "LINKFORGE_LINK_RATE=0")
 		who := s.tenant(t, "sharing")
 		const destination = "https://secret.example/page"
-		l := who.shorten(t, destination, "strategy", "CUSTOM", "customCode", "shared", "routing", cardOf("A title")).Link
+		l := who.shorten(t, destination, "strategy", "CUSTOM", "customCode", "shared", "routing", cardOf("A title")).
+			Link
 		crawlers, browsers := recordedAgents(t, "crawlers.txt"), recordedAgents(t, "browsers.txt")
 		for _, agent := range crawlers {
 			a := s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", agent)
@@ -102,8 +103,9 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 		a.header.Del("Content-Length")
 		if diff := cmp.Diff(http.Header{
 			"Cache-Control": {"private, no-store"}, "Content-Type": {"text/html; charset=utf-8"},
-			"Content-Security-Policy": {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"},
-			"Referrer-Policy":         {"no-referrer"}, "Vary": {"User-Agent"}, "X-Content-Type-Options": {"nosniff"},
+			"Content-Security-Policy": {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors " +
+				"'none'; sandbox"},
+			"Referrer-Policy": {"no-referrer"}, "Vary": {"User-Agent"}, "X-Content-Type-Options": {"nosniff"},
 			"X-Robots-Tag": {"noindex"},
 		}, a.header); diff != "" {
 			t.Errorf("its headers (-want +got):\n%s", diff)
@@ -172,7 +174,8 @@ func TestCard_KeepsMarkupAsText(t *testing.T) {
 				t.Errorf("%s of %q is %q", name, text, meta[name])
 			}
 		}
-		if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") || image != meta["twitter:image"] {
+		if image := meta["og:image"]; !strings.HasPrefix(image, "https://images.example/?") ||
+			image != meta["twitter:image"] {
 			t.Errorf("the image of %q is %q", text, image)
 		}
 	}

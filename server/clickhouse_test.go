@@ -60,14 +60,15 @@ func TestClickHouse_SurvivesKills(t *testing.T) {
 	node.stop()
 	total, _, rows := clicksOf(t, b, l.ID)
 	if seen, unsure := v.seen.Load(), v.unsure.Load(); total < seen || total > seen+unsure || rows > 0 {
-		t.Errorf("%d clicks, of %d redirects that were seen and %d requests without an answer; %d rows", total, seen, unsure, rows)
+		t.Errorf("%d clicks, of %d redirects that were seen and %d requests without an answer; %d rows", total, seen,
+			unsure, rows)
 	}
 	expectVerified(t, clicksIn(t, b, engine))
 	t.Logf("%d redirects seen, %d requests without an answer", v.seen.Load(), v.unsure.Load())
 }
 
-// TestClickHouse_IsAway: redirects and the numbers of clicks go on while ClickHouse is away, stats are soon refused, and
-// every click is counted afterwards.
+// TestClickHouse_IsAway: redirects and the numbers of clicks go on while ClickHouse is away, stats
+// are soon refused, and every click is counted afterwards.
 func TestClickHouse_IsAway(t *testing.T) {
 	t.Parallel()
 	engine := dbtest.NewClickHouse(t)
@@ -127,13 +128,15 @@ func TestClickHouse_AnswersWithTheSameBytes(t *testing.T) {
 		s := start(t, b.inProcesses())
 		who := s.tenant(t, "exported")
 		links := []linkView{
-			who.shorten(t, "https://example.com/a", "statsPublic", true).Link, who.shorten(t, "https://example.com/b").Link,
+			who.shorten(t, "https://example.com/a", "statsPublic", true).Link,
+			who.shorten(t, "https://example.com/b").Link,
 		}
 		const visits = 40
 		for i := range visits {
 			l := links[i%len(links)]
 			s.visit(t, "GET", l.path(s)+fmt.Sprintf("?utm_source=source-%d", i%3), fmt.Sprintf("127.0.0.%d", 2+i%5),
-				"User-Agent", []string{chromeOnWindows, "curl/8", ""}[i%3], "Referer", fmt.Sprintf("https://from-%d.example/", i%4))
+				"User-Agent", []string{chromeOnWindows, "curl/8", ""}[i%3], "Referer",
+				fmt.Sprintf("https://from-%d.example/", i%4))
 		}
 		answers := func() (all []string) {
 			for _, in := range []string{"", ", format: JSON_LINES", fmt.Sprintf(", linkId: %q", links[0].ID),
@@ -141,7 +144,8 @@ func TestClickHouse_AnswersWithTheSameBytes(t *testing.T) {
 				var got struct{ ExportClicks struct{ URL string } }
 				who.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w`+in+`}) { url } }`,
 					map[string]any{"w": who.workspaceID})
-				all = append(all, s.expect(t, http.StatusOK, "GET", strings.TrimPrefix(got.ExportClicks.URL, who.server.public)).body)
+				all = append(all,
+					s.expect(t, http.StatusOK, "GET", strings.TrimPrefix(got.ExportClicks.URL, who.server.public)).body)
 			}
 			return append(all, s.expect(t, http.StatusOK, "GET", links[0].path(s)+"+").body)
 		}

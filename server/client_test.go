@@ -143,7 +143,8 @@ func (c client) try(data any, query string, variables map[string]any) error {
 	return json.Unmarshal([]byte(a.body), &struct{ Data any }{data})
 }
 
-// tryAgain is try of a query, or of an idempotent mutation, that is sent again while a busy machine cannot answer all of it.
+// tryAgain is try of a query, or of an idempotent mutation, that is sent again while a busy machine
+// cannot answer all of it.
 func (c client) tryAgain(data any, query string, variables map[string]any) (err error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollEvery) {
 		if err = c.try(data, query, variables); err == nil || !strings.Contains(err.Error(), `"code":"UNAVAILABLE"`) {
@@ -209,7 +210,8 @@ const createWorkspace = `mutation ($in: CreateWorkspaceInput!) {
 // tenant registers a user and creates a workspace with the slug.
 func (s *server) tenant(t *testing.T, slug string) tenant {
 	t.Helper()
-	who := tenant{client: client{server: s}, email: slug + "@example.com", password: "pass phrase of " + slug, slug: slug}
+	who := tenant{client: client{server: s}, email: slug + "@example.com", password: "pass phrase of " + slug,
+		slug: slug}
 	var account struct {
 		Register struct {
 			Token  string

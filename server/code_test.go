@@ -37,7 +37,8 @@ func readGolden(t *testing.T) golden {
 	var g golden
 	must.NoError(t, json.Unmarshal(text, &g))
 	if len(g.Vectors) < 70 || len(g.Rejects) < 21 || len(g.Salts.Codes) != shortcode.Salts {
-		t.Fatalf("%d vectors, %d rejects, %d salts: some are missing", len(g.Vectors), len(g.Rejects), len(g.Salts.Codes))
+		t.Fatalf("%d vectors, %d rejects, %d salts: some are missing", len(g.Vectors), len(g.Rejects),
+			len(g.Salts.Codes))
 	}
 	return g
 }
@@ -74,11 +75,13 @@ func TestCodeCommand_MatchesGoldenVectors(t *testing.T) {
 		args := []string{"code", "--workspace", workspaceID, "--salts", "2"}
 		out, stderr, status := command(t, nil, lines[workspaceID], args...)
 		if diff := cmp.Diff(want[workspaceID], out); diff != "" || status != 0 || stderr != "" {
-			t.Errorf("workspace %s: exit status %d, stderr %q, stdin (-want +got):\n%s", workspaceID, status, stderr, diff)
+			t.Errorf("workspace %s: exit status %d, stderr %q, stdin (-want +got):\n%s", workspaceID, status, stderr,
+				diff)
 		}
 		out, stderr, status = command(t, nil, "", append(append(args, "--"), arguments[workspaceID]...)...)
 		if diff := cmp.Diff(want[workspaceID], out); diff != "" || status != 0 || stderr != "" {
-			t.Errorf("workspace %s: exit status %d, stderr %q, arguments (-want +got):\n%s", workspaceID, status, stderr, diff)
+			t.Errorf("workspace %s: exit status %d, stderr %q, arguments (-want +got):\n%s", workspaceID, status,
+				stderr, diff)
 		}
 	}
 }
@@ -146,7 +149,8 @@ func TestCodeCommand_PrintsCandidates(t *testing.T) {
 		{"--workspace", "ws_1", "--salts", "0"}, {"--workspace", "ws_1", "--salts", "11"},
 		{"--workspace", "ws_1", "--salts", "many"}, {}, {"--workspace", ""},
 	} {
-		out, stderr, status := command(t, nil, "", append(append([]string{"code"}, wrong...), "https://example.com/")...)
+		out, stderr, status := command(t, nil, "",
+			append(append([]string{"code"}, wrong...), "https://example.com/")...)
 		if status == 0 || out != "" || !strings.HasPrefix(stderr, "linkforge: ") {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", wrong, status, out, stderr)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// TestCaseSensitiveCodes_EndUnderLoad: a workspace with many custom links stops to compare their codes by case. No redirect fails
-// meanwhile, and then printed capitals work.
+// TestCaseSensitiveCodes_EndUnderLoad: a workspace with many custom links stops to compare their
+// codes by case. No redirect fails meanwhile, and then printed capitals work.
 func TestCaseSensitiveCodes_EndUnderLoad(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -48,7 +48,8 @@ func TestCaseSensitiveCodes_EndUnderLoad(t *testing.T) {
 				workspace { caseSensitiveCodes } errors { code message field } } }`, map[string]any{"w": who.workspaceID})
 			return got.UpdateWorkspace.Workspace.CaseSensitiveCodes, got.UpdateWorkspace.Errors
 		}
-		if _, errs := fold(); len(errs) != 1 || errs[0].Code != "CONFLICT" || !strings.Contains(errs[0].Message, "CODE-0 and code-0") {
+		if _, errs := fold(); len(errs) != 1 || errs[0].Code != "CONFLICT" ||
+			!strings.Contains(errs[0].Message, "CODE-0 and code-0") {
 			t.Errorf("with codes that differ in case only: %+v", errs)
 		}
 		for i := range clashing {
@@ -65,7 +66,8 @@ func TestCaseSensitiveCodes_EndUnderLoad(t *testing.T) {
 		t.Logf("%d links in %s", links, time.Since(began).Round(time.Millisecond))
 		v.end()
 		if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 || v.seen.Load() == 0 {
-			t.Errorf("%d redirects, and other answers meanwhile: %v, %d without one", v.seen.Load(), others, v.unsure.Load())
+			t.Errorf("%d redirects, and other answers meanwhile: %v, %d without one", v.seen.Load(), others,
+				v.unsure.Load())
 		}
 		for code, to := range map[string]string{"POPULAR": "popular", "CODE-0": "code-0", "RENAMED-9": "renamed/9"} {
 			a := s.expect(t, 302, "GET", strings.Replace(l.path(s), "popular", code, 1))

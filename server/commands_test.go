@@ -71,7 +71,8 @@ func TestReadiness_FailsWithoutDatabase(t *testing.T) {
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
 	for range 3 { // links in memory keep redirecting, so the node must stay in the proxy's pool
-		if a := s.expect(t, http.StatusOK, http.MethodGet, "/readyz"); a.body != "ready; the database does not answer\n" {
+		if a := s.expect(t, http.StatusOK, http.MethodGet,
+			"/readyz"); a.body != "ready; the database does not answer\n" {
 			t.Errorf("readyz: %s", a.body)
 		}
 		s.expect(t, http.StatusOK, http.MethodGet, "/livez")
@@ -161,7 +162,8 @@ func TestDemoCommand_CreatesData(t *testing.T) {
 			t.Errorf("%s is not printed:\n%s", u, out)
 		}
 	}
-	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") || strings.Contains(out, "Every step succeeded") {
+	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") ||
+		strings.Contains(out, "Every step succeeded") {
 		t.Errorf("a URL that is refused: exit status %d, %q\n%s", status, stderr, out)
 	}
 }

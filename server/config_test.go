@@ -77,7 +77,8 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			t.Helper()
 			for _, node := range nodes {
 				for n := range 10 {
-					l := who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").Link
+					l := who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").
+						Link
 					paths[l.path(node)] = true
 				}
 			}
@@ -158,7 +159,8 @@ func TestStart_PrintsBanner(t *testing.T) {
 		}
 		for _, variable := range b.env {
 			name, value, _ := strings.Cut(variable, "=")
-			if name != "LINKFORGE_DATA_DIR" && name != "LINKFORGE_DATABASE_POOL" && value != "sqlite" && strings.Contains(said, value) || strings.Contains(said, "@") {
+			if name != "LINKFORGE_DATA_DIR" && name != "LINKFORGE_DATABASE_POOL" && value != "sqlite" &&
+				strings.Contains(said, value) || strings.Contains(said, "@") {
 				t.Errorf("the banner shows %s:\n%s", name, said)
 			}
 		}
@@ -177,7 +179,8 @@ func TestProduction_HidesDevelopmentTools(t *testing.T) {
 	}
 	for _, query := range []string{`{ __schema { types { name } } }`, `{ platformStat { totalLinks } }`} {
 		a, err := client{server: s}.run(query, nil)
-		if err != nil || a.code() == "" || strings.Contains(a.body, `"name"`) || strings.Contains(a.body, "Did you mean") {
+		if err != nil || a.code() == "" || strings.Contains(a.body, `"name"`) ||
+			strings.Contains(a.body, "Did you mean") {
 			t.Errorf("%s: status %d: %s: %v", query, a.status, a.body, err)
 		}
 	}

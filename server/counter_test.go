@@ -58,7 +58,8 @@ func TestFault_CountersSurviveKills(t *testing.T) {
 		}
 		held := 2 * len(nodes) * (counterBlock + counterWorkers*counterBatch)
 		if missing := handedOut - rows; missing < 0 || missing > held {
-			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut, rows,
+			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut,
+				rows,
 				missing, held)
 		}
 	})
@@ -122,7 +123,8 @@ func (w tenant) createCounters(number *atomic.Int64) ([]string, error) {
 			}
 		}
 	}
-	err := w.try(&data, createCounters, map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
+	err := w.try(&data, createCounters,
+		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
 	var codes []string
 	for _, r := range data.CreateLinks.Results {
 		if !r.Created {

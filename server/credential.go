@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// memberOfGrant returns the membership of the session or the API key that signed a URL. It reads both from the primary database, so a
-// URL ends on every node when the credential does. It returns Expired when that has ended, and NotFound when the account or the
-// workspace has left.
+// memberOfGrant returns the membership of the session or the API key that signed a URL. It reads
+// both from the primary database, so a URL ends on every node when the credential does. It returns
+// Expired when that has ended, and NotFound when the account or the workspace has left.
 func (a *app) memberOfGrant(ctx context.Context, g *secrets.Grant) (workspace.Membership, error) {
 	actor := account.Actor{AccountID: g.ActorID, SessionID: g.SessionID}
 	if !id.Valid(id.Key, g.ActorID) {
@@ -36,8 +36,9 @@ func errEnded() error {
 	return errs.New(errs.Expired, "The session or the API key that requested this URL has ended. Request a new one.")
 }
 
-// member returns the membership of an account, or of an API key whose ID is in its place, as it is now. It returns Unauthenticated for a
-// key that has ended, and NotFound when the account or the workspace has left, or the account is disabled.
+// member returns the membership of an account, or of an API key whose ID is in its place, as it is
+// now. It returns Unauthenticated for a key that has ended, and NotFound when the account or the
+// workspace has left, or the account is disabled.
 func (a *app) member(ctx context.Context, actor account.Actor, workspaceID string) (workspace.Membership, error) {
 	if id.Valid(id.Key, actor.AccountID) {
 		key, err := a.APIKeys.Valid(ctx, actor.AccountID)

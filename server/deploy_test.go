@@ -327,7 +327,8 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 		t.Errorf("ports of the pod (-want +got):\n%s", diff)
 	}
 	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
-	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`, "haproxy.cfg": `http-check .* uri (\S+)`,
+	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`,
+		"haproxy.cfg":     `http-check .* uri (\S+)`,
 		"haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 		if len(found) != 1 || found[0][1] != "/readyz" {
@@ -395,7 +396,8 @@ func shownMetrics(t *testing.T, address string) map[string][]string {
 		}
 		all[name] = labels
 		if family.GetMetric()[0].GetHistogram() != nil {
-			all[name+"_count"], all[name+"_sum"], all[name+"_bucket"] = labels, labels, append(slices.Clip(labels), "le")
+			all[name+"_count"], all[name+"_sum"], all[name+"_bucket"] = labels, labels, append(slices.Clip(labels),
+				"le")
 		}
 	}
 	return all
@@ -551,7 +553,8 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 				t.Skipf("%s is not installed", command[0])
 			}
 			p := exec.CommandContext(t.Context(), path, command[1:]...)
-			p.Env = append(os.Environ(), "SHORT_HOST=sho.rt", "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+			p.Env = append(os.Environ(), "SHORT_HOST=sho.rt", "HOME="+folder, "XDG_DATA_HOME="+folder,
+				"XDG_CONFIG_HOME="+folder)
 			if out, err := p.CombinedOutput(); err != nil {
 				t.Errorf("%v: %v\n%s", command, err, out)
 			}

@@ -23,7 +23,8 @@ import (
 // tutorial is the order in which a reader follows the README and the guide: later pages use what
 // earlier ones create.
 var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "history.md", "authentication.md",
-	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md", "events.md"}
+	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md",
+	"events.md"}
 
 var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
@@ -249,7 +250,8 @@ func (r *reader) stream(where, command string) {
 	}()
 	polltest.Until(r.t, where+": the subscription delivers the event", func() bool {
 		r.expect(r.t, 302, "GET", "/"+code)
-		r.must(r.t, new(any), `mutation ($id: ID!, $note: String!) { updateLink(input: {id: $id, note: $note}) { errors {
+		r.must(r.t, new(any),
+			`mutation ($id: ID!, $note: String!) { updateLink(input: {id: $id, note: $note}) { errors {
 			code } } }`, map[string]any{"id": r.values["lnk_01m7y8609ret0v72x3eqegh0ne"], "note": time.Now().String()})
 		select {
 		case <-received:

@@ -24,7 +24,8 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 			staying = start(t, b, "LINKFORGE_PUBLIC_URL="+leaving.public)
 		}
 		who := leaving.tenant(t, "commuters")
-		kept, removed := who.shorten(t, "https://example.com/kept").Link, who.shorten(t, "https://example.com/removed").Link
+		kept, removed := who.shorten(t, "https://example.com/kept").Link, who.shorten(t, "https://example.com/removed").
+			Link
 		for _, l := range []linkView{kept, removed} {
 			if leaving.closesAfter(t, l.path(leaving)) {
 				t.Error("before the signal, an answer ends the connection")

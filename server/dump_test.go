@@ -32,7 +32,8 @@ func programIn(t *testing.T, folder string) string {
 // and restores it elsewhere, the second prepares the copy for its first node.
 func TestBackup_PrintedDumpRestores(t *testing.T) {
 	t.Parallel()
-	_, section, _ := strings.Cut(readFile(t, filepath.Join("..", "docs", "OPERATIONS.md")), "**PostgreSQL**: use its own tools")
+	_, section, _ := strings.Cut(readFile(t, filepath.Join("..", "docs", "OPERATIONS.md")),
+		"**PostgreSQL**: use its own tools")
 	blocks := fencedBlock.FindAllStringSubmatch(section, 2)
 	b := production(t).alone(t)
 	s := start(t, b)
@@ -73,7 +74,8 @@ func TestBackup_PrintedDumpRestores(t *testing.T) {
 	if got := who.getLink(t, counted.ID); got.ClickCount != 1 || got.Code != counted.Code {
 		t.Errorf("the restored link: %+v", got)
 	}
-	if next := who.shorten(t, "https://example.com/b", "strategy", "COUNTER"); !next.Created || next.Link.Code == counted.Code {
+	if next := who.shorten(t, "https://example.com/b", "strategy", "COUNTER"); !next.Created ||
+		next.Link.Code == counted.Code {
 		t.Errorf("a new link: %+v", next)
 	}
 }

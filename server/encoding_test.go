@@ -31,7 +31,8 @@ func TestText_MustBeUTF8(t *testing.T) {
 	s.expect(t, http.StatusOK, "GET", path+"?utm_source=%E4") // the text of a visitor is not compared
 
 	var got struct{ CSV, Lines struct{ URL any } }
-	who.must(t, &got, `mutation ($w: ID!) { csv: exportClicks(input: {workspaceId: $w, bom: true}) { url errors { message } }
+	who.must(t, &got,
+		`mutation ($w: ID!) { csv: exportClicks(input: {workspaceId: $w, bom: true}) { url errors { message } }
 		lines: exportClicks(input: {workspaceId: $w, bom: true, format: JSON_LINES}) { url errors { message } } }`,
 		map[string]any{"w": who.workspaceID})
 	export, _ := got.CSV.URL.(string)
@@ -40,13 +41,15 @@ func TestText_MustBeUTF8(t *testing.T) {
 		t.Errorf("%.20q, %v", a.body, got.Lines)
 	}
 
-	for _, args := range [][]string{{"code", "--workspace=w\xe4", "https://example.com/"}, {"block", "add", "\xff.example"}} {
+	for _, args := range [][]string{{"code", "--workspace=w\xe4", "https://example.com/"},
+		{"block", "add", "\xff.example"}} {
 		if _, stderr, status := command(t, nil, "", args...); status != 1 || !strings.Contains(stderr, "UTF-8") {
 			t.Errorf("%q: %d %s", args, status, stderr)
 		}
 	}
 	line := `"https://example.com/\ud83d"` + "\n"
-	if out, _, status := command(t, nil, line, "code", "--workspace=w"); status != 1 || !strings.Contains(out, "UTF-8") {
+	if out, _, status := command(t, nil, line, "code", "--workspace=w"); status != 1 ||
+		!strings.Contains(out, "UTF-8") {
 		t.Errorf("a line: %d %s", status, out)
 	}
 	if out, _, status := command(t, nil, "\ufeffhttps://example.com/\n", "code", "--workspace=w"); status != 0 {

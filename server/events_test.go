@@ -80,7 +80,8 @@ func (w tenant) loggedChanges(t *testing.T) (ids []string) {
 				}
 			}
 		}
-		w.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a, filter: {
+		w.must(t, &got,
+			`query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a, filter: {
 			types: [LINK_CREATED, LINK_UPDATED, LINK_DELETED, LINK_RESTORED]}) { edges { cursor node { id } }
 			pageInfo { hasNextPage } } } }`, map[string]any{"w": w.workspaceID, "a": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {
@@ -286,5 +287,8 @@ func logEvent(t *testing.T, b backend, workspaceID, action, targetID string) {
 	d := must.Value(b.open())(t)
 	defer d.Close()
 	event := audit.New(workspaceID, "", audit.Action(action), targetID, nil, time.Now())
-	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, event) }))
+	must.NoError(t,
+		d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			return audit.Write(ctx, tx, event)
+		}))
 }

@@ -27,7 +27,8 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "customCode", code)
 		}
 		rows := rowsOf(t, s.env, "links", "codes", "--workspace", who.workspaceID, url)
-		if len(rows) != len(codes) || rows[0]["state"] != "FREE" || rows[0]["link"] != nil || rows[1]["state"] != "TAKEN" {
+		if len(rows) != len(codes) || rows[0]["state"] != "FREE" || rows[0]["link"] != nil ||
+			rows[1]["state"] != "TAKEN" {
 			t.Errorf("one code is free: %v", rows)
 		}
 		first := who.shorten(t, "https://example.com/first", "customCode", codes[0]).Link

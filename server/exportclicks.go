@@ -71,12 +71,14 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.Stats.Stats(ctx, m, clickstore.Subject{LinkID: e.LinkID, Links: links}, &clickstore.Range{From: e.From, To: e.To}, "UTC",
+	s, err := a.Stats.Stats(ctx, m, clickstore.Subject{LinkID: e.LinkID, Links: links},
+		&clickstore.Range{From: e.From, To: e.To}, "UTC",
 		clickstore.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }
 
-// exporter returns the member of a grant for a download. It returns the errors of memberOfGrant, and Forbidden without STATS_READ.
+// exporter returns the member of a grant for a download. It returns the errors of memberOfGrant,
+// and Forbidden without STATS_READ.
 func (a *app) exporter(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
 	m, err := a.memberOfGrant(ctx, &e.Grant)
 	if err == nil {

@@ -54,7 +54,8 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 		{"key expired", http.StatusGone, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
 			key, keyID := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				execute(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second), keyID)
+				execute(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second),
+					keyID)
 			}
 		}},
 		{"key without the scope", http.StatusForbidden, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
@@ -78,14 +79,16 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 			func()) {
 			session := client{server: who.server, token: who.server.login(t, who).Token}
 			return who.exportURL(t, who.workspaceID), func() {
-				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword:
+				session.must(t, new(any),
+					`mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword:
 					"another pass phrase"}) {
 					errors { code } } }`, map[string]any{"p": who.password})
 			}
 		}},
 		{"member removed", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			return other.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+				who.must(t, new(any),
+					`mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
 					errors { code } } }`,
 					map[string]any{"w": who.workspaceID, "u": other.id})
 			}
@@ -101,7 +104,8 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 			return other.exportURL(t, who.workspaceID), func() {
 				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 					map[string]any{"w": other.workspaceID})
-				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deletedId } }`,
+				other.must(t, new(any),
+					`mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deletedId } }`,
 					map[string]any{"p": other.password})
 			}
 		}},
@@ -112,10 +116,12 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				who, other := nodes[0].tenant(t, fmt.Sprint("owner-", i)), nodes[0].tenant(t, fmt.Sprint("other-", i))
 				var invited struct{ InviteMember struct{ Token string } }
-				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
+				who.must(t, &invited,
+					`mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
 					role: VIEWER}) { token } }`,
 					map[string]any{"w": who.workspaceID, "e": other.email})
-				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+				other.must(t, new(any),
+					`mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
 					}`,
 					map[string]any{"t": invited.InviteMember.Token})
 				path, end := c.end(t, b, who, other)
@@ -184,9 +190,11 @@ func (e *exporting) fill(t *testing.T) {
 		must.Value(e.db.NewRaw("SELECT keep_month(date_trunc('month', ?::timestamptz, 'UTC'))", at).Exec(ctx))(t)
 	}
 	const numbers = "WITH RECURSIVE counting (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counting WHERE n < ?) "
-	must.Value(e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+
-		""+numbers+
-		"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).Exec(ctx))(t)
+	must.Value(
+		e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+
+			""+numbers+
+			"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).
+			Exec(ctx))(t)
 	var events []*audit.Event
 	for range exportedRows {
 		events = append(events, audit.New(e.owner.ID(), e.actor.AccountID, audit.LinkCreated, "lnk", nil, at))
@@ -293,7 +301,8 @@ func TestExport_StopsWhenTheCredentialEnds(t *testing.T) {
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				lines, aborted := receive(t, c.handle, c.r, c.end)
-				if stops := c.lines > 0; aborted != stops || stops && lines != c.lines || !stops && lines < exportedRows {
+				if stops := c.lines > 0; aborted != stops || stops && lines != c.lines ||
+					!stops && lines < exportedRows {
 					t.Errorf("%d lines, want %d; aborted: %t", lines, c.lines, aborted)
 				}
 			})

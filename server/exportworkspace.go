@@ -47,8 +47,8 @@ func (a *app) exportWorkspace(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openArchive returns the archive of a grant, for as long as its credential may read it. It returns the errors of memberOfGrant,
-// Forbidden, and Expired for an archive that was removed.
+// openArchive returns the archive of a grant, for as long as its credential may read it. It returns
+// the errors of memberOfGrant, Forbidden, and Expired for an archive that was removed.
 func (a *app) openArchive(ctx context.Context, d *task.FileGrant) (*archive.Report, *task.File, error) {
 	m, err := a.memberOfGrant(ctx, &d.Grant)
 	if err != nil {

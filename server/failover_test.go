@@ -62,9 +62,10 @@ func expectOnly(t *testing.T, all []*crowd, statuses ...int) (slowest time.Durat
 	return slowest.Round(time.Millisecond)
 }
 
-// TestFailover_KeepsRedirecting kills a Redis master under load on two nodes; its replica takes over. Visitors are
-// redirected until the quota is used up and receive 429 then, also at links that were not followed before, and 503 while
-// there is no master and the leased hits are used up. Every redirect is counted, and the quota is exact.
+// TestFailover_KeepsRedirecting kills a Redis master under load on two nodes; its replica takes
+// over. Visitors are redirected until the quota is used up and receive 429 then, also at links that
+// were not followed before, and 503 while there is no master and the leased hits are used up. Every
+// redirect is counted, and the quota is exact.
 func TestFailover_KeepsRedirecting(t *testing.T) {
 	t.Parallel()
 	eachFailover(t, func(t *testing.T, f failover) {

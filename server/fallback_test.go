@@ -29,9 +29,11 @@ func (w tenant) domain(t *testing.T, b backend, host string, fields map[string]a
 	var added struct {
 		AddDomain struct{ Domain struct{ ID string } }
 	}
-	w.must(t, &added, `mutation ($in: AddDomainInput!) { addDomain(input: $in) { domain { id } } }`, map[string]any{"in": fields})
+	w.must(t, &added, `mutation ($in: AddDomainInput!) { addDomain(input: $in) { domain { id } } }`,
+		map[string]any{"in": fields})
 	now := db.Instant(time.Now())
-	execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", now, now, added.AddDomain.Domain.ID)
+	execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", now, now,
+		added.AddDomain.Domain.ID)
 	return added.AddDomain.Domain.ID
 }
 
@@ -243,7 +245,8 @@ func TestFallback_ReplacesThePage(t *testing.T) {
 			want := map[string]int64{"exhausted": 1, "over-quota": 2}[state]
 			clicks, _, _ := clicksOf(t, b, l.ID)
 			granted := numberOf(t, b, "SELECT coalesce(sum(granted), 0) FROM grants WHERE subject_id = ?", l.ID)
-			if hits := chargedOf(t, b, l.ID); clicks != want || hits != want || state == "exhausted" && granted != want {
+			if hits := chargedOf(t, b, l.ID); clicks != want || hits != want ||
+				state == "exhausted" && granted != want {
 				t.Errorf("%s: %d clicks, %d hits, %d granted, want %d", state, clicks, hits, granted, want)
 			}
 		}
@@ -270,7 +273,8 @@ func (f *fallen) expectUnmatched(t *testing.T) {
 				}
 			}
 		}
-		f.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests(first: 100) { status code requests } } }`,
+		f.must(t, &got,
+			`query ($w: ID!) { workspace(by: {id: $w}) { unmatchedRequests(first: 100) { status code requests } } }`,
 			map[string]any{"w": f.workspaceID})
 		recorded = map[string]int64{}
 		for _, one := range got.Workspace.UnmatchedRequests {
@@ -337,7 +341,8 @@ func TestFallback_AppliesToEveryUnknownCode(t *testing.T) {
 			return len(got.Workspace.UnmatchedRequests) > 0
 		})
 		for _, one := range got.Workspace.UnmatchedRequests {
-			if !slices.Contains([]string{"nothing", "live", "a", ""}, one.Code) { // those that cannot be codes have no name
+			// those that cannot be codes have no name
+			if !slices.Contains([]string{"nothing", "live", "a", ""}, one.Code) {
 				t.Errorf("the unmatched code %q", one.Code)
 			}
 		}

@@ -58,9 +58,9 @@ func (c *timings) stop() (n int, median, slowest time.Duration) {
 // bounded is the longest time of a call on a busy machine.
 func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Second) }
 
-// TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither redirects nor
-// API operations wait for it, with rate limits on, and all of them succeed, as quotas are open. Only the first ones, and
-// those of a busy machine, take longer than the median.
+// TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither
+// redirects nor API operations wait for it, with rate limits on, and all of them succeed, as quotas
+// are open. Only the first ones, and those of a busy machine, take longer than the median.
 func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t)

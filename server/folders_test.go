@@ -20,7 +20,8 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 				Folder struct{ ID string }
 			}
 		}
-		who.must(t, &made, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "Campaigns"}) { folder { id } } }`,
+		who.must(t, &made,
+			`mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "Campaigns"}) { folder { id } } }`,
 			map[string]any{"w": who.workspaceID})
 		folderID := made.CreateFolder.Folder.ID
 		in := who.shorten(t, "https://example.com/in", "folderId", folderID, "tags", []string{"spring"}).Link
@@ -69,7 +70,8 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 			len(ids(w.Other))+len(ids(w.Unknown)) > 0 || w.OfUnknown.Clicks != 0 {
 			t.Errorf("%+v", w)
 		}
-		if f := w.Folders.Nodes; len(f) != 1 || f[0].Name != "Campaigns" || f[0].LinkCount != 2 || got.Node.Folder.Name != "Campaigns" {
+		if f := w.Folders.Nodes; len(f) != 1 || f[0].Name != "Campaigns" || f[0].LinkCount != 2 ||
+			got.Node.Folder.Name != "Campaigns" {
 			t.Errorf("%+v", got)
 		}
 		var export struct {
@@ -78,13 +80,15 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 				Errors []userError
 			}
 		}
-		who.must(t, &export, `mutation ($w: ID!, $f: ID!) { exportClicks(input: {workspaceId: $w, folderId: $f, format: JSON_LINES}) {
+		who.must(t, &export,
+			`mutation ($w: ID!, $f: ID!) { exportClicks(input: {workspaceId: $w, folderId: $f, format: JSON_LINES}) {
 			url errors { code message field } } }`, map[string]any{"w": who.workspaceID, "f": folderID})
 		a := s.expect(t, http.StatusOK, "GET", strings.TrimPrefix(export.ExportClicks.URL, s.public))
 		if strings.Count(a.body, "\n") != 3 || strings.Contains(a.body, out.ID) {
 			t.Errorf("the export: %s", a.body)
 		}
-		who.must(t, &export, `mutation ($w: ID!, $f: ID!, $l: ID!) { exportClicks(input: {workspaceId: $w, folderId: $f, linkId: $l}) {
+		who.must(t, &export,
+			`mutation ($w: ID!, $f: ID!, $l: ID!) { exportClicks(input: {workspaceId: $w, folderId: $f, linkId: $l}) {
 			errors { code message field } } }`, map[string]any{"w": who.workspaceID, "f": folderID, "l": in.ID})
 		if errs := export.ExportClicks.Errors; len(errs) != 1 || errs[0].Code != "INVALID_INPUT" {
 			t.Errorf("a folder and a link: %+v", errs)

@@ -24,7 +24,8 @@ const (
 func (s *server) submit(t *testing.T, path, form string, headers ...string) answer {
 	t.Helper()
 	a := must.Value(s.request("POST", path, form, slices.Concat(
-		[]string{"Content-Type", formType, "User-Agent", desktopChrome, "Accept", browserOK, "Origin", s.public}, headers)...))(t)
+		[]string{"Content-Type", formType, "User-Agent", desktopChrome, "Accept", browserOK, "Origin", s.public},
+		headers)...))(t)
 	return a
 }
 
@@ -59,7 +60,8 @@ func TestGate_RevealsNothingBeforeThePass(t *testing.T) {
 			"rules":       []any{map[string]any{"targets": []any{map[string]any{"url": target}}}},
 			"forwardPath": true,
 		}
-		l := who.shorten(t, "https://zebra-own.example/", "title", "zebra title", "customCode", "gated", "routing", gated).Link
+		l := who.shorten(t, "https://zebra-own.example/", "title", "zebra title", "customCode", "gated", "routing",
+			gated).Link
 		other := who.shorten(t, "https://other.example/", "customCode", "other", "routing", map[string]any{
 			"gate": map[string]any{"password": password}}).Link
 		path, form := l.path(s), url.Values{"password": {password}}.Encode()
@@ -75,7 +77,8 @@ func TestGate_RevealsNothingBeforeThePass(t *testing.T) {
 			"POST of another page": s.submit(t, path, form, "Origin", "https://evil.example"),
 			"POST of no page":      s.submit(t, path, form, "Origin", "null"),
 			"POST of too much":     s.submit(t, path, form+"&x="+strings.Repeat("x", 5000)),
-			"POST of JSON":         s.submit(t, path, `{"password": "`+password+`"}`, "Content-Type", "application/json"),
+			"POST of JSON": s.submit(t, path, `{"password": "`+password+`"}`, "Content-Type",
+				"application/json"),
 		}
 		for what, a := range before {
 			wantStatus(t, what, a, 200)
@@ -92,7 +95,8 @@ func TestGate_RevealsNothingBeforeThePass(t *testing.T) {
 		}
 		page := before["GET"]
 		policy := page.header.Get("Content-Security-Policy")
-		if !strings.Contains(page.body, "For &lt;b&gt;staff&lt;/b&gt; only.") || page.header.Get("Cache-Control") != "no-store" ||
+		if !strings.Contains(page.body, "For &lt;b&gt;staff&lt;/b&gt; only.") ||
+			page.header.Get("Cache-Control") != "no-store" ||
 			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "form-action") {
 			t.Errorf("the page: %v %s", page.header, page.body)
 		}
@@ -186,7 +190,8 @@ func TestLimitedLink_IsNotUsedUpByPreviews(t *testing.T) {
 		wantStatus(t, "a form", s.submit(t, path, "confirm=1"), 410)
 		s.expect(t, 403, "GET", path, "User-Agent", desktopChrome, "Purpose", "prefetch")
 
-		confirmed := who.shorten(t, "https://example.com/confirmed", "customCode", "confirmed", "maxClicks", 1, "routing",
+		confirmed := who.shorten(t, "https://example.com/confirmed", "customCode", "confirmed", "maxClicks", 1,
+			"routing",
 			map[string]any{"gate": map[string]any{"confirm": true}}).Link
 		path = confirmed.path(s)
 		for _, agent := range []string{slackbot, desktopChrome, googlebot} {
@@ -243,7 +248,8 @@ func TestGate_PasswordIsNowhereElse(t *testing.T) {
 					Versions any
 				}
 			}
-			who.must(t, &data, `query ($id: ID!) { link(by: {id: $id}) { version versions(first: 50) { edges { node { number
+			who.must(t, &data,
+				`query ($id: ID!) { link(by: {id: $id}) { version versions(first: 50) { edges { node { number
 				routing { gate { hasPassword notice } } changes { field before after } } } } } }`, map[string]any{"id": l.ID})
 			return data.Link.Version, fmt.Sprint(data)
 		}
@@ -271,7 +277,8 @@ func TestGate_PasswordIsNowhereElse(t *testing.T) {
 		_, shown := history()
 		all := []string{shown}
 		for _, query := range []string{
-			"SELECT snapshot FROM link_versions", "SELECT CAST(details AS TEXT) FROM audit_events WHERE details IS NOT NULL",
+			"SELECT snapshot FROM link_versions", "SELECT CAST(details AS TEXT) FROM audit_events WHERE details IS " +
+				"NOT NULL",
 			"SELECT answer FROM idempotency_keys", "SELECT CAST(routing AS TEXT) FROM links WHERE routing IS NOT NULL",
 			"SELECT CAST(changes AS TEXT) FROM audit_events WHERE changes IS NOT NULL",
 		} {
@@ -354,9 +361,11 @@ func TestGate_PasswordIsSetByEachMutation(t *testing.T) {
 		who.schedule(t, l.ID, time.Now().Add(6*time.Second), map[string]any{"routing": gate("password of later")})
 		opens("a scheduled change", "password of later")
 		mutate("updateLinks", "UpdateLinksInput", "operationId "+results,
-			map[string]any{"links": []any{map[string]any{"id": l.ID, "title": "titled", "routing": gate("password of all")}}})
+			map[string]any{
+				"links": []any{map[string]any{"id": l.ID, "title": "titled", "routing": gate("password of all")}}})
 		opens("updateLinks", "password of all")
-		mutate("revertOperation", "RevertOperationInput", results, map[string]any{"operationId": got.UpdateLinks.OperationID})
+		mutate("revertOperation", "RevertOperationInput", results,
+			map[string]any{"operationId": got.UpdateLinks.OperationID})
 		opens("revertOperation keeps the password, and", "password of all")
 	})
 }
@@ -391,7 +400,8 @@ func TestGate_LimitsPasswordsOfACall(t *testing.T) {
 			t.Errorf("%d passwords: %+v", n, data.CreateLinks)
 		}
 	}
-	short, err := who.create("https://example.com/", "routing", map[string]any{"gate": map[string]any{"password": "seven77"}})
+	short, err := who.create("https://example.com/", "routing",
+		map[string]any{"gate": map[string]any{"password": "seven77"}})
 	if err != nil || len(short.Errors) != 1 || strings.Join(short.Errors[0].Field, ".") != "routing.gate.password" {
 		t.Errorf("a short password: %+v, %v", short, err)
 	}

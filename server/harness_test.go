@@ -107,7 +107,8 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, err strings.Builder
-	if slices.Contains(args, "--help") || slices.Contains(args, "help") || slices.Contains(args, "serve") { // which change or end the process
+	// which change or end the process
+	if slices.Contains(args, "--help") || slices.Contains(args, "help") || slices.Contains(args, "serve") {
 		p := program(ctx, t, env, args...)
 		p.Stdout, p.Stderr = &out, &err
 		if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {
@@ -124,7 +125,8 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 func flags(t testing.TB, env []string) (all []string) {
 	t.Helper()
 	for name, value := range settings(t, env) {
-		all = append(all, "--"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LINKFORGE_"), "_", "-"))+"="+value)
+		all = append(all, "--"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LINKFORGE_"), "_", "-"))+
+			"="+value)
 	}
 	return all
 }
@@ -263,7 +265,8 @@ func onPostgres(t testing.TB, databaseURL string) backend {
 	return backend{
 		env: []string{ // a connection costs PostgreSQL as much as tens of requests
 			"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + redisURL,
-			"LINKFORGE_JWT_SECRET=" + jwtSecret, "LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_DATA_DIR=" + t.TempDir(),
+			"LINKFORGE_JWT_SECRET=" + jwtSecret, "LINKFORGE_CODE_SECRET=" + codeSecret,
+			"LINKFORGE_DATA_DIR=" + t.TempDir(),
 			"LINKFORGE_ENCRYPTION_KEY=" + encryptionKey, "LINKFORGE_DATABASE_POOL=6",
 		},
 		nodes: 2,
@@ -319,9 +322,10 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	return all
 }
 
-// newTransport returns a transport with connections for many requests at a time. Go dials for each one that finds none idle, and keeps the
-// connection if another becomes idle before; the server closes one without a request after five seconds. So the client closes idle ones
-// before that, or a request could meet the end of its connection.
+// newTransport returns a transport with connections for many requests at a time. Go dials for each
+// one that finds none idle, and keeps the connection if another becomes idle before; the server
+// closes one without a request after five seconds. So the client closes idle ones before that, or a
+// request could meet the end of its connection.
 func newTransport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: 1000, IdleConnTimeout: 3 * time.Second, DisableCompression: true}
 }
@@ -410,7 +414,8 @@ var warning = regexp.MustCompile("(?m)^.*level=(WARN|ERROR).*$")
 // overload matches the alarms of a node that a busy machine keeps from its Redis for longer than its deadline.
 var overload = regexp.MustCompile("(?m)^.*level=ERROR.*(Redis does not answer|Quotas cannot be checked).*$")
 
-// inspect fails the test if the server's log contains an alarm, other than of overload. After any failure it shows the server's warnings.
+// inspect fails the test if the server's log contains an alarm, other than of overload. After any
+// failure it shows the server's warnings.
 func inspect(t testing.TB, out, err *os.File, alarms ...string) {
 	said := content(t, err)
 	alarming := overload.ReplaceAllString(said, "")

@@ -175,13 +175,15 @@ func (e *editor) changeAtRandom() error {
 func (e *editor) operate(t *testing.T, b backend) {
 	t.Helper()
 	one := e.some(1)[0]
-	execute(t, b, "UPDATE links SET ended_at = ? WHERE id IN (SELECT id FROM links WHERE deleted_at IS NOT NULL LIMIT 2)",
+	execute(t, b, "UPDATE links SET ended_at = ? WHERE id IN (SELECT id FROM links WHERE deleted_at IS NOT NULL "+
+		"LIMIT 2)",
 		db.Instant(time.Now().Add(-400*24*time.Hour)))
 	for _, args := range [][]string{
 		{"links", "disable", one}, {"block", "disable", "disabled.example"}, {"jobs", "run", "clean-up"},
 		{"block", "enable", "disabled.example"}, {"links", "enable", one},
 	} {
-		if out, problems, status := command(t, e.env, "", args...); status != 0 && !strings.Contains(problems, "NOT_FOUND") {
+		if out, problems, status := command(t, e.env, "", args...); status != 0 &&
+			!strings.Contains(problems, "NOT_FOUND") {
 			t.Logf("%q: %s%s", args, out, problems)
 		}
 	}
@@ -345,8 +347,9 @@ func (e *editor) upsertMany(w tenant) error {
 // bulk calls a mutation of several links, and keeps the id of the operation for undo.
 func (e *editor) bulk(w tenant, name, input string, in map[string]any) error {
 	var got struct{ Payload struct{ OperationID string } }
-	err := w.try(&got, fmt.Sprintf(`mutation ($in: %s!) { payload: %s(input: $in) { operationId errors { code message field } } }`,
-		input, name), map[string]any{"in": in})
+	err := w.try(&got,
+		fmt.Sprintf(`mutation ($in: %s!) { payload: %s(input: $in) { operationId errors { code message field } } }`,
+			input, name), map[string]any{"in": in})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if got.Payload.OperationID != "" {
@@ -375,7 +378,8 @@ func (e *editor) undo(w tenant) error {
 // mutate calls a mutation. User errors are none of its errors.
 func (w tenant) mutate(name, input string, in map[string]any) error {
 	var got map[string]any
-	return w.try(&got, fmt.Sprintf(`mutation ($in: %s!) { %s(input: $in) { errors { code message field } } }`, input, name),
+	return w.try(&got,
+		fmt.Sprintf(`mutation ($in: %s!) { %s(input: $in) { errors { code message field } } }`, input, name),
 		map[string]any{"in": in})
 }
 
@@ -393,7 +397,8 @@ func (e *editor) auditLog(t *testing.T) (ids []string) {
 	t.Helper()
 	for after := any(nil); ; {
 		var got struct{ Workspace struct{ AuditLog eventPage } }
-		e.must(t, &got, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $after) {
+		e.must(t, &got,
+			`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $after) {
 			edges { node { id type } } pageInfo { hasNextPage endCursor } } } }`,
 			map[string]any{"w": e.workspaceID, "after": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {

@@ -53,10 +53,12 @@ func TestServer_SurvivesHostileInput(t *testing.T) {
 		status              int
 	}{
 		"broken JSON": {`{"query": "` + marker, "Bearer " + who.token, http.StatusBadRequest},
-		"an argument": {`{"query": "{ node(id: {a: \"` + marker + `\"}) { id } }"}`, "Bearer " + who.token, http.StatusBadRequest},
-		"a document":  {`{"query": "{ ` + strings.Repeat(marker+" ", 50_000) + `}"}`, "Bearer " + who.token, http.StatusBadRequest},
-		"a token":     {`{"query": "{ me { id } }"}`, "Bearer " + marker, http.StatusUnauthorized},
-		"no scheme":   {`{"query": "{ me { id } }"}`, who.token, http.StatusUnauthorized},
+		"an argument": {`{"query": "{ node(id: {a: \"` + marker + `\"}) { id } }"}`, "Bearer " + who.token,
+			http.StatusBadRequest},
+		"a document": {`{"query": "{ ` + strings.Repeat(marker+" ", 50_000) + `}"}`, "Bearer " + who.token,
+			http.StatusBadRequest},
+		"a token":   {`{"query": "{ me { id } }"}`, "Bearer " + marker, http.StatusUnauthorized},
+		"no scheme": {`{"query": "{ me { id } }"}`, who.token, http.StatusUnauthorized},
 	} {
 		began := time.Now()
 		a := must.Value(client{server: s}.post([]byte(c.body), "Authorization", c.authorization))(t)
@@ -107,7 +109,8 @@ func hostilePaths(t *testing.T, s *server) {
 		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f", "/..%2f..%2fetc%2fpasswd", "/../../etc/passwd", "//evil.com",
 		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com", "/a/b/c",
 		"/graphql/", "/victim",
-		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" + strings.Repeat("%41/", 3000), "/' OR 1=1 --",
+		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" +
+			strings.Repeat("%41/", 3000), "/' OR 1=1 --",
 		"/<script>" + marker,
 		"/%3Cscript%3E" + marker, "/.well-known/security.txt", "/livez/", "/playground/x", "/?" + marker,
 		"/abc;x=" + marker,
@@ -136,11 +139,13 @@ func hostilePaths(t *testing.T, s *server) {
 		"long":   strings.Repeat("x", 5000),
 		"a path": "evil.com/" + marker, "not ASCII": "\xff\xfe", "a port": "evil.com:99999",
 	} {
-		for _, path := range []string{"/", "/nosuchcode", "/graphql?query=%7B__typename%7D", "/playground", "//double"} {
+		for _, path := range []string{"/", "/nosuchcode", "/graphql?query=%7B__typename%7D", "/playground",
+			"//double"} {
 			began := time.Now()
 			a := s.raw(t, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 			harmless(t, a, began)
-			if location := a.header.Get("Location"); strings.Contains(location, "evil") || strings.HasPrefix(location, "//") {
+			if location := a.header.Get("Location"); strings.Contains(location, "evil") ||
+				strings.HasPrefix(location, "//") {
 				t.Errorf("Host %s: %s leads to %s", name, path, location)
 			}
 			if strings.Contains(a.body, "evil.com") {

@@ -27,7 +27,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		who.must(t, &added, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "links.example.com"}) {
 			domain { id } } }`, map[string]any{"w": who.workspaceID})
 		domainID := added.AddDomain.Domain.ID
-		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
+		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(),
+			time.Now().UTC(),
 			domainID)
 		change := func(mutation string, variables map[string]any) []userError {
 			t.Helper()
@@ -40,7 +41,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		}
 		updateDomain := func(fields string) []userError {
 			t.Helper()
-			return change(`mutation ($id: ID!) { updateDomain(input: {id: $id, `+fields+`}) { errors { code field } } }`,
+			return change(`mutation ($id: ID!) { updateDomain(input: {id: $id, `+fields+
+				`}) { errors { code field } } }`,
 				map[string]any{"id": domainID})
 		}
 		updateWorkspace := func(fields string) []userError {
@@ -48,7 +50,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 			return change(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, `+fields+`}) {
 				errors { code field } } }`, map[string]any{"id": who.workspaceID})
 		}
-		ended := who.shorten(t, "https://example.com/ended", "strategy", "CUSTOM", "customCode", "ended", "maxClicks", 1).Link
+		ended := who.shorten(t, "https://example.com/ended", "strategy", "CUSTOM", "customCode", "ended", "maxClicks",
+			1).Link
 		s.expect(t, http.StatusFound, http.MethodGet, ended.path(s))
 		answers := func(path string, status int, location string) {
 			t.Helper()
@@ -83,7 +86,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		answers("/favicon.ico", 302, "https://example.com/icon.png")
 		polltest.Until(t, "the document is served", func() bool {
 			got := s.askHost(t, http.MethodGet, host, "/.well-known/apple-app-site-association")
-			return got.status == 200 && got.body == `{"applinks":{}}` && got.header.Get("Content-Type") == "application/json"
+			return got.status == 200 && got.body == `{"applinks":{}}` &&
+				got.header.Get("Content-Type") == "application/json"
 		})
 		if got := s.askHost(t, http.MethodGet, host, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow:\n") {
 			t.Errorf("robots of an indexable domain: %q", got.body)
@@ -93,7 +97,8 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 			t.Errorf("robots of the instance: %q", got.body)
 		}
 		who.shorten(t, "https://example.com/live", "strategy", "CUSTOM", "customCode", "live")
-		if got := s.askHost(t, http.MethodGet, host, "/live"); got.status != 302 || got.header.Get("X-Robots-Tag") != "" {
+		if got := s.askHost(t, http.MethodGet, host, "/live"); got.status != 302 ||
+			got.header.Get("X-Robots-Tag") != "" {
 			t.Errorf("a link of an indexable domain: %d %v", got.status, got.header)
 		}
 		for path, want := range map[string]string{"/": "https://example.com/home",
@@ -202,7 +207,8 @@ func TestUTMTemplates_AreCopied(t *testing.T) {
 		}
 		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateUtmTemplate(input: {id: $id, utm: {source: "x"}}) {
 			utmTemplate { name utm { source medium } } errors { code } } }`, map[string]any{"id": templateID})
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { deleteUtmTemplate(input: {id: $id}) { deletedId errors { code } } }`,
+		who.must(t, &struct{}{},
+			`mutation ($id: ID!) { deleteUtmTemplate(input: {id: $id}) { deletedId errors { code } } }`,
 			map[string]any{"id": templateID})
 		want := "https://example.com/a?utm_source=site&utm_medium=letter"
 		if got := s.expect(t, 302, http.MethodGet, l.path(s)).header.Get("Location"); got != want {

@@ -24,11 +24,13 @@ func (c client) factor(t *testing.T, name string, in map[string]any, fields stri
 	t.Helper()
 	found := map[string]factorAnswer{}
 	input := strings.ToUpper(name[:1]) + name[1:] + "Input!"
-	c.must(t, &found, "mutation ($in: "+input+") { "+name+"(input: $in) { "+fields+" errors { code } } }", map[string]any{"in": in})
+	c.must(t, &found, "mutation ($in: "+input+") { "+name+"(input: $in) { "+fields+" errors { code } } }",
+		map[string]any{"in": in})
 	return found[name]
 }
 
-// TestSecondFactor_OnEveryNode is enrolled at one node, asked for by the others, and closes a workspace that requires it.
+// TestSecondFactor_OnEveryNode is enrolled at one node, asked for by the others, and closes a
+// workspace that requires it.
 func TestSecondFactor_OnEveryNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -46,7 +48,8 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 		visitor := client{server: there}
 		challenge := func() string {
 			t.Helper()
-			a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password}, "token refreshToken challenge { token }")
+			a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password},
+				"token refreshToken challenge { token }")
 			if a.Token != "" || a.RefreshToken != "" || a.Challenge.Token == "" {
 				t.Fatalf("the answer is %+v, want a challenge alone", a)
 			}
@@ -55,18 +58,21 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 		complete := func(proof map[string]any) factorAnswer {
 			return visitor.factor(t, "completeLogin", map[string]any{"challenge": challenge(), "proof": proof}, "token")
 		}
-		if a := complete(map[string]any{"totp": code}); a.Token != "" || len(a.Errors) != 1 || a.Errors[0].Code != "BAD_CREDENTIALS" {
+		if a := complete(map[string]any{"totp": code}); a.Token != "" || len(a.Errors) != 1 ||
+			a.Errors[0].Code != "BAD_CREDENTIALS" {
 			t.Errorf("a used code: %+v", a)
 		}
 		strong := client{server: there, token: complete(map[string]any{"recoveryCode": codes[0]}).Token}
 
 		opens := func(c client) bool {
-			a, err := c.run(`query ($id: ID!) { workspace(by: {id: $id}) { slug links { totalCount } } }`, map[string]any{"id": who.workspaceID})
+			a, err := c.run(`query ($id: ID!) { workspace(by: {id: $id}) { slug links { totalCount } } }`,
+				map[string]any{"id": who.workspaceID})
 			must.NoError(t, err)
 			return a.code() != "FORBIDDEN"
 		}
 		require := func(c client) string {
-			a, err := c.run(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, requireSecondFactor: true}) { errors { code } } }`,
+			a, err := c.run(
+				`mutation ($id: ID!) { updateWorkspace(input: {id: $id, requireSecondFactor: true}) { errors { code } } }`,
 				map[string]any{"id": who.workspaceID})
 			must.NoError(t, err)
 			if a.code() == "FORBIDDEN" && !strings.Contains(a.body, "refresh the session or log in again") {
@@ -82,18 +88,22 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 		}
 		weak := who.client
 		weak.server = there
-		polltest.Until(t, "the session without a factor is refused", func() bool { return !opens(weak) && !opens(who.client) })
+		polltest.Until(t, "the session without a factor is refused",
+			func() bool { return !opens(weak) && !opens(who.client) })
 		if !opens(strong) {
 			t.Error("the session with a factor is refused")
 		}
-		a := weak.factor(t, "removeMember", map[string]any{"workspaceId": who.workspaceID, "userId": who.id}, "deletedId scheduledChanges { id }")
+		a := weak.factor(t, "removeMember", map[string]any{"workspaceId": who.workspaceID, "userId": who.id},
+			"deletedId scheduledChanges { id }")
 		if len(a.Errors) != 1 || a.Errors[0].Code != "LAST_OWNER" { // may leave, and is the last one
 			t.Errorf("leaving without a factor: %+v", a)
 		}
-		weak.must(t, new(any), `{ me { workspaces { nodes { slug requireSecondFactor } } secondFactors { totp recoveryCodes } sessions { nodes { methods } } } }`, nil)
+		weak.must(t, new(any),
+			`{ me { workspaces { nodes { slug requireSecondFactor } } secondFactors { totp recoveryCodes } sessions { nodes { methods } } } }`, nil)
 
 		here.operator(t, "users", "reset-factors", who.email)
-		if a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password}, "token"); a.Token == "" {
+		if a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password},
+			"token"); a.Token == "" {
 			t.Errorf("after a reset of the factors: %+v", a)
 		}
 	})
@@ -108,7 +118,8 @@ func TestUpdateMe_ChangesAddress(t *testing.T) {
 		var got struct {
 			UpdateMe struct{ User struct{ Name, Email string } }
 		}
-		who.must(t, &got, `mutation { updateMe(input: {name: "Grace", email: "GRACE@example.com"}) { user { name email } errors { code } } }`, nil)
+		who.must(t, &got,
+			`mutation { updateMe(input: {name: "Grace", email: "GRACE@example.com"}) { user { name email } errors { code } } }`, nil)
 		if got.UpdateMe.User.Name != "Grace" || got.UpdateMe.User.Email != "grace@example.com" {
 			t.Errorf("%+v", got)
 		}

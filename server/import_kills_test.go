@@ -29,8 +29,8 @@ func (b backend) counts(t *testing.T, statements ...string) (all []int64) {
 	return all
 }
 
-// TestFault_ReplaceTagsSurvivesKills kills the node between and within the calls that rename a tag: each link is changed once, by
-// one operation.
+// TestFault_ReplaceTagsSurvivesKills kills the node between and within the calls that rename a tag:
+// each link is changed once, by one operation.
 func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
@@ -41,7 +41,8 @@ func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 		for from := 0; from < links; from += 1000 {
 			var some []any
 			for i := range 1000 {
-				some = append(some, map[string]any{"url": fmt.Sprint("https://example.com/", from+i), "strategy": "RANDOM", "tags": []string{"before"}})
+				some = append(some, map[string]any{"url": fmt.Sprint("https://example.com/", from+i),
+					"strategy": "RANDOM", "tags": []string{"before"}})
 			}
 			who.must(t, &struct{}{}, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { operationId } }`,
 				map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "links": some}})
@@ -56,7 +57,8 @@ func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 			}
 			answered := make(chan error, 1)
 			go func() {
-				answered <- who.try(&got, `mutation ($w: ID!) { replaceTags(input: {workspaceId: $w, from: ["before"], to: "after"}) {
+				answered <- who.try(&got,
+					`mutation ($w: ID!) { replaceTags(input: {workspaceId: $w, from: ["before"], to: "after"}) {
 					remaining operationId } }`, map[string]any{"w": who.workspaceID})
 			}()
 			if killed < kills {
@@ -71,7 +73,8 @@ func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 				}
 			}
 		}
-		got := b.counts(t, "SELECT count(*) FROM link_tags WHERE tag = 'after'", "SELECT count(*) FROM link_tags WHERE tag <> 'after'",
+		got := b.counts(t, "SELECT count(*) FROM link_tags WHERE tag = 'after'",
+			"SELECT count(*) FROM link_tags WHERE tag <> 'after'",
 			"SELECT sum(version) FROM links", "SELECT count(*) FROM audit_events WHERE action = 'LINK_UPDATED'")
 		if want := fmt.Sprint([]int64{links, 0, 2 * links, links}); fmt.Sprint(got) != want || len(operations) != 1 {
 			t.Errorf("tags, other tags, versions, events: %v, want %s; operations %v", got, want, operations)
@@ -79,8 +82,8 @@ func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestFault_ImportSurvivesKills kills nodes at random while they import: the links, their versions, events and origins, the counts
-// of the report and the quota are those of an undisturbed import.
+// TestFault_ImportSurvivesKills kills nodes at random while they import: the links, their versions,
+// events and origins, the counts of the report and the quota are those of an undisturbed import.
 func TestFault_ImportSurvivesKills(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
@@ -96,7 +99,8 @@ func TestFault_ImportSurvivesKills(t *testing.T) {
 			}
 			before := b.counts(t, "SELECT done FROM tasks")[0]
 			began := time.Now()
-			for b.counts(t, "SELECT done FROM tasks")[0] == before && b.counts(t, "SELECT count(*) FROM tasks WHERE finished_at IS NULL")[0] > 0 {
+			for b.counts(t, "SELECT done FROM tasks")[0] == before &&
+				b.counts(t, "SELECT count(*) FROM tasks WHERE finished_at IS NULL")[0] > 0 {
 				if gap := time.Since(began); gap > 70*time.Second {
 					t.Fatalf("no progress for %s after the nodes were killed", gap)
 				}
@@ -130,15 +134,17 @@ func wantImported(t *testing.T, b backend, it imported, n int64) {
 	if got := outcomes(it); got != fmt.Sprintf("SUCCEEDED %d of %d: CREATED %[1]d", n, n) {
 		t.Errorf("the import: %s", got)
 	}
-	got := b.counts(t, "SELECT count(*) FROM links", "SELECT sum(version) FROM links", "SELECT count(*) FROM link_origins",
-		"SELECT count(*) FROM audit_events WHERE action = 'LINK_CREATED'", "SELECT count(*) FROM import_rows", "SELECT sum(links) FROM link_usage")
+	got := b.counts(t, "SELECT count(*) FROM links", "SELECT sum(version) FROM links",
+		"SELECT count(*) FROM link_origins",
+		"SELECT count(*) FROM audit_events WHERE action = 'LINK_CREATED'", "SELECT count(*) FROM import_rows",
+		"SELECT sum(links) FROM link_usage")
 	if want := fmt.Sprint([]int64{n, n, n, n, n, n}); fmt.Sprint(got) != want {
 		t.Errorf("links, versions, origins, events, rows, used: %v, want %s", got, want)
 	}
 }
 
-// TestFault_ImportSurvivesStops stops the node that imports for longer than its lease: another node goes on within 70 s, and what the
-// stopped one does when it continues changes nothing.
+// TestFault_ImportSurvivesStops stops the node that imports for longer than its lease: another node
+// goes on within 70 s, and what the stopped one does when it continues changes nothing.
 func TestFault_ImportSurvivesStops(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

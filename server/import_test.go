@@ -67,7 +67,8 @@ func (c client) createImport(t *testing.T, in map[string]any) (taskID, uploadURL
 // upload sends a file to the URL of an import, and returns the status.
 func (s *server) upload(t *testing.T, uploadURL string, file []byte) int {
 	t.Helper()
-	r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(uploadURL), bytes.NewReader(file)))(t)
+	r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(uploadURL),
+		bytes.NewReader(file)))(t)
 	response := must.Value(http.DefaultClient.Do(r))(t)
 	response.Body.Close()
 	return response.StatusCode
@@ -83,7 +84,8 @@ func (c client) ended(t *testing.T, taskID string) (it imported) {
 	t.Helper()
 	polltest.Until(t, "the task has ended", func() bool {
 		var got struct{ Node imported }
-		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+importedFields+` } } }`, map[string]any{"id": taskID})
+		c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+importedFields+` } } }`,
+			map[string]any{"id": taskID})
 		it = got.Node
 		return it.Status != "WAITING_FOR_UPLOAD" && it.Status != "QUEUED" && it.Status != "RUNNING"
 	})
@@ -123,7 +125,8 @@ func TestUpload_Refuses(t *testing.T) {
 		c := s.tenant(t, "ada")
 		taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
 		put := func(url, body string, change func(r *http.Request)) (status int, header http.Header) {
-			r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(url), strings.NewReader(body)))(t)
+			r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(url),
+				strings.NewReader(body)))(t)
 			change(r)
 			response := must.Value(http.DefaultClient.Do(r))(t)
 			response.Body.Close()
@@ -135,12 +138,15 @@ func TestUpload_Refuses(t *testing.T) {
 			change    func(r *http.Request)
 			want      int
 		}{
-			"an unknown token":   {s.public + "/import/x.y", "a", as, http.StatusNotFound},
-			"another signature":  {url[:len(url)-2] + "AA", "a", as, http.StatusNotFound},
-			"a large file":       {url, strings.Repeat("x", 1025), as, http.StatusRequestEntityTooLarge},
-			"no size":            {url, "a", func(r *http.Request) { r.ContentLength = -1 }, http.StatusLengthRequired},
-			"a compressed file":  {url, "a", func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, http.StatusUnsupportedMediaType},
-			"a page of any host": {url + "x", "a", func(r *http.Request) { r.Header.Set("Origin", "https://app.example") }, http.StatusNotFound},
+			"an unknown token":  {s.public + "/import/x.y", "a", as, http.StatusNotFound},
+			"another signature": {url[:len(url)-2] + "AA", "a", as, http.StatusNotFound},
+			"a large file":      {url, strings.Repeat("x", 1025), as, http.StatusRequestEntityTooLarge},
+			"no size":           {url, "a", func(r *http.Request) { r.ContentLength = -1 }, http.StatusLengthRequired},
+			"a compressed file": {url, "a", func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
+				http.StatusUnsupportedMediaType},
+			"a page of any host": {url + "x", "a", func(r *http.Request) {
+				r.Header.Set("Origin", "https://app.example")
+			}, http.StatusNotFound},
 		} {
 			if status, header := put(c.url, c.body, c.change); status != c.want {
 				t.Errorf("%s: %d, want %d", name, status, c.want)
@@ -148,7 +154,8 @@ func TestUpload_Refuses(t *testing.T) {
 				t.Errorf("the page cannot read the response: %v", header)
 			}
 		}
-		c.must(t, &struct{}{}, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { status } } }`, map[string]any{"id": taskID})
+		c.must(t, &struct{}{}, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { status } } }`,
+			map[string]any{"id": taskID})
 		if status, _ := put(url, "a", as); status != http.StatusConflict {
 			t.Errorf("a canceled task: %d", status)
 		}
@@ -169,14 +176,17 @@ func TestCommands_ImportAsClients(t *testing.T) {
 		key, _ := who.key(t, "LINKS_WRITE")
 		client := []string{"--server", "http://" + s.address, "--key", key.token, "--workspace", "ada"}
 		file := filepath.Join(t.TempDir(), "links.csv")
-		must.NoError(t, os.WriteFile(file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"), 0o600))
+		must.NoError(t,
+			os.WriteFile(file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"), 0o600))
 		for _, c := range []struct {
 			args   []string
 			status int
 			want   []string
 		}{
-			{[]string{"links", "import", "csv", file, "--wait"}, 2, []string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
-			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2, []string{"1 CREATED", "undo it with revertOperation: opn_"}},
+			{[]string{"links", "import", "csv", file, "--wait"}, 2,
+				[]string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
+			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
+				[]string{"1 CREATED", "undo it with revertOperation: opn_"}},
 			{[]string{"tasks", "list"}, 0, []string{"IMPORT", "SUCCEEDED", "2 of 2"}},
 			{[]string{"tasks", "list", "--json", "--limit", "1"}, 0, []string{`"total":2,"createdAt":"`, "Z\"}\n"}},
 			{[]string{"links", "import", "--help"}, 0, []string{"LINKFORGE, CSV"}},
@@ -194,7 +204,8 @@ func TestCommands_ImportAsClients(t *testing.T) {
 		s.expect(t, http.StatusFound, http.MethodGet, "/ada/from-a")
 		out := succeed(t, nil, append([]string{"links", "import", "CSV", file}, client...)...)
 		taskID, _, _ := strings.Cut(out, "\n")
-		if out := succeed(t, nil, append([]string{"tasks", "cancel", taskID}, client...)...); !strings.Contains(out, taskID+" is ") {
+		if out := succeed(t, nil, append([]string{"tasks", "cancel", taskID}, client...)...); !strings.Contains(out,
+			taskID+" is ") {
 			t.Errorf("canceled: %s", out)
 		}
 	})

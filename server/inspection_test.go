@@ -68,14 +68,17 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 			"rules": []any{
 				map[string]any{"enabled": false, "targets": []any{target("https://disabled.example/")}},
 				map[string]any{"when": []any{map[string]any{"country": []string{"DE"}}}, "targets": []any{
-					target("https://de.example/x"), target("https://paused.example/", "share", 0), map[string]any{"url": nil},
+					target("https://de.example/x"), target("https://paused.example/", "share", 0),
+					map[string]any{"url": nil},
 				}},
-				map[string]any{"targets": []any{target("https://de.example/y"), target("https://xn--pypal-4ve.example/z"),
+				map[string]any{"targets": []any{target("https://de.example/y"),
+					target("https://xn--pypal-4ve.example/z"),
 					target("https://www.example.com/other")}},
 			},
 		}).Link
 		private := s.expect(t, 404, http.MethodGet, l.path(s)+"+", "Accept", "text/html")
-		if unknown := s.expect(t, 404, http.MethodGet, "/nothing-here+", "Accept", "text/html"); unknown.body != private.body {
+		if unknown := s.expect(t, 404, http.MethodGet, "/nothing-here+", "Accept",
+			"text/html"); unknown.body != private.body {
 			t.Error("a link that is not inspectable looks unlike an unknown one")
 		}
 		who.setInspectable(t, true)
@@ -107,7 +110,8 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
 		}
-		if policy := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") {
+		if policy := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
+			"default-src 'none'; style-src 'sha256-") {
 			t.Errorf("the policy is %q", policy)
 		}
 		for language, want := range map[string]string{
@@ -168,7 +172,8 @@ func TestInspection_HidesWhatARedirectProtects(t *testing.T) {
 		}
 		who.setInspectable(t, true)
 		hidden := page(limited, 200)
-		if got := textOf(t, hidden, "h1"); !slices.Equal(got, []string{"This short link does not show where it leads"}) {
+		if got := textOf(t, hidden, "h1"); !slices.Equal(got,
+			[]string{"This short link does not show where it leads"}) {
 			t.Errorf("the heading of a limited link is %q", got)
 		}
 		page(limited, 200, "Authorization", "Bearer "+who.token)
@@ -178,7 +183,8 @@ func TestInspection_HidesWhatARedirectProtects(t *testing.T) {
 		s.expect(t, 302, http.MethodGet, limited.path(s))
 		page(limited, 404) // it is exhausted
 		who.publish(t, limited.ID)
-		if body := page(limited, 200); strings.Contains(body, "Short link") || !strings.Contains(body, `class="totals"`) {
+		if body := page(limited, 200); strings.Contains(body, "Short link") ||
+			!strings.Contains(body, `class="totals"`) {
 			t.Errorf("an ended link with public stats: %s", body)
 		}
 		if n := who.getLink(t, limited.ID).ClickCount; n > 1 {

@@ -231,7 +231,8 @@ func (k *killer) job(name string, tables []string, whole func()) {
 	args, kills := append([]string{"jobs", "run"}, strings.Fields(name)...), 0
 	// on SQLite a transaction can be too short to be seen
 	for i := 0; i < len(tables) || kills < enoughKills && i < 5*len(tables); i++ {
-		passed := max(0, i%len(tables)-enoughKills+1) // a short job has few transactions, and the first can be killed again
+		// a short job has few transactions, and the first can be killed again
+		passed := max(0, i%len(tables)-enoughKills+1)
 		if k.within("LOCK TABLE "+tables[i%len(tables)]+" IN SHARE MODE", passed, 0, args...) {
 			kills++
 			whole()
@@ -264,7 +265,8 @@ func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
 				Errors  []userError
 			}
 		}
-		w.must(t, &got, createCounters, map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": some}})
+		w.must(t, &got, createCounters,
+			map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": some}})
 		for _, r := range got.CreateLinks.Results {
 			if !r.Created {
 				t.Fatalf("a link of %s was not made: %+v", of, got.CreateLinks.Errors)
@@ -288,7 +290,8 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 		first := who.shorten(t, "https://example.com/ended/0").Link
 		s.stop()
 		k := newKiller(t, b, s.env)
-		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00', ended_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
+		k.write(
+			`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00', ended_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
 		k.job("clean-up", []string{"leases", "links", "audit_events", "link_tags", "changes", "link_tags", "changes",
 			"idempotency_keys"}, func() {
 			t.Helper()
@@ -299,12 +302,15 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 					AND NOT EXISTS (SELECT 1 FROM audit_events e WHERE e.target_id = l.id AND e.action = 'LINK_EXPIRED')`),
 				"expirations with several events": k.count(`SELECT count(*) FROM (SELECT target_id FROM audit_events
 					WHERE action = 'LINK_EXPIRED' GROUP BY target_id HAVING count(*) > 1) AS several`),
-				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l
+				"tags without their link": k.count(
+					`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l
 					WHERE l.id = t.link_id)`),
-				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <>
+				"links purged in part": k.count(
+					`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <>
 					'' OR code = ''
 					OR strategy <> 'DETERMINISTIC' OR EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id))`),
-				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE
+				"links that should stay and are not whole": stay - k.count(
+					`SELECT count(*) FROM links WHERE original_url LIKE
 					'%/stays/%'
 					AND ended_at IS NULL AND deleted_at IS NULL`),
 				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy =
@@ -330,7 +336,8 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 // record writes clicks into the database, as a server's recorder does.
 func (k *killer) record(clicks ...click.Click) {
 	k.t.Helper()
-	log, err := ingest.OpenLog(ingest.LogConfig{Dir: k.t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	log, err := ingest.OpenLog(ingest.LogConfig{Dir: k.t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -389,8 +396,9 @@ func TestFault_PurgeSurvivesKill(t *testing.T) {
 			linkID := who.shorten(t, "https://example.com/followed").Link.ID
 			var clicks []click.Click
 			for n := range 200 {
-				clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
-					ClickedAt: time.Now().Add(-time.Duration(n) * time.Hour)})
+				clicks = append(clicks,
+					click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
+						ClickedAt: time.Now().Add(-time.Duration(n) * time.Hour)})
 			}
 			k.record(clicks...)
 		}
@@ -405,9 +413,11 @@ func TestFault_PurgeSurvivesKill(t *testing.T) {
 				t.Errorf("nothing is in %s: nothing is tried", table)
 			}
 		}
-		k.job("workspaces", []string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "unmatched",
-			"click_days",
-			"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events", "workspaces"},
+		k.job("workspaces",
+			[]string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "unmatched",
+				"click_days",
+				"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events",
+				"workspaces"},
 			func() {
 				t.Helper()
 				left := 0
@@ -448,8 +458,9 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 			for _, ago := range []int{30, 20, 14, 13, 2} {
 				for n := range 40 {
 					at := month.AddDate(0, -ago, n%20).Add(time.Duration(n) * time.Minute)
-					clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
-						ClickedAt: at})
+					clicks = append(clicks,
+						click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
+							ClickedAt: at})
 				}
 			}
 		}
@@ -486,7 +497,8 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 func (k *killer) schema() (lines []string) {
 	k.t.Helper()
 	for _, query := range map[db.Kind][]string{
-		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> 'migrations'"},
+		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> " +
+			"'migrations'"},
 		db.Postgres: {
 			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM
 				information_schema.columns
@@ -512,7 +524,8 @@ func (k *killer) schema() (lines []string) {
 	return lines
 }
 
-// TestFault_MigrationSurvivesKill kills `migrate up` within the base: nothing of it exists then, and the next run applies it.
+// TestFault_MigrationSurvivesKill kills `migrate up` within the base: nothing of it exists then,
+// and the next run applies it.
 func TestFault_MigrationSurvivesKill(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

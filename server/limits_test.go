@@ -48,15 +48,16 @@ var fixedLimits = map[string]string{
 	"graph/transport.maxOperations": "operations at once | WebSocket connection",
 	"internal/tenant/account.maxWaiting": "password checks that wait | " +
 		"address network; for new passwords of links, account",
-	"internal/tenant/account.wrongFromAddress":         "wrong passwords | account from an address network",
-	"internal/tenant/account.wrongOfAccount":           "wrong passwords | account from all addresses",
-	"internal/tenant/account.lastFromAddress":          "wrong passwords after that | account from an address network",
-	"internal/tenant/account.wrongFromSite":            "wrong passwords | account from an IPv6 /48",
-	"internal/tenant/account.wrongPerSite":             "wrong passwords | IPv6 /48",
-	"internal/tenant/account.wrongOfSession":           "wrong passwords | session",
-	"internal/tenant/account.startsPerAddress":         "log-ins at the identity provider that start | address network",
-	"internal/tenant/account.finishesPerAddress":       "log-ins at the identity provider that end | address network",
-	"internal/tenant/account.wrongCodesOfAccount":      "wrong codes of authenticator apps | account; recovery codes still work",
+	"internal/tenant/account.wrongFromAddress":   "wrong passwords | account from an address network",
+	"internal/tenant/account.wrongOfAccount":     "wrong passwords | account from all addresses",
+	"internal/tenant/account.lastFromAddress":    "wrong passwords after that | account from an address network",
+	"internal/tenant/account.wrongFromSite":      "wrong passwords | account from an IPv6 /48",
+	"internal/tenant/account.wrongPerSite":       "wrong passwords | IPv6 /48",
+	"internal/tenant/account.wrongOfSession":     "wrong passwords | session",
+	"internal/tenant/account.startsPerAddress":   "log-ins at the identity provider that start | address network",
+	"internal/tenant/account.finishesPerAddress": "log-ins at the identity provider that end | address network",
+	"internal/tenant/account.wrongCodesOfAccount": "wrong codes of authenticator apps | account; recovery codes " +
+		"still work",
 	"internal/tenant/account.wrongCodesPerAddress":     "wrong codes of authenticator apps | address network",
 	"internal/tenant/account.wrongPerAddress":          "wrong passwords | address network",
 	"internal/tenant/account.rightOfAccount":           "correct passwords | account",
@@ -96,7 +97,8 @@ var fixedLimits = map[string]string{
 	"internal/event/dispatch.webhookRate":               "requests to receivers | webhook",
 	"internal/event/dispatch.workspaceRate":             "requests to receivers | workspace",
 	"internal/tenant/workspace.invitationsPerWorkspace": "invitations | workspace",
-	"internal/tenant/workspace.invitationsPerAccount":   "invitations | account; where mail is sent, with a verified address",
+	"internal/tenant/workspace.invitationsPerAccount": "invitations | account; where mail is sent, with a verified " +
+		"address",
 	"internal/tenant/workspace.invitationsPerRecipient": "invitations | recipient",
 	"server.exports":                   "exports | user or API key",
 	"server.uploadRate":                "uploads | user or API key",
@@ -150,7 +152,8 @@ func TestLimits_AreDocumented(t *testing.T) {
 		})
 		if i < 0 {
 			t.Errorf("%s has no row %q", name, fixedLimits[name])
-		} else if got := plainValue(rows[i].value); got != value && !regexp.MustCompile(`^`+value+`;`).MatchString(got) {
+		} else if got := plainValue(rows[i].value); got != value &&
+			!regexp.MustCompile(`^`+value+`;`).MatchString(got) {
 			t.Errorf("%s is %s, the table says %s", name, value, got)
 		}
 	}

@@ -115,7 +115,8 @@ func limited(t *testing.T, s *server, headers ...string) bool {
 // TestListen_TrustsProxyHeaders: behind a trusted proxy each client has a rate limit of its own.
 func TestListen_TrustsProxyHeaders(t *testing.T) {
 	t.Parallel()
-	s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=3")
+	s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES=127.0.0.0/8", "LINKFORGE_RATE_LIMITS=on",
+		"LINKFORGE_REQUEST_RATE=3")
 	for range 3 {
 		if limited(t, s, "X-Forwarded-For", "203.0.113.1") {
 			t.Fatal("limited too soon")

@@ -211,7 +211,8 @@ func listenAtSocket(ctx context.Context, c client, query string, variables map[s
 // dial opens a WebSocket.
 func (c client) dial(ctx context.Context, header http.Header) (*websocket.Conn, error) {
 	conn, _, err := websocket.Dial(ctx, "ws://"+c.address+"/graphql", &websocket.DialOptions{
-		Host: strings.TrimPrefix(c.public, "http://"), HTTPHeader: header, Subprotocols: []string{"graphql-transport-ws"},
+		Host: strings.TrimPrefix(c.public, "http://"), HTTPHeader: header,
+		Subprotocols: []string{"graphql-transport-ws"},
 	})
 	if err == nil {
 		conn.SetReadLimit(1 << 20)

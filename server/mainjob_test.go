@@ -63,7 +63,8 @@ func loggedIn(t *testing.T, who tenant) {
 		login(input: {email: $email, password: $password}) { token expiresAt user { id } errors { code message field } }
 	}`
 	who.must(t, &got, login, map[string]any{"email": strings.ToUpper(who.email), "password": who.password})
-	if left := time.Until(got.Login.ExpiresAt); left < 23*time.Hour || left > 25*time.Hour || got.Login.User.ID != who.id {
+	if left := time.Until(got.Login.ExpiresAt); left < 23*time.Hour || left > 25*time.Hour ||
+		got.Login.User.ID != who.id {
 		t.Errorf("login: %+v", got.Login)
 	}
 	who.must(t, &got, login, map[string]any{"email": who.email, "password": "pass phrase of another"})
@@ -112,7 +113,8 @@ func customCode(t *testing.T, who tenant) linkView {
 	if want := who.public + "/" + who.slug + "/promo"; got.Link.ShortURL != want || got.Link.Strategy != "CUSTOM" {
 		t.Errorf("custom link: %+v, want %s", got.Link, want)
 	}
-	for code, want := range map[string]string{"promo": "CODE_TAKEN", "GraphQL": "CODE_RESERVED", "n o": "INVALID_INPUT"} {
+	for code, want := range map[string]string{"promo": "CODE_TAKEN", "GraphQL": "CODE_RESERVED",
+		"n o": "INVALID_INPUT"} {
 		if refused, err := who.create("https://example.com/other", "customCode", code); err != nil ||
 			len(refused.Errors) != 1 || refused.Errors[0].Code != want {
 			t.Errorf("custom code %s: %+v: %v", code, refused, err)

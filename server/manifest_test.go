@@ -85,14 +85,16 @@ func (c *coded) expectRun(t *testing.T, status int, verb string, flags []string,
 func (c *coded) update(t *testing.T, key string, fields map[string]any) {
 	t.Helper()
 	var found struct{ Link *struct{ ID string } }
-	c.must(t, &found, `query ($w: ID!, $id: String!) { link(by: {external: {workspaceId: $w, externalId: $id}}) { id } }`,
+	c.must(t, &found,
+		`query ($w: ID!, $id: String!) { link(by: {external: {workspaceId: $w, externalId: $id}}) { id } }`,
 		map[string]any{"w": c.workspaceID, "id": "site/" + key})
 	if found.Link == nil {
 		t.Fatalf("there is no link site/%s", key)
 	}
 	fields["id"] = found.Link.ID
 	var got struct{ UpdateLink struct{ Errors []userError } }
-	c.must(t, &got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`, map[string]any{"in": fields})
+	c.must(t, &got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message } } }`,
+		map[string]any{"in": fields})
 	if len(got.UpdateLink.Errors) > 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -136,20 +138,25 @@ func TestLinksAsCode_AppliesRestoresAndPrunes(t *testing.T) {
 		c.expectRun(t, 0, "apply", nil, "2 unchanged")
 		c.expect(t, http.StatusMovedPermanently, http.MethodGet, "/ada/handbook")
 
-		c.update(t, "docs", map[string]any{"title": "By hand", "tags": []string{}, "metadata": []any{map[string]any{"key": "x", "value": "\x1b[31m\u202e\u009b"}}})
-		out := c.expectRun(t, 2, "plan", nil, `~ "site/docs", last changed 20`, `by "Person of ada"`, `"Documentation"`, `tags: null -> ["site"]`,
-			`metadata: [{"key":"x","value":"\u001b[31m\u202e\u009b"}] -> [{"key":"owner","value":"site"}]`, "1 to update")
+		c.update(t, "docs", map[string]any{"title": "By hand", "tags": []string{},
+			"metadata": []any{map[string]any{"key": "x", "value": "\x1b[31m\u202e\u009b"}}})
+		out := c.expectRun(t, 2, "plan", nil, `~ "site/docs", last changed 20`, `by "Person of ada"`, `"Documentation"`,
+			`tags: null -> ["site"]`,
+			`metadata: [{"key":"x","value":"\u001b[31m\u202e\u009b"}] -> [{"key":"owner","value":"site"}]`,
+			"1 to update")
 		if strings.ContainsAny(out, "\u202e\x1b\u009b") {
 			t.Errorf("the plan controls the terminal: %q", out)
 		}
 		out = c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil)
 		c.undo(t, out)
-		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`, `"by": "Person of ada"`)
+		c.expectRun(t, 2, "plan", []string{"--json"}, `"action": "UPDATE"`, `"field": "metadata"`,
+			`"by": "Person of ada"`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 
 		c.write(t, `{key: docs, url: "https://example.com/docs", code: handbook}`, blogLink)
-		c.expectRun(t, 2, "plan", nil, `title: "Documentation" -> null`, `note: "A note" -> null`, "redirectStatus: 301 -> 302")
+		c.expectRun(t, 2, "plan", nil, `title: "Documentation" -> null`, `note: "A note" -> null`,
+			"redirectStatus: 301 -> 302")
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil)
 
@@ -176,7 +183,8 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c := start(t, b).coded(t)
 		must.Value(c.create("https://example.com/old", "strategy", "CUSTOM", "customCode", "adopted"))(t)
 		c.write(t, docsLink, blogLink, `{key: adopted, url: "https://example.com/new", code: Adopted}`)
-		c.expectRun(t, 2, "plan", nil, "2 to create, 1 to update", `externalId: null -> "site/adopted"`, `"https://example.com/old" -> "https://example.com/new"`)
+		c.expectRun(t, 2, "plan", nil, "2 to create, 1 to update", `externalId: null -> "site/adopted"`,
+			`"https://example.com/old" -> "https://example.com/new"`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
 		c.expectRun(t, 0, "plan", nil, "3 unchanged")
 
@@ -189,7 +197,8 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c.expectRun(t, 0, "plan", nil, "2 unchanged", "1 links of the owner are not")
 
 		// Two links exchange their codes, and one has another URL.
-		c.write(t, strings.Replace(docsLink, "code: handbook", "code: adopted", 1), `{key: blog, url: "https://example.com/blog2", strategy: DETERMINISTIC}`,
+		c.write(t, strings.Replace(docsLink, "code: handbook", "code: adopted", 1),
+			`{key: blog, url: "https://example.com/blog2", strategy: DETERMINISTIC}`,
 			`{key: adopted, url: "https://example.com/new", code: handbook}`)
 		c.expectRun(t, 2, "plan", nil, `-/+ "site/docs"`, `code: "handbook" -> "adopted"`, "3 to replace")
 		c.expectRun(t, 1, "apply", []string{"--yes"}, "nothing was changed: --replace")
@@ -204,7 +213,8 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 		c.expectRun(t, 0, "plan", []string{"--prune"}, "3 unchanged")
 
 		var taken struct{ UpsertLink struct{ Errors []userError } }
-		c.must(t, &taken, `mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/", customCode: "crm"}})
+		c.must(t, &taken,
+			`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/", customCode: "crm"}})
 			{ errors { code } } }`, map[string]any{"w": c.workspaceID})
 		c.write(t, `{key: crm, url: "https://example.com/", code: crm}`)
 		c.expectRun(t, 1, "plan", nil, `"crm": the link with this code has the external id "crm/1"`)
@@ -232,7 +242,8 @@ var everyField = []string{
 	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags: null}`,
 }
 
-// TestLinksAsCode_PullIsThePlan: a pulled manifest equals its links, which use every field. A second pull writes the same file.
+// TestLinksAsCode_PullIsThePlan: a pulled manifest equals its links, which use every field. A
+// second pull writes the same file.
 func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -240,18 +251,22 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 		var domain struct {
 			AddDomain struct{ Domain struct{ ID string } }
 		}
-		c.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example", codeSpace: OWN, caseSensitive: false}) { domain { id } } }`,
+		c.must(t, &domain,
+			`mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example", codeSpace: OWN, caseSensitive: false}) { domain { id } } }`,
 			map[string]any{"w": c.workspaceID})
 		var made struct {
 			CreateFolder struct{ Folder struct{ ID string } }
 		}
-		c.must(t, &made, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "F"}) { folder { id } } }`, map[string]any{"w": c.workspaceID})
-		links := append(slices.Clone(everyField), fmt.Sprintf(`{key: own, url: "https://example.com/own", code: Straße/É, domainId: %s, folderId: %s}`,
-			domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
+		c.must(t, &made, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "F"}) { folder { id } } }`,
+			map[string]any{"w": c.workspaceID})
+		links := append(slices.Clone(everyField),
+			fmt.Sprintf(`{key: own, url: "https://example.com/own", code: Straße/É, domainId: %s, folderId: %s}`,
+				domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
 		c.write(t, links...)
 		c.expectRun(t, 0, "apply", []string{"--yes"}, "5 to create")
 		c.expectRun(t, 0, "plan", nil, "5 unchanged")
-		c.update(t, "off", map[string]any{"routing": map[string]any{"gate": map[string]any{"password": "a password"}}, "title": "\u0085\u00ad- x: \"y\" #"})
+		c.update(t, "off", map[string]any{"routing": map[string]any{"gate": map[string]any{"password": "a password"}},
+			"title": "\u0085\u00ad- x: \"y\" #"})
 		pulled, _ := c.run(t, "pull", "--owner", "site")
 		must.NoError(t, os.WriteFile(c.file, []byte(pulled), 0o600))
 		c.expectRun(t, 0, "plan", []string{"--prune"}, "5 unchanged")
@@ -262,7 +277,8 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 		if again := must.Value(os.ReadFile(c.file))(t); string(again) != pulled {
 			t.Errorf("a second pull differs:\n%s\n%s", again, pulled)
 		}
-		must.NoError(t, os.WriteFile(c.file, []byte(strings.ReplaceAll(pulled, "owner: \"site\"", "owner: \"other\"")), 0o600))
+		must.NoError(t,
+			os.WriteFile(c.file, []byte(strings.ReplaceAll(pulled, "owner: \"site\"", "owner: \"other\"")), 0o600))
 		c.expectRun(t, 1, "plan", nil, "hasPassword demands a password")
 		c.write(t, `{key: off, url: "https://example.com/off"}`)
 		c.expectRun(t, 0, "apply", []string{"--yes"})
@@ -271,7 +287,8 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 		if !strings.Contains(pulled, `{"hasPassword":true`) {
 			t.Errorf("apply has removed the password:\n%s", pulled)
 		}
-		if none, status := c.run(t, "pull", "--owner", "nobody"); status != 0 || none != "version: 1\nowner: \"nobody\"\nlinks: []\n" {
+		if none, status := c.run(t, "pull", "--owner", "nobody"); status != 0 ||
+			none != "version: 1\nowner: \"nobody\"\nlinks: []\n" {
 			t.Errorf("of nobody: %d, %s", status, none)
 		}
 	})
@@ -283,8 +300,8 @@ func (c *coded) interrupted(t *testing.T, left int) *httptest.Server {
 	return c.behind(t, func(n int) bool { return n < left })
 }
 
-// behind is a proxy before a server that calls a function before each mutation, with its number from 0, and ends the connection if that
-// returns false.
+// behind is a proxy before a server that calls a function before each mutation, with its number
+// from 0, and ends the connection if that returns false.
 func (c *coded) behind(t *testing.T, passes func(n int) bool) *httptest.Server {
 	t.Helper()
 	target := must.Value(url.Parse("http://" + c.address))(t)
@@ -355,7 +372,8 @@ func (c *coded) states(t *testing.T, details bool) map[string]state {
 		if after != "" {
 			variables["after"] = after
 		}
-		c.must(t, &got, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 100, after: $after) { nodes { id originalUrl code externalId title tags
+		c.must(t, &got,
+			`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 100, after: $after) { nodes { id originalUrl code externalId title tags
 			archived redirectStatus metadata { key value } routing { forwardPath query { mode } rules { name targets { url } } } } pageInfo { hasNextPage endCursor } } } }`, variables)
 		for _, l := range got.Workspace.Links.Nodes {
 			if !details {
@@ -381,8 +399,10 @@ func randomLinks(r *rand.Rand) (links []string) {
 		default:
 			l += fmt.Sprintf(`, url: "https://example.com/u%d"`, r.IntN(6))
 		}
-		for _, field := range []string{"title: T", "note: N", "tags: [x, y]", "archived: true", "redirectStatus: 307", "metadata: [{key: a, value: b}]", "maxClicks: 5",
-			"routing: {forwardPath: true}", `routing: {query: {mode: ADD}, rules: [{when: [{bot: true}], targets: [{url: "https://example.com/bot"}]}]}`} {
+		for _, field := range []string{"title: T", "note: N", "tags: [x, y]", "archived: true", "redirectStatus: 307",
+			"metadata: [{key: a, value: b}]", "maxClicks: 5",
+			"routing: {forwardPath: true}",
+			`routing: {query: {mode: ADD}, rules: [{when: [{bot: true}], targets: [{url: "https://example.com/bot"}]}]}`} {
 			if r.IntN(4) == 0 && (!strings.HasPrefix(field, "routing") || !strings.Contains(l, "routing")) {
 				l += ", " + field
 			}
@@ -414,11 +434,13 @@ func (c *coded) edit(r *rand.Rand, ids []string) error {
 	default:
 		in["title"], in["tags"] = fmt.Sprint(r.IntN(100)), []string{"edited"}
 	}
-	return c.try(&got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`, map[string]any{"in": in})
+	return c.try(&got, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`,
+		map[string]any{"in": in})
 }
 
-// TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the links, and ends some runs between two calls:
-// the next run leads to the manifest, two runs at once do, too, and undoing a run restores the links.
+// TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the
+// links, and ends some runs between two calls: the next run leads to the manifest, two runs at once
+// do, too, and undoing a run restores the links.
 func TestLinksAsCode_ConvergesDespiteEditors(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -504,12 +526,15 @@ func TestLinksAsCode_KeepsLimits(t *testing.T) {
 		pairs = append(pairs, fmt.Sprintf("{key: k%d, value: %s}", i, long(500)))
 	}
 	for i := range 50 {
-		rules = append(rules, fmt.Sprintf(`{name: r%d, when: [%s], targets: [%s]}`, i, strings.TrimSuffix(strings.Repeat("{bot: true}, ", 20), ", "),
+		rules = append(rules, fmt.Sprintf(`{name: r%d, when: [%s], targets: [%s]}`, i,
+			strings.TrimSuffix(strings.Repeat("{bot: true}, ", 20), ", "),
 			"{}"))
 	}
 	for i := range size {
-		links = append(links, fmt.Sprintf(`{key: k%d, url: "https://example.com/%s", note: %s, title: %s, metadata: [%s], routing: {rules: [%s]}}`, i,
-			strings.Repeat("a", 8000), long(2000), long(200), strings.Join(pairs, ", "), strings.Join(rules, ", ")))
+		links = append(links,
+			fmt.Sprintf(
+				`{key: k%d, url: "https://example.com/%s", note: %s, title: %s, metadata: [%s], routing: {rules: [%s]}}`, i,
+				strings.Repeat("a", 8000), long(2000), long(200), strings.Join(pairs, ", "), strings.Join(rules, ", ")))
 	}
 	c.write(t, links...)
 	out, status := c.run(t, "apply", "--yes")
@@ -538,7 +563,8 @@ func TestLinksAsCode_GuideIsTrue(t *testing.T) {
 	}
 	c.expectRun(t, 1, "apply", []string{"--yes"}, "LINKS_WRITE")
 	c.key = owner
-	inWorkflow := regexp.MustCompile(`links (plan|apply) -f /links.yaml ([^>\n]*)`).FindAllStringSubmatch(deployed(t, "links-as-code.yml"), -1)
+	inWorkflow := regexp.MustCompile(`links (plan|apply) -f /links.yaml ([^>\n]*)`).
+		FindAllStringSubmatch(deployed(t, "links-as-code.yml"), -1)
 	for i, run := range inWorkflow {
 		c.expectRun(t, []int{2, 0}[i], run[1], strings.Fields(run[2]))
 	}
@@ -550,7 +576,8 @@ func TestLinksAsCode_GuideIsTrue(t *testing.T) {
 	}
 }
 
-// TestLinksAsCode_StopsAtChangesAfterThePlan: a run neither replaces a link that was changed since, nor continues after a conflict.
+// TestLinksAsCode_StopsAtChangesAfterThePlan: a run neither replaces a link that was changed since,
+// nor continues after a conflict.
 func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	t.Parallel()
 	c := start(t, embedded(t)).coded(t)
@@ -571,7 +598,8 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	c.at = c.behind(t, func(n int) bool {
 		if n == 0 {
 			var got any
-			c.must(t, &got, `mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/blog",
+			c.must(t, &got,
+				`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/blog",
 				strategy: DETERMINISTIC}}) { errors { code } } }`, map[string]any{"w": c.workspaceID})
 		}
 		return true
@@ -583,7 +611,8 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	}
 }
 
-// TestFault_LinksAsCodeSurvivesKills kills the server while random manifests are applied: the next run leads to each of them.
+// TestFault_LinksAsCodeSurvivesKills kills the server while random manifests are applied: the next
+// run leads to each of them.
 func TestFault_LinksAsCodeSurvivesKills(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

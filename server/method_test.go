@@ -7,8 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// TestShortURL_KeepsTheMethod sends each method to links of each status. Those with 307 and 308 redirect all of them, and
-// count them.
+// TestShortURL_KeepsTheMethod sends each method to links of each status. Those with 307 and 308
+// redirect all of them, and count them.
 func TestShortURL_KeepsTheMethod(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
@@ -37,7 +37,9 @@ func TestShortURL_KeepsTheMethod(t *testing.T) {
 		if keeps {
 			wantClicks = int64(len(methods))
 		}
-		polltest.Until(t, "each redirect is a click", func() bool { return who.getLink(t, l.ID).ClickCount == wantClicks })
+		polltest.Until(t, "each redirect is a click", func() bool {
+			return who.getLink(t, l.ID).ClickCount == wantClicks
+		})
 	}
 	s.expect(t, 404, "PUT", "/never")
 	s.expect(t, 405, "DELETE", "/graphql")

@@ -108,7 +108,8 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 			seen += l.seen.Load()
 			unsure += l.unsure.Load()
 		}
-		t.Logf("%d requests: %d redirects seen, %d GETs without a response, %d clicks", mixedRequests, seen, unsure, clicks)
+		t.Logf("%d requests: %d redirects seen, %d GETs without a response, %d clicks", mixedRequests, seen, unsure,
+			clicks)
 	})
 }
 
@@ -168,7 +169,8 @@ func trafficKinds(small, large tenant, quota int64) []trafficKind {
 		{name: "cookie", owner: large, allowed: "302", routing: fields{"rules": []any{
 			rule(nil, "COOKIE", first, second),
 		}}},
-		{name: "password", owner: large, allowed: "302 200", routing: fields{"gate": fields{"password": "correct horse"}}},
+		{name: "password", owner: large, allowed: "302 200",
+			routing: fields{"gate": fields{"password": "correct horse"}}},
 		{name: "bots", owner: large, allowed: "302 200", routing: fields{"bots": "CONFIRM"}},
 		{name: "pending with a fallback", owner: small, allowed: "302", isPending: true,
 			routing: fields{"pendingUrl": "{}/fallback"}},
@@ -265,8 +267,8 @@ func isAway(status int) bool {
 	return status == notListening || status == http.StatusServiceUnavailable
 }
 
-// trafficHeaders are what requests may have beside a browser's user agent, or instead of it. Only the last two are of private
-// visitors.
+// trafficHeaders are what requests may have beside a browser's user agent, or instead of it. Only
+// the last two are of private visitors.
 var trafficHeaders = [...][2]string{
 	{"Accept", "*/*"}, {"Accept-Language", "de"}, {"Sec-Purpose", "prefetch"}, {"Purpose", "prefetch"},
 	{"X-Link-Password", "correct horse"}, {"User-Agent", googlebot}, {"DNT", "1"}, {"Sec-GPC", "1"},
@@ -346,7 +348,8 @@ func (l *trafficLink) check(t *testing.T, b backend) int64 {
 	total, rollups, rows := clicksOf(t, b, l.id)
 	seen, unsure := l.seen.Load(), l.unsure.Load()
 	if total != rollups || total != rows || total < seen || total > seen+unsure {
-		t.Errorf("%s: %d clicks in total, %d in rollups and %d rows, of %d redirects seen and %d GETs without a response",
+		t.Errorf("%s: %d clicks in total, %d in rollups and %d rows, of %d redirects seen and %d GETs without a "+
+			"response",
 			l.kind, total, rollups, rows, seen, unsure)
 	}
 	if hits := chargedOf(t, b, l.id); !l.losesCharges && hits != total {
@@ -355,7 +358,8 @@ func (l *trafficLink) check(t *testing.T, b backend) int64 {
 	granted, leases := numberOf(t, b, "SELECT coalesce(sum(granted), 0) FROM grants WHERE subject_id = ?", l.id),
 		openLeases(t, b, l.id)
 	if l.maxClicks > 0 && (granted < total || granted > total+unsure) || leases != 0 && !l.losesCharges {
-		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d, up to %d more, and 0", l.kind, granted,
+		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d, up to %d more, and 0", l.kind,
+			granted,
 			l.maxClicks, leases, total, unsure)
 	}
 	for location, target := range l.destinations {
@@ -379,7 +383,8 @@ func (c *trafficTarget) check(t *testing.T, b backend, name string, unsure int64
 	}
 	granted := numberOf(t, b, "SELECT granted FROM grants WHERE subject_id = ?", c.id)
 	if granted < seen+private || granted > min(seen+private+unsure, c.maxClicks) {
-		t.Errorf("%s: %d of %d clicks are granted, want %d of private and %d of other visitors, and at most %d more", name,
+		t.Errorf("%s: %d of %d clicks are granted, want %d of private and %d of other visitors, and at most %d more",
+			name,
 			granted, c.maxClicks, private, seen, unsure)
 	}
 	if isUsedUp && granted != c.maxClicks {

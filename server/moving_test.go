@@ -26,26 +26,29 @@ func (b backend) dump(t *testing.T) map[string][]string {
 	defer d.Close()
 	tables := map[string][]string{}
 	for table := range tablesOf(t, d) {
-		tables[table] = read(t, must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Rows(db.AsSystem(t.Context())))(t))
+		tables[table] = read(t,
+			must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Rows(db.AsSystem(t.Context())))(t))
 	}
 	return tables
 }
 
-// taskTables are those that a dry run writes: its task with rows and claims, and the event of its end. The others belong to jobs, as the
-// tables of the full text do.
+// taskTables are those that a dry run writes: its task with rows and claims, and the event of its
+// end. The others belong to jobs, as the tables of the full text do.
 var taskTables = []string{
 	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "sqlite_sequence",
 	"leases", "link_text_queue", "link_texts", "link_numbers",
 }
 
-// TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that creates, changes and refuses links.
+// TestImport_DryRunChangesTasksOnly compares the whole database before and after a dry run that
+// creates, changes and refuses links.
 func TestImport_DryRunChangesTasksOnly(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
 		c := s.tenant(t, "ada")
 		importFile := func(isDry bool, file string) imported {
-			taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": isDry, "onConflict": "REPLACE"})
+			taskID, url := c.createImport(t,
+				map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": isDry, "onConflict": "REPLACE"})
 			if status := s.upload(t, url, []byte(file)); status != http.StatusCreated {
 				t.Fatalf("the upload answers %d", status)
 			}
@@ -62,7 +65,8 @@ func TestImport_DryRunChangesTasksOnly(t *testing.T) {
 			t.Error(got)
 		}
 		for table, rows := range b.dump(t) {
-			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) && !strings.HasPrefix(table, "link_search") && table != "webhook_readers" {
+			if diff := cmp.Diff(before[table], rows); diff != "" && !slices.Contains(taskTables, table) &&
+				!strings.HasPrefix(table, "link_search") && table != "webhook_readers" {
 				t.Errorf("%s (-before +after):\n%s", table, diff)
 			}
 		}
@@ -77,12 +81,15 @@ func TestImport_LeavesNoToken(t *testing.T) {
 		var sent sync.Map
 		kutt := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent.Store(r.Header.Get("X-API-KEY"), true)
-			_ = json.NewEncoder(w).Encode(map[string]any{"total": 1, "limit": 50, "skip": 0, "data": []any{map[string]any{
-				"id": "1", "address": "a", "link": "https://kutt.example/a", "target": "https://example.com/", "password": false,
-			}}})
+			_ = json.NewEncoder(w).
+				Encode(map[string]any{"total": 1, "limit": 50, "skip": 0, "data": []any{map[string]any{
+					"id": "1", "address": "a", "link": "https://kutt.example/a", "target": "https://example.com/",
+					"password": false,
+				}}})
 		}))
 		defer kutt.Close()
-		s := start(t, b, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))), "LINKFORGE_LOG_LEVEL=debug")
+		s := start(t, b, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_ENCRYPTION_KEY="+
+			base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))), "LINKFORGE_LOG_LEVEL=debug")
 		c := s.tenant(t, "ada")
 		for _, baseURL := range []string{kutt.URL, kutt.URL + "/missing"} {
 			var created struct {
@@ -91,8 +98,10 @@ func TestImport_LeavesNoToken(t *testing.T) {
 					Errors []problem
 				}
 			}
-			c.must(t, &created, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code } } }`,
-				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT", "api": map[string]any{"baseUrl": baseURL, "token": token}}})
+			c.must(t, &created,
+				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code } } }`,
+				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT",
+					"api": map[string]any{"baseUrl": baseURL, "token": token}}})
 			if created.CreateImport.Task == nil {
 				t.Fatalf("%+v", created.CreateImport.Errors)
 			}
@@ -133,7 +142,8 @@ func TestParity_KeepsItsRate(t *testing.T) {
 			http.Redirect(w, r, "https://example.com"+r.URL.Path, http.StatusFound)
 		}))
 		defer old.Close()
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_RATE_LIMITS=on")
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_DESTINATION_CHECKS=off",
+			"LINKFORGE_RATE_LIMITS=on")
 		const links = 3
 		var tasks []func() string
 		for i, slug := range []string{"ada", "grace"} {
@@ -142,7 +152,8 @@ func TestParity_KeepsItsRate(t *testing.T) {
 			for n := range links {
 				file += fmt.Sprintf("%s/%s-%d,https://example.com/%[2]s-%[3]d\n", old.URL, slug, n)
 			}
-			taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": false})
+			taskID, url := c.createImport(t,
+				map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": false})
 			c.server.upload(t, url, []byte(file))
 			if got := outcomes(c.ended(t, taskID)); got != fmt.Sprintf("SUCCEEDED %d of %[1]d: CREATED %[1]d", links) {
 				t.Fatal(got)
@@ -150,18 +161,21 @@ func TestParity_KeepsItsRate(t *testing.T) {
 			var check struct {
 				CheckParity struct{ Task struct{ ID string } }
 			}
-			c.must(t, &check, `mutation ($w: ID!) { checkParity(input: {workspaceId: $w}) { task { id } errors { code message } } }`,
+			c.must(t, &check,
+				`mutation ($w: ID!) { checkParity(input: {workspaceId: $w}) { task { id } errors { code message } } }`,
 				map[string]any{"w": c.workspaceID})
 			tasks = append(tasks, func() string {
 				c.ended(t, check.CheckParity.Task.ID)
 				var got struct{ Node json.RawMessage }
-				c.must(t, &got, `query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts { verdict links } } } } } }`,
+				c.must(t, &got,
+					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts { verdict links } } } } } }`,
 					map[string]any{"id": check.CheckParity.Task.ID})
 				return string(got.Node)
 			})
 		}
 		for _, counts := range tasks {
-			if got, want := counts(), fmt.Sprintf(`{"report":{"counts":[{"verdict":"SAME","links":%d}]}}`, links); got != want {
+			if got, want := counts(), fmt.Sprintf(`{"report":{"counts":[{"verdict":"SAME","links":%d}]}}`,
+				links); got != want {
 				t.Errorf("parity: %s, want %s", got, want)
 			}
 		}

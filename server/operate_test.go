@@ -76,14 +76,16 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		if len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
 			t.Errorf("users by parts: %v, %v", first, rest)
 		}
-		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED DISABLED SESSIONS", `"watched@example.com"`)
+		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED DISABLED SESSIONS",
+			`"watched@example.com"`)
 
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||
 			rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
 			t.Errorf("workspaces: %v", rows)
 		}
-		wantTable(t, succeed(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED", "left-alone")
+		wantTable(t, succeed(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED",
+			"left-alone")
 		obeysLimits(t, s, who, l)
 
 		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
@@ -96,7 +98,8 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 				t.Errorf("links find %s does not find it", what)
 			}
 		}
-		wantTable(t, succeed(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO", l.ID)
+		wantTable(t, succeed(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO",
+			l.ID)
 		obeysDisable(t, s, l)
 
 		s.becomes(t, l, http.StatusFound, "the workspace is there")

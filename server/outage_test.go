@@ -40,8 +40,9 @@ type crowd struct {
 // breath is the pause of a visitor after a response, so that concurrent tests have processors.
 const breath = 10 * time.Millisecond
 
-// gather lets n visitors loose, who wait for so long between two visits. The first one comes again until the link is in the cache of the
-// server, which may take longer than a visitor waits on a busy machine.
+// gather lets n visitors loose, who wait for so long between two visits. The first one comes again
+// until the link is in the cache of the server, which may take longer than a visitor waits on a
+// busy machine.
 func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *crowd {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +119,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	return total, counts[linkID], int64(n)
 }
 
-// endIngested ends the visits, which have had no other answers, and waits until the click logs of dead processes are ingested.
+// endIngested ends the visits, which have had no other answers, and waits until the click logs of
+// dead processes are ingested.
 func (v *crowd) endIngested(t *testing.T, b backend, linkID string) {
 	t.Helper()
 	v.end()
@@ -289,7 +291,9 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 				return gather(t, nodes[0].server, path, 8, breath), gather(t, nodes[1].server, path, 8, breath)
 			}
 			first, second := both(endless)
-			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
+			polltest.Until(t, "there is load", func() bool {
+				return first.seen.Load() > 100 && second.seen.Load() > 100
+			})
 			redis.Stop()
 			polltest.Elapse(outage())
 			redis.Start(t)
@@ -306,7 +310,9 @@ func TestFault_RedisRestartsEmpty(t *testing.T) {
 				Exec(db.AsSystem(t.Context())))(t)
 			polltest.Elapse(time.Second) // until every node knows
 			first, second = both(limited)
-			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
+			polltest.Until(t, "a quarter is used", func() bool {
+				return first.seen.Load()+second.seen.Load() > limit/4
+			})
 			bound := nodes[0].exposure(t) + nodes[1].exposure(t)
 			redis.Stop()
 			polltest.Elapse(500 * time.Millisecond)

@@ -51,7 +51,8 @@ func TestServer_RefusesLinksToItself(t *testing.T) {
 func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_PUBLIC_URL=https://go.example.com", "LINKFORGE_HOSTS=internal.example")
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_PUBLIC_URL=https://go.example.com",
+			"LINKFORGE_HOSTS=internal.example")
 		s := nodes[0]
 		who, other := s.tenant(t, "circles"), s.tenant(t, "neighbor")
 		domainID := who.verifiedDomain(t, b, "circles.example.com")
@@ -96,7 +97,8 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 			},
 		}
 		fields := map[string]func(url string) []userError{
-			"notFoundUrl of a workspace": inWorkspace("notFoundUrl"), "endedUrl of a workspace": inWorkspace("endedUrl"),
+			"notFoundUrl of a workspace": inWorkspace("notFoundUrl"), "endedUrl of a workspace": inWorkspace(
+				"endedUrl"),
 			"rootUrl of a domain": inDomain("rootUrl"), "notFoundUrl of a domain": inDomain("notFoundUrl"),
 			"endedUrl of a domain": inDomain("endedUrl"), "faviconUrl of a domain": inDomain("faviconUrl"),
 			"url of a link": ofURL,
@@ -107,17 +109,20 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 				return made.Errors
 			}
 			fields[field+" of a link"] = func(url string) []userError {
-				return who.refusal(t, "updateLink", "UpdateLinkInput", map[string]any{"id": l.ID, "routing": routing(url)})
+				return who.refusal(t, "updateLink", "UpdateLinkInput",
+					map[string]any{"id": l.ID, "routing": routing(url)})
 			}
 		}
 		for i, name := range slices.Sorted(maps.Keys(fields)) {
 			set := fields[name]
 			path, _, _ := strings.Cut(name, " ")
 			spellings := []string{
-				"https://go.example.com/x", "http://GO.example.com.:PORT/x", "http://127.0.0.1:PORT/x", "http://[::1]:PORT/x",
+				"https://go.example.com/x", "http://GO.example.com.:PORT/x", "http://127.0.0.1:PORT/x",
+				"http://[::1]:PORT/x",
 				"http://[::ffff:127.0.0.1]:PORT/x", "http://localhost:PORT/x", "https://internal.example/x",
 				"http://internal.example:PORT/x", "https://Circles.example.com/x", "http://neighbor.example.com:PORT/x",
-				"https://go.example.com:9443/x", "http://internal.example:3000/x", "https://neighbor.example.com:8443/x",
+				"https://go.example.com:9443/x", "http://internal.example:3000/x",
+				"https://neighbor.example.com:8443/x",
 			}
 			url := strings.ReplaceAll(spellings[i%len(spellings)], "PORT", port)
 			refused := set(url)

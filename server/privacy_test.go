@@ -73,8 +73,9 @@ func TestAccount_IsErased(t *testing.T) {
 		host, who := s.tenant(t, "hostess"), s.tenant(t, "leaving")
 		const agent = "VeryOwnBrowser/1.0"
 		if a, err := (client{server: s}).
-			post([]byte(fmt.Sprintf(`{"query":"mutation { login(input: {email: \"%s\", password: \"%s\"}) { token } }"}`,
-				who.email, who.password)), "User-Agent", agent); err != nil || a.status != http.StatusOK {
+			post(
+				[]byte(fmt.Sprintf(`{"query":"mutation { login(input: {email: \"%s\", password: \"%s\"}) { token } }"}`,
+					who.email, who.password)), "User-Agent", agent); err != nil || a.status != http.StatusOK {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		// The user is invited, invites others, and creates a link and a key.
@@ -103,7 +104,8 @@ func TestAccount_IsErased(t *testing.T) {
 		var data strings.Builder
 		variables := map[string]any{"p": who.password, "a": nil}
 		for parts := 0; ; parts++ {
-			who.must(t, &export, `mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data
+			who.must(t, &export,
+				`mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data
 				next errors { code } } }`, variables)
 			if !json.Valid([]byte(export.ExportMyData.Data)) || parts > 5 {
 				t.Fatalf("%+v", export)
@@ -226,7 +228,8 @@ func TestVisitor_IsNotIdentifiable(t *testing.T) {
 		headers := []string{
 			"User-Agent", chromeOnWindows + " PlantedEngine/7.7.7", "Referer",
 			"https://planted-user:planted-user@news.example/planted-path?q=planted-query#planted-fragment",
-			"X-Forwarded-For", "203.0.113.77, 198.51.100.66", "Forwarded", "for=203.0.113.77", "X-Real-IP", "198.51.100.66",
+			"X-Forwarded-For", "203.0.113.77, 198.51.100.66", "Forwarded", "for=203.0.113.77", "X-Real-IP",
+			"198.51.100.66",
 			"Cookie", "id=planted-cookie",
 			"Accept-Language", "de-planted-region,de;q=0.5", "Authorization", "Basic planted-bearer", "If-None-Match",
 			`"planted-tag"`,

@@ -37,9 +37,10 @@ type changers struct {
 	seen []versionOf
 }
 
-// TestFault_FailoverKeepsEvents promotes the synchronous standby while clients change links. Each change with a response is in the audit log
-// once, and feed, subscriptions and webhooks have the same events in one order, in which the versions of each link have no gaps. Subscribers
-// stay, or subscribe again after their last event. Redirects follow the changes.
+// TestFault_FailoverKeepsEvents promotes the synchronous standby while clients change links. Each
+// change with a response is in the audit log once, and feed, subscriptions and webhooks have the
+// same events in one order, in which the versions of each link have no gaps. Subscribers stay, or
+// subscribe again after their last event. Redirects follow the changes.
 func TestFault_FailoverKeepsEvents(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
@@ -113,8 +114,9 @@ func newChangers(t *testing.T, b backend) (c *changers, first string) {
 	return c, first
 }
 
-// cutOff cuts the standby off while no change is under way. Transactions of which it does not learn end on the primary, and both nodes read
-// the logs after them. It returns a subscriber that has begun after them, and the number of events before it.
+// cutOff cuts the standby off while no change is under way. Transactions of which it does not learn
+// end on the primary, and both nodes read the logs after them. It returns a subscriber that has
+// begun after them, and the number of events before it.
 func (c *changers) cutOff(t *testing.T, pair *dbtest.Pair) (late *listener, before int) {
 	t.Helper()
 	polltest.Settled(t, "all webhooks are sent", time.Second, func() int64 { return int64(len(c.receiver.ids())) })
@@ -181,7 +183,8 @@ func (c *changers) updateSome(w tenant) error {
 			}
 		}
 	}
-	err := w.try(&got, `mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { link { id version } } } }`,
+	err := w.try(&got,
+		`mutation ($in: UpdateLinksInput!) { updateLinks(input: $in) { results { link { id version } } } }`,
 		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": changes}})
 	for _, result := range got.UpdateLinks.Results {
 		if result.Link != nil {
@@ -197,8 +200,8 @@ func (c *changers) saw(v versionOf) {
 	c.seen = append(c.seen, v)
 }
 
-// compareLogs compares the events in the audit log, in the feed of each node and of the webhook with the changes that have had a response. It
-// returns those of the feed.
+// compareLogs compares the events in the audit log, in the feed of each node and of the webhook
+// with the changes that have had a response. It returns those of the feed.
 func (c *changers) compareLogs(t *testing.T, b backend) (feed []string) {
 	t.Helper()
 	d := must.Value(b.open())(t)
@@ -223,7 +226,8 @@ func (c *changers) compareLogs(t *testing.T, b backend) (feed []string) {
 		ID string
 		versionOf
 	}
-	must.NoError(t, d.NewSelect().Table("audit_events").Column("id", "target_id", "version").Where("version IS NOT NULL").
+	must.NoError(t, d.NewSelect().Table("audit_events").Column("id", "target_id", "version").
+		Where("version IS NOT NULL").
 		Scan(db.AsSystem(t.Context()), &events))
 	versions := map[string]versionOf{}
 	for _, e := range events {
@@ -236,7 +240,8 @@ func (c *changers) compareLogs(t *testing.T, b backend) (feed []string) {
 		for _, eventID := range ids {
 			v := versions[eventID]
 			if last[v.TargetID]++; v.Version != last[v.TargetID] {
-				t.Errorf("event %d of %s in the order of the %s has version %d", last[v.TargetID], v.TargetID, name, v.Version)
+				t.Errorf("event %d of %s in the order of the %s has version %d", last[v.TargetID], v.TargetID, name,
+					v.Version)
 			}
 		}
 		for _, v := range c.seen {

@@ -56,7 +56,8 @@ type qrCodeView struct {
 func (w tenant) qrCode(t *testing.T, linkID, arguments string) (view qrCodeView) {
 	t.Helper()
 	var got struct{ Link struct{ QRCode qrCodeView } }
-	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) { qrCode`+arguments+` { text svg svgUrl pngUrl modules } } }`,
+	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) { qrCode`+arguments+
+		` { text svg svgUrl pngUrl modules } } }`,
 		map[string]any{"id": linkID})
 	return got.Link.QRCode
 }
@@ -169,7 +170,8 @@ func TestRefusals_HaveRetryAfter(t *testing.T) {
 	} {
 		for n := 0; ; n++ {
 			a := must.Value(ask())(t)
-			if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); a.status == http.StatusTooManyRequests && wait > 0 {
+			if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); a.status == http.StatusTooManyRequests &&
+				wait > 0 {
 				break
 			}
 			if a.status == http.StatusTooManyRequests || n == 200 {

@@ -48,7 +48,8 @@ func TestHitQuota_IsExact(t *testing.T) {
 		}
 		expectCounter(t, b, l.ID, hitQuota, ends)
 		after := who.getLink(t, l.ID)
-		if after.ClickCount != int64(hitQuota) || after.HitQuota.Used != int64(hitQuota) || after.HitQuota.Remaining != 0 {
+		if after.ClickCount != int64(hitQuota) || after.HitQuota.Used != int64(hitQuota) ||
+			after.HitQuota.Remaining != 0 {
 			t.Errorf("%d clicks, quota %+v; want %d of %d used", after.ClickCount, after.HitQuota, hitQuota, hitQuota)
 		}
 	})
@@ -63,7 +64,8 @@ func expectCounter(t *testing.T, b backend, linkID string, want int, ends time.T
 	}
 	defer k.Close()
 	key := "links:{" + linkID + "}:hits:" + ends.Add(-time.Second).Format("2006-01")
-	text, expires := must.Value(k.Get(t.Context(), key).Result())(t), must.Value(k.ExpireTime(t.Context(), key).Result())(t)
+	text, expires := must.Value(k.Get(t.Context(), key).Result())(t), must.Value(k.ExpireTime(t.Context(), key).
+		Result())(t)
 	if at := time.Unix(0, int64(expires)); text != strconv.Itoa(want) || !at.Equal(ends.AddDate(0, 0, 1)) {
 		t.Errorf("%s is %s until %s, want %d until a day after %s", key, text, at.UTC(), want, ends)
 	}
@@ -131,7 +133,8 @@ func chargedOf(t *testing.T, b backend, linkID string) int64 {
 		return clicks
 	}
 	defer k.Close()
-	used := must.Value(hitquota.NewRedis(k, "", time.Now).Used(t.Context(), click.MonthOf(time.Now()), []string{linkID}))(t)
+	used := must.Value(hitquota.NewRedis(k, "", time.Now).Used(t.Context(), click.MonthOf(time.Now()),
+		[]string{linkID}))(t)
 	return used[linkID]
 }
 

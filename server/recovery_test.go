@@ -62,14 +62,16 @@ func TestStart_ServesBeforeItsLogIsIngested(t *testing.T) {
 		polltest.Within(t, limitOfWait, "every click is counted", func() bool {
 			return b.countClicks(t, crowded.ID) >= int64(leftClicks)
 		})
-		t.Logf("%d clicks were ingested before the visits of limited links ended, all after %s", ingested, time.Since(began))
+		t.Logf("%d clicks were ingested before the visits of limited links ended, all after %s", ingested,
+			time.Since(began))
 		after := node.followAll(t, limited, limit)
 		polltest.Until(t, "the hits that the dead process has leased are used", func() bool {
 			left := map[string]bool{}
 			for path := range limited {
 				got := before[path] + during[path] + after[path]
 				if got > limit {
-					t.Fatalf("%s redirected %d + %d + %d times, want %d", path, before[path], during[path], after[path], limit)
+					t.Fatalf("%s redirected %d + %d + %d times, want %d", path, before[path], during[path], after[path],
+						limit)
 				}
 				if got < limit {
 					left[path] = true
@@ -135,7 +137,8 @@ func (b backend) paths(t *testing.T, text string) map[string]bool {
 	defer d.Close()
 	var rows []struct{ Slug, Code string }
 	must.NoError(t, d.NewSelect().TableExpr("links AS l").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
-		ColumnExpr("w.slug, l.code").Where("l.original_url LIKE ?", "%/"+text+"/%").Scan(db.AsSystem(t.Context()), &rows))
+		ColumnExpr("w.slug, l.code").Where("l.original_url LIKE ?", "%/"+text+"/%").Scan(db.AsSystem(t.Context()),
+		&rows))
 	paths := map[string]bool{}
 	for _, row := range rows {
 		paths["/"+row.Slug+"/"+row.Code] = true

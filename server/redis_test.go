@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// TestRedis_WithoutWritesIsReported: Redis becomes a replica and has no memory left, and still answers PING. /readyz has
-// the reason, and wrong passwords stay limited.
+// TestRedis_WithoutWritesIsReported: Redis becomes a replica and has no memory left, and still
+// answers PING. /readyz has the reason, and wrong passwords stay limited.
 func TestRedis_WithoutWritesIsReported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -84,7 +84,8 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 		}
 		ada.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": "Team", "slug": "team"}})
 		var invited struct{ InviteMember struct{ Token string } }
-		ada.must(t, &invited, `mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { token errors { code } } }`,
+		ada.must(t, &invited,
+			`mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { token errors { code } } }`,
 			map[string]any{"in": map[string]any{
 				"workspaceId": made.CreateWorkspace.Workspace.ID, "email": "eve@example.com", "role": "EDITOR",
 			}})
@@ -137,7 +138,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		}
 		who.must(t, &key, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret apiKey { id }
 			errors { code } } }`,
-			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "name": "CI", "scopes": []string{"LINKS_READ"}}})
+			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "name": "CI",
+				"scopes": []string{"LINKS_READ"}}})
 		other := nodes[len(nodes)-1]
 		access := []string{who.token, nodes[0].login(t, who).Token}
 		refresh := other.login(t, who).RefreshToken
@@ -147,7 +149,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 				Errors []userError
 			}
 		}
-		who.must(t, &started, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { code message field } } }`,
+		who.must(t, &started,
+			`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { code message field } } }`,
 			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "source": "KUTT",
 				"api": map[string]any{"baseUrl": "https://import.example", "token": "secret"}}})
 		if len(started.CreateImport.Errors) > 0 {
@@ -177,7 +180,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		reads.must(t, new(any), `query ($id: ID!) { workspace(by: {id: $id}) { slug } }`,
 			map[string]any{"id": who.workspaceID})
 		polltest.Until(t, "the task of the account is canceled", func() bool {
-			a, err := reads.run(`query ($id: ID!) { node(id: $id) { ... on Task { status } } }`, map[string]any{"id": started.CreateImport.Task.ID})
+			a, err := reads.run(`query ($id: ID!) { node(id: $id) { ... on Task { status } } }`,
+				map[string]any{"id": started.CreateImport.Task.ID})
 			return err == nil && strings.Contains(a.body, "CANCELED")
 		})
 		nodes[0].operator(t, "users", "enable", who.email)
@@ -195,14 +199,16 @@ func TestUnverified_ReadsOnly(t *testing.T) {
 	link := owner.shorten(t, "https://example.com/")
 	mail := newMailbox(t)
 	s.stop()
-	s.env = append(s.env, "LINKFORGE_SMTP_URL=smtp://"+mail.address+"?tls=off", "LINKFORGE_MAIL_FROM=no-reply@example.com")
+	s.env = append(s.env, "LINKFORGE_SMTP_URL=smtp://"+mail.address+"?tls=off",
+		"LINKFORGE_MAIL_FROM=no-reply@example.com")
 	s.again()
 	calls := map[string]map[string]any{
 		createWorkspace: {"name": "X", "slug": "another"},
 		`mutation ($in: CreateLinkInput!) { createLink(input: $in) { errors { code } } }`: {
 			"workspaceId": owner.workspaceID, "url": "https://example.com/2",
 		},
-		`mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`: {"id": link.Link.ID, "title": "X"},
+		`mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code } } }`: {"id": link.Link.ID,
+			"title": "X"},
 		`mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { errors { code } } }`: {
 			"workspaceId": owner.workspaceID, "email": "x@example.com", "role": "VIEWER",
 		},
@@ -232,8 +238,9 @@ func TestUnverified_ReadsOnly(t *testing.T) {
 		"email": "x@example.com", "password": "pass phrase of x", "name": "Somebody with the invited address",
 	}})
 	s.operator(t, "users", "delete", "x@example.com")
-	a := must.Value(owner.run(`query ($id: ID!) { workspace(by: {id: $id}) { invitations { edges { node { email } } } } }`,
-		map[string]any{"id": owner.workspaceID}))(t)
+	a := must.Value(
+		owner.run(`query ($id: ID!) { workspace(by: {id: $id}) { invitations { edges { node { email } } } } }`,
+			map[string]any{"id": owner.workspaceID}))(t)
 	if !strings.Contains(a.body, "x@example.com") {
 		t.Errorf("the invitation of an address that the account has not verified: %s", a.body)
 	}

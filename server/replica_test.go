@@ -24,10 +24,12 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			nodes := startAll(t, b, 2)
 			writer, reader := nodes[0].tenant(t, "writer"), nodes[1].tenant(t, "reader")
 			var invited struct{ InviteMember struct{ Token string } }
-			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email:
+			writer.must(t, &invited,
+				`mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email:
 				$e, role: VIEWER}) { token } }`,
 				map[string]any{"w": writer.workspaceID, "e": reader.email})
-			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+			reader.must(t, &struct{}{},
+				`mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
 				}`,
 				map[string]any{"t": invited.InviteMember.Token})
 			reader.workspaceID = writer.workspaceID
@@ -53,7 +55,8 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			})
 
 			// Permissions are never read from the standby.
-			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+			writer.must(t, &struct{}{},
+				`mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
 				errors { code } } }`,
 				map[string]any{"w": writer.workspaceID, "u": reader.id})
 			var seen struct{ Workspace *struct{ ID string } }

@@ -19,8 +19,9 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// TestEncryptionKey_IsReplacedNodeByNode replaces the key as docs/OPERATIONS.md describes it. Requests of webhooks are signed with the
-// same secrets all the time, the codes of an authenticator app are accepted, and no server starts without a key in use.
+// TestEncryptionKey_IsReplacedNodeByNode replaces the key as docs/OPERATIONS.md describes it.
+// Requests of webhooks are signed with the same secrets all the time, the codes of an authenticator
+// app are accepted, and no server starts without a key in use.
 func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -43,18 +44,22 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 		enroll := func(node *server) {
 			one := node.tenant(t, fmt.Sprint("person-", len(hooks), "-", len(people)))
 			secret := one.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
-			polltest.Until(t, "the code before the present one is accepted", func() bool { // it is not if its time ends meanwhile
+			// it is not if its time ends meanwhile
+			polltest.Until(t, "the code before the present one is accepted", func() bool {
 				before := must.Value(totp.GenerateCode(secret, time.Now().Add(-30*time.Second)))(t)
-				return one.factor(t, "confirmTotp", map[string]any{"code": before}, "recoveryCodes").RecoveryCodes != nil
+				return one.factor(t, "confirmTotp", map[string]any{"code": before}, "recoveryCodes").
+					RecoveryCodes != nil
 			})
 			people = append(people, enrolled{one, secret})
 		}
 		proved := func(node *server) {
 			one, visitor := people[0], client{server: node}
 			people = people[1:]
-			a := visitor.factor(t, "login", map[string]any{"email": one.email, "password": one.password}, "challenge { token }")
+			a := visitor.factor(t, "login", map[string]any{"email": one.email, "password": one.password},
+				"challenge { token }")
 			proof := map[string]any{"totp": must.Value(totp.GenerateCode(one.secret, time.Now()))(t)}
-			a = visitor.factor(t, "completeLogin", map[string]any{"challenge": a.Challenge.Token, "proof": proof}, "token")
+			a = visitor.factor(t, "completeLogin", map[string]any{"challenge": a.Challenge.Token, "proof": proof},
+				"token")
 			if a.Token == "" {
 				t.Errorf("a code of an authenticator app: %+v", a)
 			}
@@ -74,8 +79,9 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 					var got struct {
 						TestWebhook struct{ Attempt struct{ Status *int } }
 					}
-					who.onServer(node).must(t, &got, `mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
-						map[string]any{"id": webhookID})
+					who.onServer(node).
+						must(t, &got, `mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
+							map[string]any{"id": webhookID})
 					if status := got.TestWebhook.Attempt.Status; status == nil || *status != http.StatusOK {
 						t.Errorf("a request is not signed: %+v", got)
 					}
@@ -86,7 +92,8 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 			enroll(nodes[0])
 		}
 		hook(nodes[0])
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`, map[string]any{"id": hooks[0]})
+		who.must(t, &struct{}{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`,
+			map[string]any{"id": hooks[0]})
 		for i, settings := range steps {
 			if file := filepath.Join(folderOf(nodes[0].env), stores.EncryptionKeyName); b.nodes == 1 && i == 0 {
 				oldKey := sha256.Sum256(must.Value(os.ReadFile(file))(t))

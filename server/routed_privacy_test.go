@@ -36,7 +36,8 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 			}
 		}
 		ruleOf := func(location string) string {
-			for i, prefix := range []string{"https://example.com/de-", "https://example.com/ios-", "https://example.com/fr"} {
+			for i, prefix := range []string{"https://example.com/de-", "https://example.com/ios-",
+				"https://example.com/fr"} {
 				if strings.HasPrefix(location, prefix) {
 					return routed.Routing.Rules[i].ID
 				}
@@ -96,7 +97,8 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		}
 		sticky := map[string]bool{} // VISITOR gives a private visitor the target that it gives others
 		for _, private := range []string{"X-Public", "DNT", "Sec-GPC"} {
-			a := nodes[0].expect(t, http.StatusFound, http.MethodHead, l.path(nodes[0]), "User-Agent", iPhone, private, "1")
+			a := nodes[0].expect(t, http.StatusFound, http.MethodHead, l.path(nodes[0]), "User-Agent", iPhone, private,
+				"1")
 			if cookie := a.header.Get("Set-Cookie"); cookie != "" {
 				t.Errorf("HEAD with %s: Set-Cookie %q", private, cookie)
 			}
@@ -124,7 +126,8 @@ func TestPrivateVisitor_LeavesNoRule(t *testing.T) {
 		}
 		last.killAndRestart()
 		polltest.Until(t, "all clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == clicks })
-		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets, "QR_SOURCE": sources} {
+		for dimension, want := range map[string]map[string]int64{"RULE": rules, "TARGET": targets,
+			"QR_SOURCE": sources} {
 			var got map[string]int64
 			polltest.Until(t, "the breakdown adds up", func() bool {
 				var sum int64

@@ -15,8 +15,8 @@ import (
 
 // routes returns the handler of all URLs. Short URLs come first, see shorturl.go: /CODE and
 // /SLUG/CODE at the instance's own hosts, /CODE at the domains of workspaces, and with a + at the
-// end the page about the link, with .svg or .png its QR code. The patterns are for the instance's own hosts. Their first
-// segments are reserved words, so no code or slug can be one.
+// end the page about the link, with .svg or .png its QR code. The patterns are for the instance's
+// own hosts. Their first segments are reserved words, so no code or slug can be one.
 func (a *app) routes() http.Handler {
 	mux := http.NewServeMux()
 
@@ -72,7 +72,8 @@ func (a *app) routes() http.Handler {
 		}
 	})
 	return a.shortURLsFirst(web.Chain(others,
-		web.Before(web.NameRequest), web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log, visitorpage.WriteInternalError)))
+		web.Before(web.NameRequest), web.Client, web.Log(a.log, a.now), a.traced,
+		web.Recover(a.log, visitorpage.WriteInternalError)))
 }
 
 // origins are those whose pages may call the API.

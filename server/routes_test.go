@@ -48,7 +48,8 @@ func TestRoutes_AreReservedWords(t *testing.T) {
 	for _, pattern := range all {
 		method, path, _ := strings.Cut(pattern, " ")
 		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if method != http.MethodGet && method != http.MethodPost && method != http.MethodPut && method != http.MethodOptions ||
+		if method != http.MethodGet && method != http.MethodPost && method != http.MethodPut &&
+			method != http.MethodOptions ||
 			!strings.HasPrefix(path, "/") {
 			t.Errorf("%q does not say its method and path", pattern)
 		}
@@ -72,23 +73,24 @@ func TestRoutes_AreServed(t *testing.T) {
 		path, body string
 		status     int
 	}{
-		"GET /livez":                    {"/livez", "alive\n", http.StatusOK},
-		"GET /readyz":                   {"/readyz", "ready\n", http.StatusOK},
-		"GET /graphql":                  {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
-		"POST /graphql":                 {"/graphql", "application/json", http.StatusUnsupportedMediaType},
-		"OPTIONS /graphql":              {"/graphql", "", http.StatusNoContent},
-		"GET /playground":               {"/playground", "<html", http.StatusOK},
-		"GET /abuse":                    {"/abuse?link=x", "Report a short link", http.StatusOK},
-		"POST /abuse":                   {"/abuse", "Report a short link", http.StatusBadRequest},
-		"GET /password":                 {"/password", "resetPassword", http.StatusOK},
-		"POST /password":                {"/password", "The token is invalid", http.StatusUnauthorized},
-		"GET /robots.txt":               {"/robots.txt", "Disallow: /", http.StatusOK},
-		"GET /favicon.ico":              {"/favicon.ico", "", http.StatusNoContent},
-		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},
-		"GET /{code}":                   {root, "", http.StatusFound},
-		"GET /{slug}/{code}":            {"/routed" + root, "", http.StatusFound},
-		"GET /{code}+":                  {root + "+", "No stats available", http.StatusNotFound},
-		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
+		"GET /livez":         {"/livez", "alive\n", http.StatusOK},
+		"GET /readyz":        {"/readyz", "ready\n", http.StatusOK},
+		"GET /graphql":       {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
+		"POST /graphql":      {"/graphql", "application/json", http.StatusUnsupportedMediaType},
+		"OPTIONS /graphql":   {"/graphql", "", http.StatusNoContent},
+		"GET /playground":    {"/playground", "<html", http.StatusOK},
+		"GET /abuse":         {"/abuse?link=x", "Report a short link", http.StatusOK},
+		"POST /abuse":        {"/abuse", "Report a short link", http.StatusBadRequest},
+		"GET /password":      {"/password", "resetPassword", http.StatusOK},
+		"POST /password":     {"/password", "The token is invalid", http.StatusUnauthorized},
+		"GET /robots.txt":    {"/robots.txt", "Disallow: /", http.StatusOK},
+		"GET /favicon.ico":   {"/favicon.ico", "", http.StatusNoContent},
+		"GET /{$}":           {"/", "/playground", http.StatusTemporaryRedirect},
+		"GET /{code}":        {root, "", http.StatusFound},
+		"GET /{slug}/{code}": {"/routed" + root, "", http.StatusFound},
+		"GET /{code}+":       {root + "+", "No stats available", http.StatusNotFound},
+		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED",
+			http.StatusUnauthorized},
 		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
 		"GET /export/workspace/{token}": {"/export/workspace/x", "NOT_FOUND", http.StatusNotFound},
 		"PUT /import/{token}":           {"/import/x", "NOT_FOUND", http.StatusNotFound},

@@ -89,7 +89,8 @@ func explainedAt(random *rand.Rand, now time.Time) time.Time {
 		return at.Add(-time.Microsecond)
 	case 2:
 		change := []time.Time{
-			time.Date(2026, time.March, 29, 0, 30, 0, 0, time.UTC), time.Date(2026, time.October, 25, 0, 30, 0, 0, time.UTC),
+			time.Date(2026, time.March, 29, 0, 30, 0, 0, time.UTC),
+			time.Date(2026, time.October, 25, 0, 30, 0, 0, time.UTC),
 		}[random.IntN(2)]
 		return change.Add(time.Duration(random.IntN(4)) * 30 * time.Minute)
 	}

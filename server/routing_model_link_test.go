@@ -185,7 +185,8 @@ func (l *modelLink) save(t *testing.T, who tenant) {
 	}
 	routing["rules"] = rules
 	in := map[string]any{
-		"workspaceId": who.workspaceID, "url": l.url, "strategy": "RANDOM", "redirectStatus": l.status, "routing": routing,
+		"workspaceId": who.workspaceID, "url": l.url, "strategy": "RANDOM", "redirectStatus": l.status,
+		"routing": routing,
 	}
 	for field, url := range map[string]string{"pendingUrl": l.pendingURL, "endedUrl": l.endedURL} {
 		if url != "" {

@@ -51,7 +51,8 @@ var modelAddresses = [][2]string{
 var modelQueries = []string{
 	"", "a+b=1", "x=2&a+b=1", "a+b=2", "ab=1", "a=9&c=1&c=2", "%61=7&d", "utm_source=visitor&utm_medium=m&a%20b=1",
 	"a%20b=5&&z&", "q=ü\"'&next=//evil.example", "x=%zz&=e", "c=%26&b=%3D",
-	"qr=flyer&a=1", "x=2&%71r=poster%2d2", "qr=other&qr=flyer&qr=poster-2", "QR=flyer&qr", "x=" + strings.Repeat("y", 3000),
+	"qr=flyer&a=1", "x=2&%71r=poster%2d2", "qr=other&qr=flyer&qr=poster-2", "QR=flyer&qr",
+	"x=" + strings.Repeat("y", 3000),
 }
 
 // modelPaths are paths after the code. The model does not parse them.
@@ -61,7 +62,8 @@ var modelPaths = []struct {
 }{
 	{"/a", false}, {"/a/b.html", false}, {"/a%2Fb", false}, {"/a%20b", false}, {"/%C3%BC", false}, {"/a;b=1", false},
 	{"/a:b@c/d", false}, {"/a%3Fb%23c", false}, {"/...", false}, {"/a%252Fb", false},
-	{"/", false}, {"//a", true}, {"/a//b", true}, {"/a/", false}, {"/a//", true}, {"/./a", true}, {"/a/..", true}, {"/%2e%2E/a", true},
+	{"/", false}, {"//a", true}, {"/a//b", true}, {"/a/", false}, {"/a//", true}, {"/./a", true}, {"/a/..",
+		true}, {"/%2e%2E/a", true},
 	{"/a%5Cb", true}, {"/a%00", true}, {"/a%0Ab", true}, {"/%252e%252e", true}, {"/a%2F..", true},
 }
 
@@ -247,7 +249,8 @@ func duringCondition(random *rand.Rand, now time.Time) modelCondition {
 
 // weeklyCondition is read with a clock that is a text, and days that are texts.
 func weeklyCondition(random *rand.Rand, now time.Time) modelCondition {
-	zone, err := time.LoadLocation([]string{"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/New_York"}[random.IntN(4)])
+	zone, err := time.LoadLocation([]string{"UTC", "Europe/Berlin", "Asia/Kathmandu",
+		"America/New_York"}[random.IntN(4)])
 	if err != nil {
 		panic(err)
 	}

@@ -33,7 +33,8 @@ func sharedRouting(stickiness string, shares []int) map[string]any {
 	var targets []any
 	for i, share := range shares {
 		if name := string(rune('A' + i)); share >= 0 {
-			targets = append(targets, map[string]any{"name": name, "url": "https://example.com/" + name, "share": share})
+			targets = append(targets,
+				map[string]any{"name": name, "url": "https://example.com/" + name, "share": share})
 		}
 	}
 	return map[string]any{"rules": []any{
@@ -46,7 +47,8 @@ func sharedRouting(stickiness string, shares []int) map[string]any {
 func (l *sharedLink) change(status int, stickiness string, shares ...int) {
 	l.t.Helper()
 	var data struct{ UpdateLink struct{ Errors []userError } }
-	l.who.must(l.t, &data, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message field } } }`,
+	l.who.must(l.t, &data,
+		`mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { errors { code message field } } }`,
 		map[string]any{"in": map[string]any{
 			"id": l.view.ID, "redirectStatus": status, "routing": sharedRouting(stickiness, shares),
 		}})
@@ -129,8 +131,9 @@ func (l *sharedLink) wantBots(want string) {
 	}
 }
 
-// TestStickiness_CookieOutlivesTheNetwork divides visitors by their networks, and then by cookies: it changes address and
-// agent of visitors with cookies, and then removes the target that some of them have.
+// TestStickiness_CookieOutlivesTheNetwork divides visitors by their networks, and then by cookies:
+// it changes address and agent of visitors with cookies, and then removes the target that some of
+// them have.
 func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 	t.Parallel()
 	const n = 60
@@ -162,7 +165,8 @@ func TestStickiness_CookieOutlivesTheNetwork(t *testing.T) {
 			target, got := l.follow(all[i], nodes[i%len(nodes)])
 			isRemoved := targets[i] == "C"
 			if !isRemoved && target != targets[i] || target == "C" || isRemoved && got.header.Get("Set-Cookie") == "" {
-				t.Errorf("%+v had %s, and gets %s with %v after the removal of C", all[i], targets[i], target, got.header)
+				t.Errorf("%+v had %s, and gets %s with %v after the removal of C", all[i], targets[i], target,
+					got.header)
 			}
 		})
 	})

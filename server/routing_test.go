@@ -40,7 +40,8 @@ func (w tenant) route(t *testing.T, linkID string, routing map[string]any) route
 			}
 		}
 	}
-	w.must(t, &data, `mutation ($id: ID!, $routing: LinkRoutingInput) { updateLink(input: {id: $id, routing: $routing}) {
+	w.must(t, &data,
+		`mutation ($id: ID!, $routing: LinkRoutingInput) { updateLink(input: {id: $id, routing: $routing}) {
 		link { id shortUrl `+routingFields+` } errors { message field } } }`,
 		map[string]any{"id": linkID, "routing": routing})
 	if len(data.UpdateLink.Errors) > 0 {
@@ -85,7 +86,8 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 		}
 		path := strings.TrimPrefix(l.ShortURL, s.public)
 		want(ask("GET", path, "User-Agent", iPhone), 302, "https://example.com/ios")
-		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language", "ja,en;q=0.5,de-AT;q=0.9")
+		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language",
+			"ja,en;q=0.5,de-AT;q=0.9")
 		want(german, 302, "https://example.com/de/a%2Fb?x=1")
 		cookie := german.header.Get("Set-Cookie")
 		if !strings.HasPrefix(cookie,
@@ -99,11 +101,13 @@ func TestRouting_ChoosesTheDestination(t *testing.T) {
 		}
 		want(ask("GET", path, "User-Agent", desktopChrome+" a"), 302, "https://example.com/first")
 		want(ask("GET", path, "User-Agent", desktopChrome+" a"), 302, "https://example.com/own")
-		want(ask("GET", path, "User-Agent", desktopChrome+" b"), 302, "https://example.com/own") // the maximum is reached
+		// the maximum is reached
+		want(ask("GET", path, "User-Agent", desktopChrome+" b"), 302, "https://example.com/own")
 		want(ask("GET", path+"/../x", "User-Agent", iPhone), 404, "")
 		want(ask("HEAD", path, "User-Agent", iPhone), 302, "")
 		explained := who.explain(t, l.ShortURL, map[string]any{"userAgent": iPhone, "query": "a=b"})
-		if explained.Location != "https://example.com/ios?a=b" || explained.Reason != "RULE" || explained.RuleIndex != 0 {
+		if explained.Location != "https://example.com/ios?a=b" || explained.Reason != "RULE" ||
+			explained.RuleIndex != 0 {
 			t.Errorf("%+v", explained)
 		}
 		polltest.Until(t, "clicks are counted by target", func() bool {

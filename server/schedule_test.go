@@ -144,29 +144,31 @@ var redisesOfSchedules = []redisOfSchedule{
 		redis := dbtest.NewRedisServer(t)
 		return redis.URL, map[string]fault{"Redis forgets": at(func() { expose(); redis.Do(t, "FLUSHALL") })}
 	}},
-	{"Redis restarts from a snapshot", true, snapshotSeconds, func(t *testing.T, expose func()) (string, map[string]fault) {
-		redis, hasSnapshot := dbtest.NewRedisServer(t), false
-		return redis.URL, map[string]fault{"Redis restarts from its first snapshot": at(func() {
-			if !hasSnapshot {
-				redis.Do(t, "SAVE")
-				hasSnapshot = true
-				return
-			}
-			expose()
-			redis.Stop()
-			expose()
-			redis.Start(t)
-		})}
-	}},
+	{"Redis restarts from a snapshot", true, snapshotSeconds,
+		func(t *testing.T, expose func()) (string, map[string]fault) {
+			redis, hasSnapshot := dbtest.NewRedisServer(t), false
+			return redis.URL, map[string]fault{"Redis restarts from its first snapshot": at(func() {
+				if !hasSnapshot {
+					redis.Do(t, "SAVE")
+					hasSnapshot = true
+					return
+				}
+				expose()
+				redis.Stop()
+				expose()
+				redis.Start(t)
+			})}
+		}},
 	{"Redis fails over", true, scheduleSeconds, func(t *testing.T, expose func()) (string, map[string]fault) {
 		redis := dbtest.NewSentinels(t, 500*time.Millisecond)
-		return redis.URL, map[string]fault{"Redis fails over to a replica that is a second behind": at(sync.OnceFunc(func() {
-			must.NoError(t, redis.CutReplica())
-			_ = poll.Wait(t.Context(), time.Second)
-			expose()
-			redis.KillMaster()
-			expose()
-		}))}
+		return redis.URL,
+			map[string]fault{"Redis fails over to a replica that is a second behind": at(sync.OnceFunc(func() {
+				must.NoError(t, redis.CutReplica())
+				_ = poll.Wait(t.Context(), time.Second)
+				expose()
+				redis.KillMaster()
+				expose()
+			}))}
 	}},
 }
 
@@ -181,7 +183,8 @@ func TestFault_QuotaUnderRandomFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d visits a second", of.name, rate), func(t *testing.T) {
 				t.Parallel()
 				for i := range schedules {
-					t.Run(fmt.Sprint("schedule ", i+1), func(t *testing.T) { testQuotaSchedule(t, of, rate, rand.Uint64()) })
+					t.Run(fmt.Sprint("schedule ", i+1),
+						func(t *testing.T) { testQuotaSchedule(t, of, rate, rand.Uint64()) })
 				}
 			})
 		}
@@ -256,7 +259,8 @@ func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) 
 			k := b.openRedis(t)
 			defer k.Close()
 			keys := "links:{" + l.id + "}:leases:" + click.MonthOf(time.Now()).String()
-			t.Logf("%d clicks, charged %d, leases %v", n, chargedOf(t, b, l.id), k.HGetAll(context.Background(), keys).Val())
+			t.Logf("%d clicks, charged %d, leases %v", n, chargedOf(t, b, l.id),
+				k.HGetAll(context.Background(), keys).Val())
 		}
 	})
 	polltest.Until(t, "the quota is used up and every click is counted", func() bool {

@@ -39,8 +39,10 @@ func (w tenant) schedule(t *testing.T, linkID string, at time.Time, change map[s
 	}
 }
 
-// TestScheduledChange_SwitchesAllNodesAtItsInstant sends requests to two nodes around the instant, also while both are without database: a response before it has the old destination, and a request
-// after it gets the new one. Then the change is one version and one event, which begin at the instant.
+// TestScheduledChange_SwitchesAllNodesAtItsInstant sends requests to two nodes around the instant,
+// also while both are without database: a response before it has the old destination, and a request
+// after it gets the new one. Then the change is one version and one event, which begin at the
+// instant.
 func TestScheduledChange_SwitchesAllNodesAtItsInstant(t *testing.T) {
 	t.Parallel()
 	for name, isDown := range map[string]bool{"with database": false, "without database": true} {

@@ -47,8 +47,9 @@ func (a *app) hasOwnCodes(r *http.Request, host string) bool {
 	return h.OwnID != ""
 }
 
-// isOfRedirect reports whether an address that seems to name the page or the image of a link is redirected instead: own codes
-// may end in .svg and .png, and another link may forward the path if there is none for the page.
+// isOfRedirect reports whether an address that seems to name the page or the image of a link is
+// redirected instead: own codes may end in .svg and .png, and another link may forward the path if
+// there is none for the page.
 func (a *app) isOfRedirect(r *http.Request, at resolve.Address, suffix string) bool {
 	admission := a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
 	target, err := a.Links.Resolver.Resolve(r.Context(), at, a.now(), admission.Admit)

@@ -22,7 +22,8 @@ const ssoPage = "https://app.example/sso"
 func ssoSettings(provider *ssotest.Server) []string {
 	return []string{
 		"LINKFORGE_SSO_ISSUER=" + provider.URL, "LINKFORGE_SSO_CLIENT_ID=" + ssotest.ClientID,
-		"LINKFORGE_SSO_CLIENT_SECRET=" + ssotest.ClientSecret, "LINKFORGE_SSO_REDIRECTS=" + ssoPage, "LINKFORGE_SSO_NAME=Example",
+		"LINKFORGE_SSO_CLIENT_SECRET=" + ssotest.ClientSecret, "LINKFORGE_SSO_REDIRECTS=" + ssoPage,
+		"LINKFORGE_SSO_NAME=Example",
 	}
 }
 
@@ -32,10 +33,12 @@ func (c client) respond(t *testing.T, provider *ssotest.Server, u ssotest.User) 
 	var started struct {
 		StartSso struct{ AuthorizationURL, Transaction string }
 	}
-	c.must(t, &started, `mutation ($in: StartSsoInput!) { startSso(input: $in) { authorizationUrl transaction errors { code } } }`,
+	c.must(t, &started,
+		`mutation ($in: StartSsoInput!) { startSso(input: $in) { authorizationUrl transaction errors { code } } }`,
 		map[string]any{"in": map[string]any{"redirectUri": ssoPage}})
 	r := provider.LogIn(t, started.StartSso.AuthorizationURL, u)
-	return map[string]any{"transaction": started.StartSso.Transaction, "code": r.Code, "state": r.State, "issuer": r.Issuer}
+	return map[string]any{"transaction": started.StartSso.Transaction, "code": r.Code, "state": r.State,
+		"issuer": r.Issuer}
 }
 
 // TestSSO_OnEveryNode: a login starts at one node and ends once, at another, with the memberships of the groups.
@@ -93,8 +96,10 @@ func TestSSO_OnEveryNode(t *testing.T) {
 				}
 			}
 		}
-		member.must(t, &seen, `{ me { email ssoIdentities { issuer subject } workspaces { nodes { slug viewerRole } } } }`, nil)
-		if len(seen.Me.Workspaces.Nodes) != 1 || seen.Me.Workspaces.Nodes[0].ViewerRole != "EDITOR" || len(seen.Me.SsoIdentities) != 1 {
+		member.must(t, &seen,
+			`{ me { email ssoIdentities { issuer subject } workspaces { nodes { slug viewerRole } } } }`, nil)
+		if len(seen.Me.Workspaces.Nodes) != 1 || seen.Me.Workspaces.Nodes[0].ViewerRole != "EDITOR" ||
+			len(seen.Me.SsoIdentities) != 1 {
 			t.Errorf("%+v", seen)
 		}
 		grace.Groups = []string{}
@@ -106,11 +111,14 @@ func TestSSO_OnEveryNode(t *testing.T) {
 		}
 
 		taken := ssotest.User{Subject: "2", Email: owner.email}
-		a := there.factor(t, "finishSso", there.respond(t, provider, taken), "token refreshToken user { id } challenge { token methods }")
+		a := there.factor(t, "finishSso", there.respond(t, provider, taken),
+			"token refreshToken user { id } challenge { token methods }")
 		if a.Token != "" || a.Challenge.Token == "" {
 			t.Errorf("a provider that asserts the address of an account: %+v", a)
 		}
-		a = here.factor(t, "completeLogin", map[string]any{"challenge": a.Challenge.Token, "proof": map[string]any{"password": owner.password}}, "token")
+		a = here.factor(t, "completeLogin",
+			map[string]any{"challenge": a.Challenge.Token, "proof": map[string]any{"password": owner.password}},
+			"token")
 		if a.Token == "" {
 			t.Errorf("the proof of the owner: %+v", a)
 		}
@@ -124,20 +132,24 @@ func TestSSO_OnEveryNode(t *testing.T) {
 func TestSSO_StartNamesUnknownWorkspaces(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		env := append(append(b.env, ssoSettings(ssotest.Open(t))...), "LINKFORGE_SSO_MEMBERSHIPS=staff=nowhere:VIEWER", "LINKFORGE_LISTEN=127.0.0.1:0")
+		env := append(append(b.env, ssoSettings(ssotest.Open(t))...), "LINKFORGE_SSO_MEMBERSHIPS=staff=nowhere:VIEWER",
+			"LINKFORGE_LISTEN=127.0.0.1:0")
 		_, stderr, status := command(t, env, "", "serve")
-		if status == 0 || !strings.Contains(stderr, `no workspace has the slug \"nowhere\"`) && !strings.Contains(stderr, `no workspace has the slug "nowhere"`) {
+		if status == 0 || !strings.Contains(stderr, `no workspace has the slug \"nowhere\"`) &&
+			!strings.Contains(stderr, `no workspace has the slug "nowhere"`) {
 			t.Errorf("exit status %d: %s", status, stderr)
 		}
 	})
 }
 
-// TestSSO_SecretsStayInside: none is in the log, the spans, the user's export, or a dump of the database, which has the events too.
+// TestSSO_SecretsStayInside: none is in the log, the spans, the user's export, or a dump of the
+// database, which has the events too.
 func TestSSO_SecretsStayInside(t *testing.T) {
 	t.Parallel()
 	provider, spans := ssotest.Open(t), newReceiver(t)
 	b := production(t)
-	s := start(t, b.inProcesses(), append(ssoSettings(provider), "OTEL_EXPORTER_OTLP_ENDPOINT="+spans.URL, "OTEL_BSP_SCHEDULE_DELAY=600000")...)
+	s := start(t, b.inProcesses(),
+		append(ssoSettings(provider), "OTEL_EXPORTER_OTLP_ENDPOINT="+spans.URL, "OTEL_BSP_SCHEDULE_DELAY=600000")...)
 	visitor := client{server: s}
 	user := ssotest.User{Subject: "a-subject", Email: "secret@example.com"}
 	in := visitor.respond(t, provider, user)
@@ -147,7 +159,8 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 	secret := who.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
 	code := must.Value(totp.GenerateCode(secret, time.Now()))(t)
 	codes := who.factor(t, "confirmTotp", map[string]any{"code": code}, "recoveryCodes").RecoveryCodes
-	challenge := visitor.factor(t, "finishSso", visitor.respond(t, provider, user), "challenge { token }").Challenge.Token
+	challenge := visitor.factor(t, "finishSso", visitor.respond(t, provider, user), "challenge { token }").
+		Challenge.Token
 	in2 := map[string]any{"challenge": challenge, "proof": map[string]any{"recoveryCode": codes[0]}}
 	again := visitor.factor(t, "completeLogin", in2, "token refreshToken")
 	visitor.factor(t, "completeLogin", in2, "token") // refused
@@ -163,13 +176,15 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 	dump := &strings.Builder{}
 	for table := range tablesOf(t, d) {
 		var rows *string
-		must.NoError(t, d.NewSelect().ColumnExpr("string_agg(one::TEXT, ' ')").TableExpr("? AS one", bun.Ident(table)).Scan(db.AsOwner(t.Context()), &rows))
+		must.NoError(t, d.NewSelect().ColumnExpr("string_agg(one::TEXT, ' ')").TableExpr("? AS one", bun.Ident(table)).
+			Scan(db.AsOwner(t.Context()), &rows))
 		dump.WriteString(optional.Value(rows))
 	}
 	spans.mu.Lock()
 	defer spans.mu.Unlock()
 	texts := map[string]string{
-		"log": content(t, s.err), "database": dump.String(), "spans": spans.text.String(), "export": export.ExportMyData.Data,
+		"log": content(t, s.err), "database": dump.String(), "spans": spans.text.String(),
+		"export": export.ExportMyData.Data,
 	}
 	for place, known := range map[string]string{
 		"log": "transaction", "database": "a-subject", "spans": "SQL DELETE auth_flows", "export": "secret@example.com",
@@ -179,17 +194,22 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 		}
 	}
 	for name, planted := range map[string]string{
-		"transaction": in["transaction"].(string), "code": in["code"].(string), "state": in["state"].(string), "token": a.Token,
-		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret, "challenge": challenge,
-		"TOTP secret's bytes": hex.EncodeToString(must.Value(base32.StdEncoding.DecodeString(secret))(t)), "address": "secret@example.com",
-		"used recovery code": codes[0], "recovery code": codes[2], "recovery code without hyphens": strings.ReplaceAll(codes[2], "-", ""),
-		"token with a factor": again.Token, "refresh token with a factor": again.RefreshToken,
+		"transaction": in["transaction"].(string), "code": in["code"].(string), "state": in["state"].(string),
+		"token":         a.Token,
+		"refresh token": a.RefreshToken, "client secret": ssotest.ClientSecret, "TOTP secret": secret,
+		"challenge":           challenge,
+		"TOTP secret's bytes": hex.EncodeToString(must.Value(base32.StdEncoding.DecodeString(secret))(t)),
+		"address":             "secret@example.com",
+		"used recovery code":  codes[0], "recovery code": codes[2],
+		"recovery code without hyphens": strings.ReplaceAll(codes[2], "-", ""),
+		"token with a factor":           again.Token, "refresh token with a factor": again.RefreshToken,
 	} {
 		for place, text := range texts {
 			if name == "address" && (place == "database" || place == "export") {
 				continue // the account has it
 			}
-			if planted == "" || strings.Contains(text, planted) || strings.Contains(text, hex.EncodeToString([]byte(planted))) {
+			if planted == "" || strings.Contains(text, planted) ||
+				strings.Contains(text, hex.EncodeToString([]byte(planted))) {
 				t.Errorf("the %s has the %s %q", place, name, planted)
 			}
 		}

@@ -67,10 +67,12 @@ var statsFields = func() string {
 	for name, dimension := range map[string]string{
 		"referrer": "REFERRER", "country": "COUNTRY", "device": "DEVICE", "browser": "BROWSER", "os": "OS",
 		"language": "LANGUAGE", "source": "UTM_SOURCE",
-		"medium": "UTM_MEDIUM", "campaign": "UTM_CAMPAIGN", "term": "UTM_TERM", "content": "UTM_CONTENT", "status": "STATUS",
-		"link": "LINK",
+		"medium": "UTM_MEDIUM", "campaign": "UTM_CAMPAIGN", "term": "UTM_TERM", "content": "UTM_CONTENT",
+		"status": "STATUS",
+		"link":   "LINK",
 	} {
-		fields += fmt.Sprintf(" %s: breakdown(by: %s, first: 5) { value isOther link { id } clicks visitors bots }", name,
+		fields += fmt.Sprintf(" %s: breakdown(by: %s, first: 5) { value isOther link { id } clicks visitors bots }",
+			name,
 			dimension)
 	}
 	return " fragment figures on Stats { " + fields + " }"
@@ -116,10 +118,12 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			"Accept-Language", "ne,en;q=0.8", "Referer", "https://www.News.example:8443/a/page?of=hers")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", chromeOnWindows)
 		// Another address that claims to be the first one, and another browser at the first address.
-		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For", "127.0.0.2, 8.8.8.8",
+		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For",
+			"127.0.0.2, 8.8.8.8",
 			"Forwarded", "for=127.0.0.2",
 			"Accept-Language", "de-AT;q=0.5, fr-CH")
-		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer", "android-app://com.slack/")
+		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer",
+			"android-app://com.slack/")
 		// Visitors who opted out of tracking.
 		for _, wish := range []string{"DNT", "Sec-GPC"} {
 			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4",
@@ -129,7 +133,8 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		// Bots, two of which are recognized by headers; and a HEAD request.
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", googlebot)
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", "curl/8.5.0")
-		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", chromeOnWindows, "Sec-Purpose", "prefetch;prerender")
+		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", chromeOnWindows, "Sec-Purpose",
+			"prefetch;prerender")
 		s.visit(t, http.MethodHead, path, "127.0.0.6", "User-Agent", chromeOnWindows)
 		s.visit(t, http.MethodGet, other.path(s), "127.0.0.2", "User-Agent", chromeOnWindows)
 
@@ -164,7 +169,8 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		stats := got.Link.Stats
 		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 ||
 			got.Workspace.Stats.Visitors != 4 {
-			t.Errorf("%d clicks, %d visitors, %d bots; of the workspace %d clicks, %d visitors", stats.Clicks, stats.Visitors,
+			t.Errorf("%d clicks, %d visitors, %d bots; of the workspace %d clicks, %d visitors", stats.Clicks,
+				stats.Visitors,
 				stats.Bots,
 				got.Workspace.Stats.Clicks, got.Workspace.Stats.Visitors)
 		}
@@ -203,7 +209,8 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 				clicks, visitors, bots = clicks+p.Clicks, visitors+p.Visitors, bots+p.Bots
 			}
 			if clicks != one.Clicks || visitors != one.Visitors || bots != one.Bots {
-				t.Errorf("the series adds up to %d, %d, %d, want %d, %d, %d", clicks, visitors, bots, one.Clicks, one.Visitors,
+				t.Errorf("the series adds up to %d, %d, %d, want %d, %d, %d", clicks, visitors, bots, one.Clicks,
+					one.Visitors,
 					one.Bots)
 			}
 			if one.Latency == nil || one.Latency.MeanMs <= 0 || one.Latency.P50Ms > one.Latency.P99Ms {
@@ -228,7 +235,8 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		}
 		first := map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop",
 			"browser": "Chrome", "os": "Windows", "language": "ne",
-			"utmSource": "newsletter", "utmMedium": "mail", "utmCampaign": "früh & spät", "utmTerm": nil, "utmContent": nil}
+			"utmSource": "newsletter", "utmMedium": "mail", "utmCampaign": "früh & spät", "utmTerm": nil,
+			"utmContent": nil}
 		if diff := gocmp.Diff(first, known(0)); diff != "" {
 			t.Errorf("the first click (-want +got):\n%s", diff)
 		}

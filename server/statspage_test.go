@@ -33,7 +33,8 @@ func TestStatsPage_IsServed(t *testing.T) {
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, "Authorization", "Bearer "+stranger.token)
 		s.expect(t, http.StatusOK, http.MethodGet, page, "Authorization", "Bearer "+who.token)
-		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic
+		who.must(t, new(any),
+			`mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic
 			} errors { code } } }`, map[string]any{"id": l.ID})
 		a := s.expect(t, http.StatusOK, http.MethodGet, page, browser...)
 		for _, part := range []string{"news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 "} {
@@ -114,8 +115,10 @@ func TestClicks_AreExported(t *testing.T) {
 		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
 		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
 		for range 5 {
-			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd",
-				"User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "+
+			s.expect(t, http.StatusFound, http.MethodGet,
+				l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd",
+				"User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "+
+					"Chrome/126.0.0.0 "+
 					"Safari/537.36")
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
@@ -131,7 +134,8 @@ func TestClicks_AreExported(t *testing.T) {
 					Errors []userError
 				}
 			}
-			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
+			as.must(t, &got,
+				`mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
 				message field } } }`, map[string]any{"in": input})
 			for _, e := range got.ExportClicks.Errors {
 				codes = append(codes, e.Code)
@@ -178,7 +182,8 @@ func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {
 		statsKey, _ := who.key(t, "STATS_READ")
 		bothKey, _ := who.key(t, "STATS_READ", "LINKS_READ")
 		public := func(yes bool) {
-			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) {
+			who.must(t, new(any),
+				`mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) {
 				errors { code } } }`,
 				map[string]any{"id": l.ID, "yes": yes})
 		}

@@ -123,7 +123,8 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			t.Fatalf("a span is missing among %q", slices.Sorted(maps.Keys(made)))
 		}
 		if hex.EncodeToString(http.ParentSpanId) != parent || string(graphql.ParentSpanId) != string(http.SpanId) ||
-			string(insert.ParentSpanId) != string(graphql.SpanId) || string(limits.ParentSpanId) != string(graphql.SpanId) {
+			string(insert.ParentSpanId) != string(graphql.SpanId) ||
+			string(limits.ParentSpanId) != string(graphql.SpanId) {
 			t.Errorf("the spans are not within each other: %v", made)
 		}
 		if spans := r.spansOf(missing); spans["redirect"] == nil || spans["SQL SELECT links"] == nil {
@@ -155,7 +156,8 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 // TestTrace_SurvivesAMissingCollector: the server continues, logs the problem, and stops cleanly.
 func TestTrace_SurvivesAMissingCollector(t *testing.T) {
 	t.Parallel()
-	s := start(t, embedded(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+proctest.FreeAddress(), "OTEL_BSP_SCHEDULE_DELAY=10")
+	s := start(t, embedded(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+proctest.FreeAddress(),
+		"OTEL_BSP_SCHEDULE_DELAY=10")
 	s.tenant(t, "ada")
 	s.stop()
 	if !strings.Contains(content(t, s.err), "spans are not sent") {

@@ -48,7 +48,8 @@ func openTraces(ctx context.Context, version string, log *slog.Logger) (*traceEx
 
 func newTraces(ctx context.Context, version string, to sdk.SpanProcessor) (*traceExport, error) {
 	who, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", "linkforge"), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", "linkforge"),
+			attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)

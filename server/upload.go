@@ -25,18 +25,21 @@ const (
 
 // newUploads returns the gate of uploads.
 func newUploads() *admission.Gate {
-	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: 2, Waiting: 4, Queue: 64, MaxWait: uploadSlack})
+	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: 2, Waiting: 4, Queue: 64,
+		MaxWait: uploadSlack})
 }
 
-// upload stores the file of an import that waits for it: 201. Nothing has changed after another response, and the client may
-// repeat the request.
+// upload stores the file of an import that waits for it: 201. Nothing has changed after another
+// response, and the client may repeat the request.
 func (a *app) upload(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.ContentLength < 0:
-		web.RefuseJSON(w, http.StatusLengthRequired, errs.BadRequest.Code(), "Say the size of the file with Content-Length.")
+		web.RefuseJSON(w, http.StatusLengthRequired, errs.BadRequest.Code(),
+			"Say the size of the file with Content-Length.")
 		return
 	case r.Header.Get("Content-Encoding") != "":
-		web.RefuseJSON(w, http.StatusUnsupportedMediaType, errs.BadRequest.Code(), "Send the file without Content-Encoding.")
+		web.RefuseJSON(w, http.StatusUnsupportedMediaType, errs.BadRequest.Code(),
+			"Send the file without Content-Encoding.")
 		return
 	}
 	err := a.receive(w, r)
@@ -59,7 +62,8 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.ContentLength > a.config.ImportBytes {
-		return errs.New(errs.TooLarge, "The file has %d bytes, at most %d are accepted. Split it.", r.ContentLength, a.config.ImportBytes)
+		return errs.New(errs.TooLarge, "The file has %d bytes, at most %d are accepted. Split it.", r.ContentLength,
+			a.config.ImportBytes)
 	}
 	if err := a.Limits.Charge(r.Context(), uploadRate, u.ActorID); err != nil {
 		return err

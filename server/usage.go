@@ -38,13 +38,16 @@ func asFlags(args []string) []string {
 
 // printHelp lists the settings of the server for serve only: they would hide the flags of other commands.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
-	isOther := slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Command != nil && p.Command.Name != "serve" })
+	isOther := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {
+		return p.Command != nil && p.Command.Name != "serve"
+	})
 	for _, flag := range c.Model.Flags {
 		flag.Hidden = flag.Hidden || isOther && flag.Group != nil && flag.Group.Key == settingsGroup
 	}
 	err := kong.DefaultHelpPrinter(options, c)
 	if err == nil && isOther {
-		_, err = fmt.Fprintln(c.Stdout, "\nSettings, such as LINKFORGE_DATABASE_URL, are listed by: linkforge help serve")
+		_, err = fmt.Fprintln(c.Stdout,
+			"\nSettings, such as LINKFORGE_DATABASE_URL, are listed by: linkforge help serve")
 	}
 	return err
 }

@@ -14,15 +14,17 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		status        int
 		says, saysNot string
 	}{
-		"help":                                        {0, "users list", ""},
-		"help serve":                                  {0, "LINKFORGE_PUBLIC_URL", ""},
-		"help users list":                             {0, "--email", "LINKFORGE_PUBLIC_URL"},
-		"users list --help":                           {0, "linkforge help serve", "LINKFORGE_PUBLIC_URL"},
-		"users --help":                                {0, "users logout", "LINKFORGE_PUBLIC_URL"},
-		"--version":                                   {0, "linkforge ", ""},
-		"usres list":                                  {1, "unknown command \"usres\": did you mean users? (linkforge help lists", ""},
-		"migarte up":                                  {1, "did you mean migrate?", ""},
-		"nonsense":                                    {1, "unknown command \"nonsense\" (linkforge help lists", "did you mean"},
+		"help":              {0, "users list", ""},
+		"help serve":        {0, "LINKFORGE_PUBLIC_URL", ""},
+		"help users list":   {0, "--email", "LINKFORGE_PUBLIC_URL"},
+		"users list --help": {0, "linkforge help serve", "LINKFORGE_PUBLIC_URL"},
+		"users --help":      {0, "users logout", "LINKFORGE_PUBLIC_URL"},
+		"--version":         {0, "linkforge ", ""},
+		"usres list": {1,
+			"unknown command \"usres\": did you mean users? (linkforge help lists", ""},
+		"migarte up": {1, "did you mean migrate?", ""},
+		"nonsense": {1, "unknown command \"nonsense\" (linkforge help lists",
+			"did you mean"},
 		"help nonsense":                               {1, "unknown command \"nonsense\"", ""},
 		"users lst":                                   {1, "list", "unknown command"},
 		"serve now":                                   {1, "now", "unknown command"},
@@ -82,10 +84,12 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 func TestCommands_CheckConnectionFirst(t *testing.T) {
 	t.Parallel()
 	const databaseURL = "LINKFORGE_DATABASE_URL=postgres://me:" + marker + "@127.0.0.1:1/name"
-	for _, line := range []string{"serve", "migrate up", "migrate status", "users list", "links verify", "after-restore"} {
+	for _, line := range []string{"serve", "migrate up", "migrate status", "users list", "links verify",
+		"after-restore"} {
 		_, stderr, status := command(t, []string{databaseURL, "LINKFORGE_JWT_SECRET=" + jwtSecret,
 			"LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_DATA_DIR=" + t.TempDir()}, "", strings.Fields(line)...)
-		if status != 1 || !strings.Contains(stderr, "linkforge: PostgreSQL is not reachable: ") || strings.Contains(stderr, marker) {
+		if status != 1 || !strings.Contains(stderr, "linkforge: PostgreSQL is not reachable: ") ||
+			strings.Contains(stderr, marker) {
 			t.Errorf("%s: exit status %d, %s", line, status, stderr)
 		}
 	}
@@ -108,7 +112,8 @@ func TestLog_TellsOperators(t *testing.T) {
 				t.Errorf("%q is not logged once:\n%s", line, said)
 			}
 		}
-		if strings.Index(said, "msg=stopping") > strings.Index(said, "msg=stopped") || strings.Contains(said, "198.51.100.7") {
+		if strings.Index(said, "msg=stopping") > strings.Index(said, "msg=stopped") ||
+			strings.Contains(said, "198.51.100.7") {
 			t.Errorf("the log:\n%s", said)
 		}
 	})

@@ -119,7 +119,8 @@ func (t target) alternatives() []variant {
 						others = append(others, fields[other]...)
 					}
 				}
-				more = append(more, variant{only: v.only, without: slices.Concat(v.without, others), set: v.set, rare: v.rare})
+				more = append(more,
+					variant{only: v.only, without: slices.Concat(v.without, others), set: v.set, rare: v.rare})
 			}
 		}
 		all = more
@@ -255,8 +256,8 @@ const quiet = 20 * time.Millisecond
 // laterSubscriptions is how many must have received their first event: on a busy machine one may overtake another.
 const laterSubscriptions = 3
 
-// overtaken is how often a subscription without an event is repeated, if the one that it is compared with has one: later ones may
-// have overtaken it.
+// overtaken is how often a subscription without an event is repeated, if the one that it is
+// compared with has one: later ones may have overtaken it.
 const overtaken = 3
 
 // noEvent is the body of the response of a subscription that has received no event.
@@ -411,7 +412,8 @@ func (c *caller) comparable(of call) string {
 	writes := of.root.parent.Name == c.schema.mutation
 	if data, ok := got["data"].(map[string]any); ok {
 		body["data"] = of.root.visit(data[of.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
-			if slices.Contains(onlyFirst, n.key()) || value != nil && (slices.Contains(computed, n.key()) || writes && c.differs(n, value)) {
+			if slices.Contains(onlyFirst, n.key()) ||
+				value != nil && (slices.Contains(computed, n.key()) || writes && c.differs(n, value)) {
 				return "‹generated›"
 			}
 			return value

@@ -113,7 +113,8 @@ func (w *writer) open(way []step, root *selection) {
 	}
 	for queue := []*selection{root}; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
-		repeated := n.field.Name == "nodes" && strings.HasSuffix(n.parent.Name, "Connection") // edges have the same objects
+		// edges have the same objects
+		repeated := n.field.Name == "nodes" && strings.HasSuffix(n.parent.Name, "Connection")
 		defaults := n.key() == "Workspace.routingDefaults"
 		types := w.possible(n.field.Type.named())
 		for _, d := range types {
@@ -121,7 +122,8 @@ func (w *writer) open(way []step, root *selection) {
 				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(),
 					variables: map[string]string{}}
 				child.aliased = child.fragment && slices.ContainsFunc(types, func(other *definition) bool {
-					return other != d && slices.ContainsFunc(other.Fields, func(f field) bool { return f.Name == d.Fields[i].Name })
+					return other != d &&
+						slices.ContainsFunc(other.Fields, func(f field) bool { return f.Name == d.Fields[i].Name })
 				})
 				kind := child.field.Type.named()
 				if !w.types[kind].leaf() && (opened[d.Name] || defaults) && w.hasLeaves(d) || opened[w.mutation] &&

@@ -155,11 +155,13 @@ func (e *estate) createWorkspaces() {
 	e.texts = append(e.texts, owner.agent)
 	e.members["OWNER"] = owner
 	create := func(name, slug string) string {
-		return textAt(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug}, "workspace { id }"),
+		return textAt(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug},
+			"workspace { id }"),
 			"workspace", "id")
 	}
 	e.ids[slugs] = []string{e.text("slug"), "old-" + e.mark, "gone-" + e.mark}
-	e.ids[workspaceIDs] = []string{create(e.text("workspace"), e.ids[slugs][1]), create("gone "+e.mark, e.ids[slugs][2])}
+	e.ids[workspaceIDs] = []string{create(e.text("workspace"), e.ids[slugs][1]),
+		create("gone "+e.mark, e.ids[slugs][2])}
 	e.mutate(owner, "updateWorkspace", map[string]any{"id": e.workspaceID(), "slug": e.ids[slugs][0]}, "")
 	e.mutate(owner, "createLink", map[string]any{
 		"workspaceId": e.ids[workspaceIDs][1], "url": "https://example.com/" + e.mark, "strategy": "CUSTOM",
@@ -175,7 +177,8 @@ func (e *estate) addMembers(roles []string) {
 	e.t.Helper()
 	owner := e.members["OWNER"]
 	invite := func(email, role string) (token string) {
-		got := e.mutate(owner, "inviteMember", map[string]any{"workspaceId": e.workspaceID(), "email": email, "role": role},
+		got := e.mutate(owner, "inviteMember",
+			map[string]any{"workspaceId": e.workspaceID(), "email": email, "role": role},
 			"token invitation { id }")
 		e.ids[invitationIDs] = append(e.ids[invitationIDs], textAt(got, "invitation", "id"))
 		return textAt(got, "token")
@@ -202,11 +205,14 @@ func (e *estate) createKeysAndDomains() {
 	e.ids[keyIDs] = []string{key, ended}
 	for _, label := range []string{"pending", "verified"} { // setStates verifies the second
 		host := e.text(label) + ".example"
-		got := e.mutate(e.bridge, "addDomain", map[string]any{"workspaceId": e.workspaceID(), "host": host}, "domain { id }")
-		e.ids[hosts], e.ids[domainIDs] = append(e.ids[hosts], host), append(e.ids[domainIDs], textAt(got, "domain", "id"))
+		got := e.mutate(e.bridge, "addDomain", map[string]any{"workspaceId": e.workspaceID(), "host": host},
+			"domain { id }")
+		e.ids[hosts], e.ids[domainIDs] = append(e.ids[hosts], host), append(e.ids[domainIDs],
+			textAt(got, "domain", "id"))
 	}
 	got := e.mutate(e.bridge, "addDomain", map[string]any{
-		"workspaceId": e.workspaceID(), "host": e.text("own") + ".example", "codeSpace": "OWN", "caseSensitive": false}, "domain { id }")
+		"workspaceId": e.workspaceID(), "host": e.text("own") + ".example", "codeSpace": "OWN", "caseSensitive": false},
+		"domain { id }")
 	e.ids[ownDomainIDs] = []string{textAt(got, "domain", "id")}
 }
 
@@ -247,17 +253,20 @@ func (e *estate) createLinks() {
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
 	operated := e.mutate(owner, "createLinks", map[string]any{
-		"workspaceId": e.workspaceID(), "links": []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
+		"workspaceId": e.workspaceID(),
+		"links":       []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
 	}, "operationId results { link { id } }")
 	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
 	created := operated["results"].([]any)[0].(map[string]any)["link"]
 	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(created, "id"))
 	e.createRules()
 	folderName := e.text("folder")
-	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": folderName}, "folder { id }")
+	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": folderName},
+		"folder { id }")
 	e.ids[folderNames], e.ids[folderIDs] = []string{folderName}, []string{textAt(folder, "folder", "id")}
 	e.ids[folderPlaces] = []string{e.ids[folderIDs][0] + " NAME+ " + folderName}
-	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]}, "link { id }")
+	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]},
+		"link { id }")
 	e.importLinks()
 	name := e.text("template")
 	template := e.mutate(owner, "createUtmTemplate", map[string]any{
@@ -275,7 +284,8 @@ func (e *estate) createLinks() {
 	code := textAt(custom, "code")
 	e.ids[linkCodes] = []string{code}
 	e.ids[shortURLs] = []string{
-		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
+		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark +
+			"/gone-" +
 			e.mark,
 		"https://verified-" + e.mark + ".example/" + code,
 	}
@@ -287,7 +297,8 @@ func (e *estate) createLinks() {
 func (e *estate) importLinks() {
 	e.t.Helper()
 	c := e.members["OWNER"].client
-	archive := e.mutate(e.members["OWNER"], "exportWorkspace", map[string]any{"workspaceId": e.workspaceID()}, "task { id }")
+	archive := e.mutate(e.members["OWNER"], "exportWorkspace", map[string]any{"workspaceId": e.workspaceID()},
+		"task { id }")
 	c.exportOf(e.t, textAt(archive, "task", "id"))
 	taskID, uploadURL := c.createImport(e.t, map[string]any{
 		"workspaceId": e.workspaceID(), "source": "CSV", "label": e.text("label"),
@@ -319,7 +330,8 @@ func (e *estate) createRules() {
 		"routing": map[string]any{
 			"rules": []any{rule}, "utm": map[string]any{"source": "a"},
 			"card": map[string]any{
-				"title": e.text("card-title"), "description": e.text("card-description"), "imageAlt": e.text("card-alt"),
+				"title": e.text("card-title"), "description": e.text("card-description"),
+				"imageAlt": e.text("card-alt"),
 				"imageUrl": "https://example.com/" + e.text("card-image"),
 			},
 			"gate":  map[string]any{"password": "a password of the walk", "notice": e.text("notice"), "confirm": true},
@@ -392,7 +404,8 @@ func (e *estate) fillPool(n int) {
 		e.mutate(owner, "createLink", map[string]any{
 			"workspaceId": e.workspaceID(), "url": p.url, "strategy": "DETERMINISTIC", "idempotencyKey": p.key}, "")
 	}
-	e.mutate(owner, "createLinks", map[string]any{"workspaceId": e.workspaceID(), "links": links}, "results { created }")
+	e.mutate(owner, "createLinks", map[string]any{"workspaceId": e.workspaceID(), "links": links},
+		"results { created }")
 }
 
 // requestUnknownCode requests an unknown code.
@@ -420,7 +433,8 @@ func (e *estate) click(label string) {
 		}
 	}
 	refresh := func() {
-		e.members["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl code workspace { slug } clickCount } }`,
+		e.members["OWNER"].must(e.t, &got,
+			`query ($id: ID!) { link(by: {id: $id}) { shortUrl code workspace { slug } clickCount } }`,
 			map[string]any{"id": e.links[label]})
 	}
 	refresh()
@@ -448,7 +462,8 @@ func (e *estate) setStates(b backend) {
 		{"links", e.links["purged"], "deleted_at ended_at purged_at"}, {"domains", verified, "verified_at checked_at"},
 	} {
 		for column := range strings.FieldsSeq(change.columns) {
-			if _, err := d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).Where("id = ?", change.id).
+			if _, err := d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).
+				Where("id = ?", change.id).
 				Exec(ctx); err != nil {
 				e.t.Fatal(err)
 			}
@@ -462,7 +477,8 @@ func (e *estate) setStates(b backend) {
 		e.t.Fatal(err)
 	}
 	for _, accountID := range e.ids[userIDs] {
-		linked := &account.Identity{Issuer: "https://login.example", Subject: accountID, AccountID: accountID, CreatedAt: past, UsedAt: past}
+		linked := &account.Identity{Issuer: "https://login.example", Subject: accountID, AccountID: accountID,
+			CreatedAt: past, UsedAt: past}
 		if _, err := d.NewInsert().Model(linked).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
 			e.t.Fatal(err)
 		}
@@ -496,9 +512,10 @@ func (e *estate) setStates(b backend) {
 }
 
 // anID matches an ID of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|fld|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch|tsk)_` +
-	`[0-7][0-9a-hjkmnp-tv-z]{25}` +
-	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
+var anID = regexp.MustCompile(
+	`\b(usr|ses|ws|inv|key|dom|evt|fld|lnk|clk|log|rep|mem|rul|tgt|utm|opn|whk|dlv|sch|tsk)_` +
+		`[0-7][0-9a-hjkmnp-tv-z]{25}` +
+		`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
 // unknownLike returns a text like one of the other tenant's that identifies no object: with another word
 // instead of the mark, and with other IDs of the same instant, which have the same position in any order.
@@ -506,7 +523,9 @@ func (c *caller) unknownLike(text string) string {
 	c.t.Helper()
 	mark := c.foreign.mark
 	other := strings.ReplaceAll(text, mark, word(mark[:1]))
-	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })
+	other = anID.ReplaceAllStringFunc(other, func(one string) string {
+		return one[:len(one)-16] + id.New(id.Log)[4+10:]
+	})
 	if i := strings.LastIndexByte(text, '/'); other == text && i > 0 { // a short URL with a generated code
 		other = text[:i+1] + word("x")
 	}

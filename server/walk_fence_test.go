@@ -15,9 +15,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// TestWalk_DisclosesNothingOutsideOfFence is TestWalk_DisclosesNothingOfOtherWorkspaces for API keys that are restricted to
-// folders: links of the same workspace outside of these are like another tenant's, except that their URLs, codes and external
-// ids are in use.
+// TestWalk_DisclosesNothingOutsideOfFence is TestWalk_DisclosesNothingOfOtherWorkspaces for API
+// keys that are restricted to folders: links of the same workspace outside of these are like
+// another tenant's, except that their URLs, codes and external ids are in use.
 func TestWalk_DisclosesNothingOutsideOfFence(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -50,7 +50,8 @@ func walkFence(t *testing.T, b backend) {
 	must.Value(d.NewUpdate().Table("links").Set("folder_id = ?", inside).Where("workspace_id = ?", w.own.workspaceID()).
 		Exec(db.AsSystem(t.Context())))(t)
 	empty := textAt(w.own.mutate(w.own.members["OWNER"], "createFolder",
-		map[string]any{"workspaceId": w.own.workspaceID(), "name": w.own.text("empty")}, "folder { id }"), "folder", "id")
+		map[string]any{"workspaceId": w.own.workspaceID(), "name": w.own.text("empty")}, "folder { id }"), "folder",
+		"id")
 	w.foreign = newOutside(w.own, d)
 	for _, job := range []string{"transitions", "click days"} {
 		succeed(t, s.env, "jobs", "run", job)
@@ -111,7 +112,8 @@ func newOutside(in *estate, d *db.DB) *estate {
 	}
 	e.ids[workspaceIDs] = in.ids[workspaceIDs]
 	owner, name := e.members["OWNER"], e.text("folder")
-	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": name}, "folder { id }")
+	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": name},
+		"folder { id }")
 	e.ids[folderIDs] = []string{textAt(folder, "folder", "id")}
 	e.ids[folderNames], e.ids[folderPlaces] = []string{name}, []string{e.ids[folderIDs][0] + " NAME+ " + name}
 	e.ids[externalIDs] = []string{e.text("external")}
@@ -125,12 +127,14 @@ func newOutside(in *estate, d *db.DB) *estate {
 	e.link(owner, "deleted", nil)
 	e.mutate(owner, "deleteLink", map[string]any{"id": e.links["deleted"]}, "")
 	operated := e.mutate(owner, "createLinks", map[string]any{
-		"workspaceId": e.workspaceID(), "links": []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
+		"workspaceId": e.workspaceID(),
+		"links":       []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
 	}, "operationId results { link { id } }")
 	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
 	e.createRules()
 	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
-		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour), "change": map[string]any{"title": e.text("scheduled")},
+		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
+		"change": map[string]any{"title": e.text("scheduled")},
 	}, "scheduledChange { id }")
 	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
 	e.ids[linkCodes], e.ids[shortURLs] = []string{textAt(custom, "code")}, []string{textAt(custom, "shortUrl")}
@@ -155,11 +159,13 @@ func (e *estate) readIDs(d *db.DB) {
 	ctx := db.AsSystem(e.t.Context())
 	var clicks []click.Click
 	var events []string
-	must.NoError(e.t, d.NewSelect().Table("audit_events").Column("id").Where("target_id IN (?)", bun.In(e.ids[linkIDs])).
-		Order("id").Scan(ctx, &events))
+	must.NoError(e.t,
+		d.NewSelect().Table("audit_events").Column("id").Where("target_id IN (?)", bun.In(e.ids[linkIDs])).
+			Order("id").Scan(ctx, &events))
 	e.ids[eventIDs] = events
-	must.NoError(e.t, d.NewSelect().Table("clicks").Column("id", "clicked_at").Where("link_id IN (?)", bun.In(e.ids[linkIDs])).
-		Order("clicked_at").Scan(ctx, &clicks))
+	must.NoError(e.t,
+		d.NewSelect().Table("clicks").Column("id", "clicked_at").Where("link_id IN (?)", bun.In(e.ids[linkIDs])).
+			Order("clicked_at").Scan(ctx, &clicks))
 	for _, c := range clicks {
 		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
 	}
@@ -173,13 +179,15 @@ func (e *estate) linkRows(d *db.DB) map[string][]string {
 	found := map[string][]string{}
 	columns := map[string]string{"links": "id", "audit_events": "target_id", "folders": "id"}
 	for table, all := range tablesOf(e.t, d) {
-		if slices.Contains(all, "link_id") && !slices.Contains(publicTables, table) && table != "reports" { // anyone may report a link
+		// anyone may report a link
+		if slices.Contains(all, "link_id") && !slices.Contains(publicTables, table) && table != "reports" {
 			columns[table] = "link_id"
 		}
 	}
 	ids := slices.Concat(e.ids[linkIDs], e.ids[folderIDs])
 	for table, column := range columns {
-		rows := must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Where("? IN (?)", bun.Ident(column), bun.In(ids)).
+		rows := must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Where("? IN (?)", bun.Ident(column),
+			bun.In(ids)).
 			Rows(db.AsSystem(e.t.Context())))(e.t)
 		found[table] = read(e.t, rows)
 	}
@@ -194,8 +202,9 @@ func (w *walker) foreignKeys(a attempt) []string {
 // existence are the codes that say that a URL, a code or an external id is in use.
 var existence = []string{"CONFLICT", "CODE_TAKEN", "EXTERNAL_ID_TAKEN"}
 
-// saysExistence reports whether a response about what is outside of a fence, other than that about what does not exist, says no more
-// than that it exists: a name is in use, or the caller may not do so with objects of its own either.
+// saysExistence reports whether a response about what is outside of a fence, other than that about
+// what does not exist, says no more than that it exists: a name is in use, or the caller may not do
+// so with objects of its own either.
 func (c *caller) saysExistence(a attempt, given map[string]string, got, want call) bool {
 	if !c.isFenced || !a.writes {
 		return false

@@ -126,7 +126,8 @@ func switchPoliciesOff(t *testing.T, b backend) {
 	defer d.Close()
 	ctx := db.AsOwner(t.Context())
 	var tables []string
-	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").
+	err = d.NewRaw(
+		"SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").
 		Scan(ctx, &tables)
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("tables with row-level security: %v, %v", tables, err)

@@ -72,7 +72,8 @@ var (
 	// sessionIDs has none of the caller's own: they would be logged out.
 	sessionIDs = &kind{theirs: true}
 	memberIDs  = &kind{}
-	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs,
+	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs,
+		clickIDs,
 		memberIDs, webhookIDs, taskIDs}
 	nodeIDs   = &kind{of: nodeKinds}
 	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
@@ -509,14 +510,15 @@ var fillers = map[string]filler{
 	"RedeliverWebhookInput.deliveryIds":       names(deliveryIDs),
 	"RedeliverWebhookInput.failed":            put(true),
 
-	"Workspace.folders.first":                   small,
-	"Workspace.folders.after":                   names(folderPlaces),
-	"CreateFolderInput.workspaceId":             names(workspaceIDs),
-	"CreateFolderInput.name":                    names(folderNames),
-	"UpdateFolderInput.id":                      names(folderIDs),
-	"UpdateFolderInput.name":                    names(folderNames),
-	"DeleteFolderInput.id":                      names(folderIDs),
-	"Workspace.tasks.first":                     {value: func(*walker) any { return 4 }, always: true}, // one of each kind
+	"Workspace.folders.first":       small,
+	"Workspace.folders.after":       names(folderPlaces),
+	"CreateFolderInput.workspaceId": names(workspaceIDs),
+	"CreateFolderInput.name":        names(folderNames),
+	"UpdateFolderInput.id":          names(folderIDs),
+	"UpdateFolderInput.name":        names(folderNames),
+	"DeleteFolderInput.id":          names(folderIDs),
+	// one of each kind
+	"Workspace.tasks.first":                     {value: func(*walker) any { return 4 }, always: true},
 	"Workspace.tasks.after":                     names(cursors(taskIDs)),
 	"TaskFilter.kinds":                          every("TaskKind"),
 	"TaskFilter.statuses":                       every("TaskStatus"),
@@ -631,7 +633,8 @@ var fillers = map[string]filler{
 
 // routingInputs are the inputs below LinkRoutingInput.
 var routingInputs = []string{
-	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput", "LinkGateInput",
+	"LinkRoutingInput", "RoutingRuleInput", "RoutingTargetInput", "QueryForwardingInput", "UtmInput", "LinkCardInput",
+	"LinkGateInput",
 }
 
 // proofs are the places of other proofs than the password, which come in its place.
@@ -777,7 +780,8 @@ var operations = map[string]calls{
 	"Mutation.removeMember":      {},
 	"Mutation.transferOwnership": {},
 	"Mutation.createApiKey": {variants: []variant{
-		{without: []string{"CreateApiKeyInput.folderIds"}}, {set: map[string]any{"CreateApiKeyInput.scopes": fenceScopes}},
+		{without: []string{"CreateApiKeyInput.folderIds"}},
+		{set: map[string]any{"CreateApiKeyInput.scopes": fenceScopes}},
 	}},
 	"Mutation.revokeApiKey": {},
 	"Mutation.rotateApiKey": {},
@@ -788,7 +792,8 @@ var operations = map[string]calls{
 
 	"Mutation.createLink": {variants: []variant{
 		{without: unrouted("CreateLinkInput.customCode", "CreateLinkInput.domainId")},
-		{without: unrouted("CreateLinkInput.idempotencyKey"), set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
+		{without: unrouted("CreateLinkInput.idempotencyKey"),
+			set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
 	}},
 	"Mutation.createLinks": {variants: []variant{
 		{without: unrouted("NewLinkInput.customCode", "NewLinkInput.domainId")},
@@ -810,7 +815,8 @@ var operations = map[string]calls{
 	}},
 	"Mutation.updateLinks": {variants: []variant{
 		{without: unrouted("UpdateLinkInput.updatedAt")},
-		{without: unrouted("UpdateLinkInput.updatedAt"), set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"},
+		{without: unrouted("UpdateLinkInput.updatedAt"),
+			set:  map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"},
 			rare: true},
 	}},
 	"Mutation.deleteLink": {},
@@ -846,10 +852,12 @@ var together = map[string][]variant{
 
 // generated lists fields whose values differ between successful calls, besides IDs and times.
 var generated = []string{
-	"Link.code", "Link.shortUrl", "CreateLinkPayload.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used", "Quota.remaining", "Folder.linkCount",
+	"Link.code", "Link.shortUrl", "CreateLinkPayload.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Quota.used",
+	"Quota.remaining", "Folder.linkCount",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken", "Link.version", "Link.versions", "Link.asOf", "Link.qrCode",
-	"CreateWebhookPayload.secret", "RotateApiKeyPayload.secret", "RotateWebhookSecretPayload.secret", "WebhookAttempt.durationMs",
+	"CreateWebhookPayload.secret", "RotateApiKeyPayload.secret", "RotateWebhookSecretPayload.secret",
+	"WebhookAttempt.durationMs",
 	"WebhookAttempt.error", "CreateImportPayload.uploadUrl",
 }
 

@@ -26,7 +26,8 @@ func TestWalk_DisclosesNothingOfOtherWorkspaces(t *testing.T) {
 	others := suitetest.Size(brief, usual)
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		walk(t, embedded(t), plan{owner: suitetest.Size(thorough, exhaustive), anonymous: others, others: others}, func() {})
+		walk(t, embedded(t), plan{owner: suitetest.Size(thorough, exhaustive), anonymous: others, others: others},
+			func() {})
 	})
 	t.Run("postgres", func(t *testing.T) { // where operations are the same for all roles
 		t.Parallel()
@@ -65,7 +66,8 @@ type plan struct{ owner, anonymous, others effort }
 // walk runs the test; prepare is called after the tenants are created, before the first call.
 func walk(t *testing.T, b backend, callers plan, prepare func()) {
 	nextMonth(t)
-	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_COST=20000") // which would change links meanwhile
+	// which would change links meanwhile
+	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_COST=20000")
 	w := &walker{
 		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second),
 		needed: map[string]bool{}, sentNames: map[string]string{},
@@ -421,8 +423,9 @@ func (w *walker) compareWithTable() {
 			known[p.key] = true
 			w.needed[p.key] = w.needed[p.key] || p.required || p.firstOfOne || fillers[p.key].always
 			if _, ok := fillers[p.key]; !ok {
-				wrong = append(wrong, p.key+" is new: add its value to fillers (walk_table_test.go). If it identifies a "+
-					"tenant's object, use names(kind), and create such an object in every estate.")
+				wrong = append(wrong,
+					p.key+" is new: add its value to fillers (walk_table_test.go). If it identifies a "+
+						"tenant's object, use names(kind), and create such an object in every estate.")
 			}
 		}
 	}

@@ -164,12 +164,14 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 func hasten(t *testing.T, d *db.DB) {
 	t.Helper()
 	ctx, now := db.AsSystem(t.Context()), db.Instant(time.Now())
-	_, err := d.NewRaw("UPDATE webhook_deliveries SET due_at = ? WHERE status = 'WAITING' AND due_at > ?", now, now).Exec(ctx)
+	_, err := d.NewRaw("UPDATE webhook_deliveries SET due_at = ? WHERE status = 'WAITING' AND due_at > ?", now, now).
+		Exec(ctx)
 	if err == nil {
 		_, err = d.NewRaw("UPDATE webhooks SET due_at = ? WHERE due_at > ?", now, now).Exec(ctx)
 	}
 	if err == nil { // nodes that were killed do not return their claims
-		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?", now.Add(90*time.Second)).
+		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?",
+			now.Add(90*time.Second)).
 			Exec(ctx)
 	}
 	must.NoError(t, err)
@@ -188,8 +190,9 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 		}
 		for _, node := range nodes {
 			polltest.Until(t, "tests are refused", func() bool { // within a second, if the machine is not busy
-				a, err := who.onServer(node).run(`mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
-					map[string]any{"id": webhookID})
+				a, err := who.onServer(node).
+					run(`mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
+						map[string]any{"id": webhookID})
 				return err == nil && a.code() == "FORBIDDEN"
 			})
 		}
@@ -203,7 +206,9 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 			return len(events) > 0
 		})
 		hasArrived := func() bool { // apart from tests, of which one may have been interrupted on its way
-			return slices.ContainsFunc(r.ids(), func(messageID string) bool { return slices.Contains(events, messageID) })
+			return slices.ContainsFunc(r.ids(), func(messageID string) bool {
+				return slices.Contains(events, messageID)
+			})
 		}
 		polltest.Elapse(time.Second)
 		if hasArrived() {
@@ -217,7 +222,8 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 		if len(rows) != 1 || rows[0]["id"] != webhookID || rows[0]["status"] != "ACTIVE" {
 			t.Errorf("the list: %v", rows)
 		}
-		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "disable", "--host", "127.0.0.1"); status != 0 {
+		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "disable", "--host",
+			"127.0.0.1"); status != 0 {
 			t.Fatal(problem)
 		}
 		a, err := who.run(`mutation ($id: ID!) { updateWebhook(input: {id: $id, status: ACTIVE}) { errors { code } } }`,
@@ -249,7 +255,8 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 				var got struct {
 					TestWebhook struct{ Attempt struct{ Status *int } }
 				}
-				who.must(t, &got, `mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status error } errors {
+				who.must(t, &got,
+					`mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status error } errors {
 					message } } }`, map[string]any{"id": webhookID})
 				if got.TestWebhook.Attempt.Status == nil {
 					return 0
@@ -257,12 +264,14 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 				return *got.TestWebhook.Attempt.Status
 			}
 			polltest.Until(t, "the receiver accepts a test", func() bool { return status() == http.StatusNoContent })
-			who.must(t, &json.RawMessage{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`,
+			who.must(t, &json.RawMessage{},
+				`mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id}) { errors { code } } }`,
 				map[string]any{"id": webhookID})
 			if got := status(); got != http.StatusNoContent {
 				t.Errorf("with the old secret during the rotation: %d", got)
 			}
-			who.must(t, &json.RawMessage{}, `mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id, overlapSeconds: 0}) {
+			who.must(t, &json.RawMessage{},
+				`mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id, overlapSeconds: 0}) {
 				errors { code } } }`, map[string]any{"id": webhookID})
 			if got := status(); got != http.StatusUnauthorized {
 				t.Errorf("with the old secret after the rotation: %d", got)

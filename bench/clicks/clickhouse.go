@@ -39,7 +39,8 @@ func (b *bench) openClickHouse() {
 // ask sends a statement to ClickHouse, and calls each with the rows of the answer.
 func (b *bench) ask(statement string, each func(row func(any))) {
 	to := *b.engine
-	to.RawQuery = url.Values{"database": {strings.Trim(b.engine.Path, "/")}, "output_format_json_quote_64bit_integers": {"0"}}.Encode()
+	to.RawQuery = url.Values{"database": {strings.Trim(b.engine.Path, "/")},
+		"output_format_json_quote_64bit_integers": {"0"}}.Encode()
 	to.Path = "/"
 	answer := rig.Must(http.Post(to.String(), "text/plain", strings.NewReader(statement)))
 	defer answer.Body.Close()
@@ -62,7 +63,8 @@ var allClicks = func() string {
 		columns += ", " + d.Column
 	}
 	const sealed = "(SELECT max(at) FROM bounds WHERE name = 'sealed')"
-	return "(SELECT " + columns + ", visit FROM clicks WHERE clicked_at < " + sealed + " OR late UNION ALL SELECT " + columns +
+	return "(SELECT " + columns + ", visit FROM clicks WHERE clicked_at < " + sealed + " OR late UNION ALL SELECT " +
+		columns +
 		", visitor != 0 AND NOT bot AND row_number() OVER (PARTITION BY link_id, toDate(clicked_at), visitor, bot ORDER BY clicked_at, id) = 1 " +
 		"FROM clicks_open WHERE clicked_at >= " + sealed + ")"
 }()
@@ -86,7 +88,8 @@ func (b *bench) groups(column, where string, args []any) (rows []counted) {
 		}
 		where = strings.Replace(where, "?", literal, 1)
 	}
-	b.ask("SELECT intDiv(toUnixTimestamp64Micro(clicked_at), 900000000) AS Quarter, toString("+column+") AS Value, count() AS Clicks, "+
+	b.ask("SELECT intDiv(toUnixTimestamp64Micro(clicked_at), 900000000) AS Quarter, toString("+column+
+		") AS Value, count() AS Clicks, "+
 		"countIf(visit) AS Visits, countIf(bot) AS Bots FROM "+allClicks+" WHERE "+where+
 		" GROUP BY Quarter, Value ORDER BY Quarter FORMAT JSONEachRow", func(row func(any)) {
 		var one counted
@@ -101,7 +104,8 @@ func (b *bench) usedByClickHouse() (used time.Duration) {
 	if b.kind != inClickHouse {
 		return 0
 	}
-	b.ask("SELECT toInt64(sum(value)) AS Us FROM system.events WHERE event IN ('UserTimeMicroseconds', 'SystemTimeMicroseconds') "+
+	b.ask("SELECT toInt64(sum(value)) AS Us FROM system.events WHERE event IN ('UserTimeMicroseconds', "+
+		"'SystemTimeMicroseconds') "+
 		"FORMAT JSONEachRow", func(row func(any)) {
 		var one struct{ Us int64 }
 		row(&one)
@@ -112,7 +116,8 @@ func (b *bench) usedByClickHouse() (used time.Duration) {
 
 // sizesOfClickHouse are the bytes on disk of its tables.
 func (b *bench) sizesOfClickHouse() (rows [][]string) {
-	b.ask("SELECT table AS Table, toFloat64(sum(bytes_on_disk)) AS Bytes, toInt64(count()) AS Parts FROM system.parts WHERE active AND "+
+	b.ask("SELECT table AS Table, toFloat64(sum(bytes_on_disk)) AS Bytes, toInt64(count()) AS Parts FROM "+
+		"system.parts WHERE active AND "+
 		"database = currentDatabase() GROUP BY table ORDER BY table FORMAT JSONEachRow", func(row func(any)) {
 		var one struct {
 			Table string
@@ -120,7 +125,8 @@ func (b *bench) sizesOfClickHouse() (rows [][]string) {
 			Parts int
 		}
 		row(&one)
-		rows = append(rows, []string{fmt.Sprintf("ClickHouse: %s, %d parts", one.Table, one.Parts), fmt.Sprintf("%.1f", one.Bytes/float64(b.total))})
+		rows = append(rows, []string{fmt.Sprintf("ClickHouse: %s, %d parts", one.Table, one.Parts),
+			fmt.Sprintf("%.1f", one.Bytes/float64(b.total))})
 	})
 	return rows
 }

@@ -61,7 +61,8 @@ const (
 
 func main() {
 	rig.Main(func(r *rig.Run) {
-		if *linkCount < workspaces || *clickCount < 1000 || *months < 1 || *months > 13 || min(*roundSize, *queries) < 1 {
+		if *linkCount < workspaces || *clickCount < 1000 || *months < 1 || *months > 13 ||
+			min(*roundSize, *queries) < 1 {
 			rig.Failf("at least %d links, 1000 clicks and 1 to 13 months are needed", workspaces)
 		}
 		r.OpenServices()
@@ -183,8 +184,10 @@ func (b *bench) prepareCopy() {
 	rig.Must(b.system.Exec(b, "SET ROLE linkforge_system"))
 	rig.Must(b.owner.Exec(b, "CREATE TABLE copied_clicks (LIKE clicks INCLUDING ALL) PARTITION BY RANGE (clicked_at)"))
 	for m := click.MonthOf(b.begin); !m.Start().After(b.end); m = click.MonthOf(m.End()) {
-		rig.Must(b.owner.Exec(b, fmt.Sprintf("CREATE TABLE copied_clicks_%s PARTITION OF copied_clicks FOR VALUES FROM ('%s') "+
-			"TO ('%s')", m.Start().Format("2006_01"), m.Start().Format(time.RFC3339), m.End().Format(time.RFC3339))))
+		rig.Must(b.owner.Exec(b,
+			fmt.Sprintf("CREATE TABLE copied_clicks_%s PARTITION OF copied_clicks FOR VALUES FROM ('%s') "+
+				"TO ('%s')", m.Start().Format("2006_01"), m.Start().Format(time.RFC3339),
+				m.End().Format(time.RFC3339))))
 	}
 }
 
@@ -280,7 +283,8 @@ func (b *bench) copy(r *round) {
 	from := b.copied
 	b.copied = b.now()
 	rig.Must(b.system.PgConn().CopyTo(b, &rows, fmt.Sprintf("COPY (SELECT * FROM clicks WHERE clicked_at > '%s' AND "+
-		"clicked_at <= '%s') TO STDOUT (FORMAT binary)", from.Format(time.RFC3339Nano), b.copied.Format(time.RFC3339Nano))))
+		"clicked_at <= '%s') TO STDOUT (FORMAT binary)", from.Format(time.RFC3339Nano),
+		b.copied.Format(time.RFC3339Nano))))
 	before, began := b.walPosition(), time.Now()
 	n := rig.Must(b.owner.PgConn().CopyFrom(b, &rows, "COPY copied_clicks FROM STDIN (FORMAT binary)")).RowsAffected()
 	r.copying, r.copyWAL = time.Since(began), b.walPosition()-before
@@ -307,7 +311,8 @@ func (b *bench) reportIngest() {
 		rig.Check(b.owner.QueryRow(b, `SELECT string_agg(name || ' ' || setting, ', ') FROM pg_settings WHERE name IN
 			('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&settings))
 	}
-	fmt.Printf("\n## %s\n\n%d clicks of %d links in %d workspaces, %s to %s, rounds of %d. %s. %s. Medians of rounds, with "+
+	fmt.Printf("\n## %s\n\n%d clicks of %d links in %d workspaces, %s to %s, rounds of %d. %s. %s. Medians of "+
+		"rounds, with "+
 		"the least and the most.\n", b.kind, b.total, *linkCount, workspaces, b.begin.Format(time.DateOnly),
 		b.end.Format(time.DateOnly), *roundSize, settings, rig.Machine())
 	rows := [][]string{{"", "clicks/s", "µs a click", "written ahead, bytes a click"}}
@@ -325,8 +330,11 @@ func (b *bench) reportIngest() {
 		rows = append(rows, []string{"**ingest / COPY**", rig.Spread(b.rounds, "%.2f", ofCopy), "", ""})
 	}
 	if b.kind == inClickHouse {
-		rows = append(rows, []string{"processors of ClickHouse", "", rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine) }), ""},
-			[]string{"and the jobs", "", rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine + r.engineJobs) }), ""})
+		rows = append(rows,
+			[]string{"processors of ClickHouse", "",
+				rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine) }), ""},
+			[]string{"and the jobs", "",
+				rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.each(r.engine + r.engineJobs) }), ""})
 	}
 	rig.Table(rows...)
 	b.reportSizes()
@@ -357,7 +365,8 @@ func (b *bench) reportSizes() {
 	for _, table := range []string{"clicks", "click_days", "click_details", "click_totals", "visitors",
 		"click_batches"} {
 		rig.Must(b.owner.Exec(b, "VACUUM ANALYZE "+table))
-		size(table, fmt.Sprintf(`SELECT (pg_total_relation_size('%[1]s') + coalesce((SELECT sum(pg_total_relation_size(relid))
+		size(table,
+			fmt.Sprintf(`SELECT (pg_total_relation_size('%[1]s') + coalesce((SELECT sum(pg_total_relation_size(relid))
 			FROM pg_partition_tree('%[1]s') WHERE level > 0), 0))::FLOAT`, table))
 	}
 	rig.Table(rows...)

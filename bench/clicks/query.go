@@ -47,8 +47,9 @@ func (b *bench) query() {
 	}
 	combined := func(random *rand.Rand, of subject) {
 		from := time.Date(b.end.Year(), b.end.Month()-time.Month(*months-1), 1, 0, 0, 0, 0, time.UTC)
-		filter := clickstore.Filter{Values: map[click.Dimension]string{click.Country: countries[random.IntN(len(countries))],
-			click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)]}}
+		filter := clickstore.Filter{
+			Values: map[click.Dimension]string{click.Country: countries[random.IntN(len(countries))],
+				click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)]}}
 		rig.Must(b.stats(of, clickstore.Range{From: from, To: b.end}, "UTC", filter).Series(b, stats.Month))
 	}
 	rows := [][]string{{fmt.Sprintf("question, %d times", *queries), "p50 ms", "p95 ms", "wanted"}}
@@ -91,7 +92,8 @@ func (b *bench) checkClicks() {
 			Clicks int64
 		}
 		if b.kind == inClickHouse {
-			b.ask("SELECT toString("+d.Column+") AS Value, count() AS Clicks FROM "+allClicks+" GROUP BY Value FORMAT JSONEachRow",
+			b.ask("SELECT toString("+d.Column+") AS Value, count() AS Clicks FROM "+allClicks+
+				" GROUP BY Value FORMAT JSONEachRow",
 				func(row func(any)) {
 					rows = append(rows, struct {
 						Value  string
@@ -100,8 +102,9 @@ func (b *bench) checkClicks() {
 					row(&rows[len(rows)-1])
 				})
 		} else {
-			rig.Check(b.db.NewRaw("SELECT coalesce(CAST("+d.Column+" AS TEXT), '') AS value, count(*) AS clicks FROM clicks "+
-				"GROUP BY 1").Scan(db.AsSystem(b), &rows))
+			rig.Check(
+				b.db.NewRaw("SELECT coalesce(CAST("+d.Column+" AS TEXT), '') AS value, count(*) AS clicks FROM clicks "+
+					"GROUP BY 1").Scan(db.AsSystem(b), &rows))
 		}
 		sent := b.sentBy[d.Name]
 		for _, r := range rows {
@@ -205,7 +208,8 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 	for key := range want {
 		n, ok := got[key]
 		if _, value := strings.CutPrefix(key, "value "); (n != want[key] || !ok) && !(value && others) {
-			difference = fmt.Sprintf("%+v, %+v in %s by %s, %s %v: %s is %+v, not %+v", of, found.Range, found.Zone, by.Name,
+			difference = fmt.Sprintf("%+v, %+v in %s by %s, %s %v: %s is %+v, not %+v", of, found.Range, found.Zone,
+				by.Name,
 				where, args, key, n, want[key])
 		}
 	}
@@ -213,7 +217,9 @@ func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) 
 }
 
 // recount counts clicks one by one, by the starts of a series and by value.
-func (b *bench) recount(span clickstore.Range, column, where string, args []any, points []stats.Point) map[string]click.Count {
+func (b *bench) recount(
+	span clickstore.Range, column, where string, args []any, points []stats.Point,
+) map[string]click.Count {
 	quarter := "CAST(floor(extract(epoch FROM clicked_at) / 900) AS BIGINT)"
 	if b.kind == db.SQLite {
 		quarter = "CAST(strftime('%s', clicked_at) AS INTEGER) / 900"
@@ -223,8 +229,10 @@ func (b *bench) recount(span clickstore.Range, column, where string, args []any,
 	if b.kind == inClickHouse {
 		rows = b.groups(column, where, args)
 	} else {
-		rig.Check(b.db.NewRaw("SELECT "+quarter+" AS quarter, coalesce(CAST("+column+" AS TEXT), '') AS value, count(*) AS "+
-			"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+where+
+		rig.Check(b.db.NewRaw("SELECT "+quarter+" AS quarter, coalesce(CAST("+column+
+			" AS TEXT), '') AS value, count(*) AS "+
+			"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+
+			where+
 			" GROUP BY 1, 2 ORDER BY 1", args...).Scan(db.AsSystem(b), &rows))
 	}
 	want := click.Values{"total": {}, "slices": {}}

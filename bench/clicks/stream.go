@@ -34,8 +34,10 @@ var (
 		baidu.com ecosia.org search.brave.com yahoo.com mail.yahoo.com substack.com bsky.app mastodon.social threads.net
 		discord.com slack.com teams.microsoft.com notion.so trello.com producthunt.com dev.to hackernoon.com heise.de
 		spiegel.de lemonde.fr theguardian.com nytimes.com bbc.co.uk cnn.com elpais.com globo.com naver.com vk.com`)
-	countries = strings.Fields("US DE GB IN FR BR CA ES IT NL AU JP PL MX SE CH AT BE ID TR PT AR DK NO FI IE ZA NP KR NZ")
-	languages = strings.Fields("en-US,en;q=0.9 de-DE,de;q=0.9,en;q=0.8 es-ES,es fr-FR,fr pt-BR,pt it-IT nl-NL pl ja hi-IN")
+	countries = strings.Fields("US DE GB IN FR BR CA ES IT NL AU JP PL MX SE CH AT BE ID TR PT AR DK NO FI IE ZA NP " +
+		"KR NZ")
+	languages = strings.Fields("en-US,en;q=0.9 de-DE,de;q=0.9,en;q=0.8 es-ES,es fr-FR,fr pt-BR,pt it-IT nl-NL pl ja " +
+		"hi-IN")
 	campaigns = strings.Fields(`utm_source=newsletter&utm_medium=email&utm_campaign=spring_sale
 		utm_source=newsletter&utm_medium=email&utm_campaign=autumn%20sale
 		utm_source=google&utm_medium=cpc&utm_campaign=brand&utm_term=short+links
@@ -105,7 +107,8 @@ func newStream(total int, end time.Time) *stream {
 	country := rand.NewZipf(random, 1.2, 2, uint64(len(countries)))
 	language := rand.NewZipf(random, 1.5, 1, uint64(len(languages)))
 	for i := range crowd {
-		p := person{address: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), agent: agents[random.IntN(len(agents))],
+		p := person{address: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255),
+			agent:   agents[random.IntN(len(agents))],
 			private: random.IntN(33) == 0}
 		p.visit = visits[p.agent]
 		if c := int(country.Uint64()); c < len(countries) { // else it is not known

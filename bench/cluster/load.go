@@ -172,7 +172,8 @@ func (b *book) rows() [][]string {
 				failed = strings.TrimPrefix(failed+fmt.Sprintf(", %d were 429", f.refused), ", ")
 			}
 			rows = append(rows, []string{p.name, k.String(), strconv.Itoa(f.requests), failed,
-				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.1f", f.impairedUntil.Sub(f.impairedFrom).Seconds())})
+				fmt.Sprintf("%.2f", f.slowest.Seconds()),
+				fmt.Sprintf("%.1f", f.impairedUntil.Sub(f.impairedFrom).Seconds())})
 		}
 	}
 	return rows

@@ -27,15 +27,16 @@ import (
 )
 
 var (
-	phaseNames = flag.String("phases", "restart,redis,postgres", "what is drilled, separated by commas; empty for nothing")
-	linkCount  = flag.Int("links", 200, "number of links that are followed")
-	rate       = flag.Int("rate", 300, "visits a second")
-	creates    = flag.Int("creates", 20, "calls of createLink a second")
-	quota      = flag.Int("quota", 600, "monthly quota of the link whose quota is used up")
-	notice     = flag.Duration("notice", 2*time.Second, "time from the primary's death to the promotion of its standby")
-	drain      = flag.Duration("drain", 3*time.Second, "LINKFORGE_DRAIN_DELAY of the nodes")
-	direct     = flag.Bool("direct", false, "without PgBouncer: nodes name both PostgreSQL hosts")
-	stay       = flag.Bool("stay", false, "keep everything running after the drill, until Ctrl-C")
+	phaseNames = flag.String("phases", "restart,redis,postgres",
+		"what is drilled, separated by commas; empty for nothing")
+	linkCount = flag.Int("links", 200, "number of links that are followed")
+	rate      = flag.Int("rate", 300, "visits a second")
+	creates   = flag.Int("creates", 20, "calls of createLink a second")
+	quota     = flag.Int("quota", 600, "monthly quota of the link whose quota is used up")
+	notice    = flag.Duration("notice", 2*time.Second, "time from the primary's death to the promotion of its standby")
+	drain     = flag.Duration("drain", 3*time.Second, "LINKFORGE_DRAIN_DELAY of the nodes")
+	direct    = flag.Bool("direct", false, "without PgBouncer: nodes name both PostgreSQL hosts")
+	stay      = flag.Bool("stay", false, "keep everything running after the drill, until Ctrl-C")
 )
 
 const (
@@ -66,7 +67,8 @@ const (
 func main() {
 	rig.Main(func(r *rig.Run) {
 		if *linkCount < 1 || *linkCount > 1000 || *rate < visitors || *creates < creators || *quota < 1 {
-			rig.Failf("1 to 1000 links, %d visits, %d creations a second and a quota of 1 are the least", visitors, creators)
+			rig.Failf("1 to 1000 links, %d visits, %d creations a second and a quota of 1 are the least", visitors,
+				creators)
 		}
 		d := &drill{layout: &layout{Run: r}, book: newBook()}
 		d.start()

@@ -149,7 +149,8 @@ func (l *layout) replicate() {
 	l.Exec(at, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ("+l.standby.name+")'", "SELECT pg_reload_conf()")
 	l.Await("the standby is synchronous", func() (synchronous bool) {
 		l.In(at, false, func(d *sql.DB) {
-			rig.Check(d.QueryRowContext(l, "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')").
+			rig.Check(d.QueryRowContext(l,
+				"SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')").
 				Scan(&synchronous))
 		})
 		return synchronous
@@ -217,11 +218,13 @@ func (l *layout) startRedis() {
 		folder := l.folder(name)
 		file := l.write(filepath.Join(folder, "redis.conf"), strings.Join([]string{
 			"port " + rig.Port(address), "bind 127.0.0.1", "dir " + folder, "daemonize no", "requirepass " + l.password,
-			"masterauth " + l.password, `save ""`, "appendonly no", "maxmemory-policy noeviction", "cluster-enabled yes",
+			"masterauth " + l.password, `save ""`, "appendonly no", "maxmemory-policy noeviction",
+			"cluster-enabled yes",
 			fmt.Sprintf("cluster-node-timeout %d", nodeTimeout.Milliseconds()), "repl-diskless-sync-delay 0",
 		}, "\n")+"\n")
 		s := &redisServer{client: redis.NewClient(&redis.Options{Addr: address, Password: l.password, MaxRetries: -1})}
-		s.Process = l.Start(rig.Command{Name: name, Address: address, Args: []string{rig.Program("redis-server"), file}})
+		s.Process = l.Start(rig.Command{Name: name, Address: address,
+			Args: []string{rig.Program("redis-server"), file}})
 		l.redis, create = append(l.redis, s), append(create, address)
 	}
 	rig.Must(l.Output([]string{"REDISCLI_AUTH=" + l.password}, append(create, "--cluster-replicas", "1",
@@ -265,8 +268,9 @@ func (l *layout) rejoinRedis(s *redisServer) {
 	})
 }
 
-// poolerSettings pool sessions: before version 1.22, PgBouncer cannot pool transactions for Linkforge. PgBouncer retries a
-// server that refuses connections after a second, and clients wait for it for ten.
+// poolerSettings pool sessions: before version 1.22, PgBouncer cannot pool transactions for
+// Linkforge. PgBouncer retries a server that refuses connections after a second, and clients wait
+// for it for ten.
 const poolerSettings = `[databases]
 linkforge = host=127.0.0.1 port=%s dbname=linkforge
 [pgbouncer]
@@ -307,7 +311,8 @@ func (l *layout) pointPooler() {
 func (l *layout) startNodes(databaseURL string) {
 	data := l.folder("nodes")
 	common := []string{
-		"LINKFORGE_ENV=production", "LINKFORGE_REGISTRATION=open", "LINKFORGE_PUBLIC_URL=https://" + l.public, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
+		"LINKFORGE_ENV=production", "LINKFORGE_REGISTRATION=open", "LINKFORGE_PUBLIC_URL=https://" + l.public,
+		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
 		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redisURL(),
 		"LINKFORGE_DRAIN_DELAY=" + drain.String(), "LINKFORGE_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"LINKFORGE_CODE_SECRET=" + rand.Text() + rand.Text(), "LINKFORGE_DESTINATION_CHECKS=off",
@@ -350,7 +355,8 @@ func (l *layout) startProxy(address string) {
 }
 
 // proxyNodes are the nodes of a pool: lines that differ only in the address.
-var proxyNodes = regexp.MustCompile(`(?m)(^[ \t]*server )10\.\d+\.\d+\.\d+:\d+( [^\n]*;\n)(?:[ \t]*server 10\.[^\n]*;\n)*`)
+var proxyNodes = regexp.MustCompile(
+	`(?m)(^[ \t]*server )10\.\d+\.\d+\.\d+:\d+( [^\n]*;\n)(?:[ \t]*server 10\.[^\n]*;\n)*`)
 
 // adapt replaces the addresses and files in the documented configuration. It fails when one is
 // missing, because the drill must test the documented configuration.

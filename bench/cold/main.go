@@ -21,11 +21,12 @@ import (
 )
 
 var (
-	from        = flag.String("from", "", "git revision of the earlier version")
-	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
-	only        = flag.String("only", "", "the load to measure: first or zipf; empty for both")
-	rounds      = flag.Int("rounds", 5, "number of bursts of each target")
-	visits      = flag.Int("visits", 200_000, "requests: of all bursts of first visits of a pair, of each burst of popular links")
+	from   = flag.String("from", "", "git revision of the earlier version")
+	on     = flag.String("on", "postgres", "the database: postgres or sqlite")
+	only   = flag.String("only", "", "the load to measure: first or zipf; empty for both")
+	rounds = flag.Int("rounds", 5, "number of bursts of each target")
+	visits = flag.Int("visits", 200_000,
+		"requests: of all bursts of first visits of a pair, of each burst of popular links")
 	links       = flag.Int("links", 200_000, "number of links of which some are popular")
 	connections = flag.Int("connections", 64, "number of connections")
 )
@@ -121,8 +122,10 @@ func reportRoundTrips(r *rig.Run) {
 		paths = paths[n:]
 		o := r.Drive("recorded", rig.Load{N: n, Address: p.Address, Connections: at, Status: http.StatusFound,
 			Requests: func(i int) string { return some[i] }})
-		fmt.Printf("- Round trips of %d first visits, %d at a time, in %s: PostgreSQL %.2f, Redis %.2f a visit.\n", n, at,
-			o.Took.Round(time.Millisecond), float64(database.Trips.Load()-inDatabase)/n, float64(redis.Trips.Load()-inRedis)/n)
+		fmt.Printf("- Round trips of %d first visits, %d at a time, in %s: PostgreSQL %.2f, Redis %.2f a visit.\n", n,
+			at,
+			o.Took.Round(time.Millisecond), float64(database.Trips.Load()-inDatabase)/n,
+			float64(redis.Trips.Load()-inRedis)/n)
 	}
 }
 

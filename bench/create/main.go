@@ -1,6 +1,7 @@
-// Command create measures the creation of links beside an earlier version and beside an empty query: single calls
-// over many workspaces and in one, also by two nodes on PostgreSQL, known URLs, and bulk calls. All are measured in one run, in pairs, because machines
-// differ and are shared: quote the ratios. On PostgreSQL it also counts the round trips of a creation.
+// Command create measures the creation of links beside an earlier version and beside an empty
+// query: single calls over many workspaces and in one, also by two nodes on PostgreSQL, known URLs,
+// and bulk calls. All are measured in one run, in pairs, because machines differ and are shared:
+// quote the ratios. On PostgreSQL it also counts the round trips of a creation.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./create -from REVISION -on postgres -rounds 5 -burst 2s
 //
@@ -166,7 +167,8 @@ func (v *version) measure(r *rig.Run, l load) rig.Figures {
 		v.next = max(v.next, other.Next)
 		return rig.Outcome{
 			Sent: o.Sent + other.Sent, Right: o.Right + other.Right, Bytes: o.Bytes + other.Bytes,
-			Took: max(o.Took, other.Took), P50: max(o.P50, other.P50), P99: max(o.P99, other.P99), CPU: o.CPU + other.CPU,
+			Took: max(o.Took, other.Took), P50: max(o.P50, other.P50), P99: max(o.P99, other.P99),
+			CPU: o.CPU + other.CPU,
 		}
 	}
 	burstOf(warmUp)
@@ -193,7 +195,8 @@ func loads() []load {
 		{"createLinks", `"created":true`, 4, true, 1, func(v *version, _ int) string {
 			var links []any
 			for k := range batch {
-				links = append(links, map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})
+				links = append(links,
+					map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"})
 			}
 			return rig.Mutation("createLinks", "CreateLinksInput", "results { created link { id code } }",
 				map[string]any{"workspaceId": v.tenant.Workspace, "links": links})

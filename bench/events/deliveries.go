@@ -26,8 +26,8 @@ const (
 	wanted = 5 * time.Second
 )
 
-// serveReceiver is the helper that accepts requests of webhooks, and hangs at /hang. Its /late responds with the times from events to their
-// arrival in milliseconds.
+// serveReceiver is the helper that accepts requests of webhooks, and hangs at /hang. Its /late
+// responds with the times from events to their arrival in milliseconds.
 func serveReceiver(ctx context.Context, args []string) {
 	var mu sync.Mutex
 	late := []int64{}
@@ -58,8 +58,9 @@ func serveReceiver(ctx context.Context, args []string) {
 	}))
 }
 
-// reportDeliveries has links created for webhooks of many users and hosts, by calls that make an event for each webhook of a workspace, and
-// reports how late the deliveries to those arrive that do not hang.
+// reportDeliveries has links created for webhooks of many users and hosts, by calls that make an
+// event for each webhook of a workspace, and reports how late the deliveries to those arrive that
+// do not hang.
 func (n *notifier) reportDeliveries() {
 	tenants := make([]*rig.Tenant, *webhooks/hooksPerWorkspace)
 	_, port, _ := strings.Cut(n.receiver.Address, ":")
@@ -97,10 +98,12 @@ func (n *notifier) reportDeliveries() {
 			var links []any
 			for tag := range hooksPerWorkspace {
 				links = append(links, map[string]any{
-					"url": fmt.Sprintf("https://www.example.com/late/%d", i+tag), "tags": []string{fmt.Sprint("tag-", tag)},
+					"url":  fmt.Sprintf("https://www.example.com/late/%d", i+tag),
+					"tags": []string{fmt.Sprint("tag-", tag)},
 				})
 			}
-			rig.Must(tenants[i/hooksPerWorkspace*79%len(tenants)].CreateLinks(links)) // workspaces in turn, far from each other
+			// workspaces in turn, far from each other
+			rig.Must(tenants[i/hooksPerWorkspace*79%len(tenants)].CreateLinks(links))
 			sent.Add(hooksPerWorkspace - 1)
 		}
 	}}, 16)
@@ -124,10 +127,14 @@ func (n *notifier) reportDeliveries() {
 		}
 	}
 	at := func(share float64) int64 { return late[min(int(share*float64(len(late))), len(late)-1)] }
-	fmt.Printf("\n%d webhooks in %d workspaces, one in %d hangs; %d events in %s (%.0f a second)\n", *webhooks, len(tenants), hooksPerWorkspace,
+	fmt.Printf("\n%d webhooks in %d workspaces, one in %d hangs; %d events in %s (%.0f a second)\n", *webhooks,
+		len(tenants), hooksPerWorkspace,
 		next.Load(), took.Round(time.Second), float64(next.Load())/took.Seconds())
-	fmt.Printf("- %d of %d deliveries to the others arrived within %s; %d later than %s\n", len(late), sent.Load(), 2*wanted, overdue, wanted)
-	fmt.Printf("- ms from an event to its arrival: median %d, p95 %d, p99 %d, at most %d\n", at(0.5), at(0.95), at(0.99), late[len(late)-1])
-	fmt.Printf("- memory %d MiB, at rest %d; CPU %.2f of a core, of which PostgreSQL and Redis %.2f\n", memory>>20, rest>>20,
+	fmt.Printf("- %d of %d deliveries to the others arrived within %s; %d later than %s\n", len(late), sent.Load(),
+		2*wanted, overdue, wanted)
+	fmt.Printf("- ms from an event to its arrival: median %d, p95 %d, p99 %d, at most %d\n", at(0.5), at(0.95),
+		at(0.99), late[len(late)-1])
+	fmt.Printf("- memory %d MiB, at rest %d; CPU %.2f of a core, of which PostgreSQL and Redis %.2f\n", memory>>20,
+		rest>>20,
 		(used.Own+used.Beside).Seconds()/used.At.Seconds(), used.Beside.Seconds()/used.At.Seconds())
 }

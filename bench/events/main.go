@@ -20,10 +20,12 @@ import (
 )
 
 var (
-	from        = flag.String("from", "", "git revision of the earlier version; not needed with -only webhooks, deliveries or visible")
-	on          = flag.String("on", "postgres", "the database: postgres or sqlite")
-	only        = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
-	webhooks    = flag.Int("webhooks", 10000, "number of webhooks that receive nothing, or with -only deliveries one event at a time")
+	from = flag.String("from", "",
+		"git revision of the earlier version; not needed with -only webhooks, deliveries or visible")
+	on       = flag.String("on", "postgres", "the database: postgres or sqlite")
+	only     = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
+	webhooks = flag.Int("webhooks", 10000,
+		"number of webhooks that receive nothing, or with -only deliveries one event at a time")
 	rate        = flag.Int("rate", 200, "events a second with -only deliveries")
 	lasting     = flag.Duration("lasting", time.Minute, "time of events with -only deliveries")
 	links       = flag.Int("links", 2000, "number of links that are changed and followed")
@@ -161,11 +163,12 @@ func loads() []load {
 			})
 		}},
 		{"createLinks of 100", `"created":true`, 4, http.StatusOK, func(v *version, _ int) string {
-			return rig.Mutation("createLinks", "CreateLinksInput", "results { created link { id code } }", map[string]any{
-				"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
-					return map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"}
-				}),
-			})
+			return rig.Mutation("createLinks", "CreateLinksInput", "results { created link { id code } }",
+				map[string]any{
+					"workspaceId": v.tenant.Workspace, "links": each(func(k int) map[string]any {
+						return map[string]any{"url": fmt.Sprint(newURL, "/", k), "title": "A title of some words"}
+					}),
+				})
 		}},
 		{"updateLink", `"link":{"id":`, *connections, http.StatusOK, func(v *version, i int) string {
 			return rig.Mutation("updateLink", "UpdateLinkInput", "link { id }", map[string]any{

@@ -18,7 +18,8 @@ const (
 	lookEvery = 10 * time.Millisecond
 )
 
-// reportVisible has links changed at one node, and reports how long another one that has them in its cache answers as before.
+// reportVisible has links changed at one node, and reports how long another one that has them in
+// its cache answers as before.
 func reportVisible(r *rig.Run) {
 	here := start(r, "here", r.Server)
 	there := r.Serve("there", r.Server, r.ServicesEnv()...)
@@ -29,7 +30,8 @@ func reportVisible(r *rig.Run) {
 		link := here.links[from/(changes/watchers)].Link
 		for i := from; i < to; i++ {
 			destination := fmt.Sprintf("https://www.example.com/visible/%d", i)
-			rig.Check(here.tenant.Do(&struct{}{}, `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { id } errors { code message } } }`,
+			rig.Check(here.tenant.Do(&struct{}{},
+				`mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { id } errors { code message } } }`,
 				map[string]any{"in": map[string]any{"id": link.ID, "url": destination}}))
 			changed := time.Now()
 			for {
@@ -49,5 +51,6 @@ func reportVisible(r *rig.Run) {
 	at := func(share float64) time.Duration {
 		return took[min(int(share*float64(len(took))), len(took)-1)].Round(time.Millisecond)
 	}
-	fmt.Printf("\n%d changes, visible at another node after: median %s, p95 %s, p99 %s, at most %s\n", len(took), at(0.5), at(0.95), at(0.99), at(1))
+	fmt.Printf("\n%d changes, visible at another node after: median %s, p95 %s, p99 %s, at most %s\n", len(took),
+		at(0.5), at(0.95), at(0.99), at(1))
 }

@@ -25,7 +25,8 @@ func startNotifier(r *rig.Run) *notifier {
 		// With the rates of webhooks, and without bounds of requests.
 		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=1000000000", "LINKFORGE_COST_RATE=1000000000000",
 		"LINKFORGE_LINK_RATE=0")
-	n.ofEvents = n.create(n.tenant, map[string]any{"types": []string{"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED", "LINK_EXPIRED"}})
+	n.ofEvents = n.create(n.tenant,
+		map[string]any{"types": []string{"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED", "LINK_EXPIRED"}})
 	n.ofClicks = n.create(n.tenant, map[string]any{"types": []string{"LINK_CLICKED"}})
 	n.pause()
 	return n
@@ -115,7 +116,8 @@ func (n *notifier) reportIdle() {
 	})
 	n.run.Rest(n.PIDs(), time.Minute)
 	with := []float64{n.share(tenants, false), n.share(tenants, true)}
-	rows := [][]string{{fmt.Sprintf("%d webhooks that match no event", *webhooks), "% of a core with", "without", "difference"}}
+	rows := [][]string{{fmt.Sprintf("%d webhooks that match no event", *webhooks), "% of a core with", "without",
+		"difference"}}
 	for i, name := range []string{"at rest", fmt.Sprintf("a link every %s", creationInterval)} {
 		rows = append(rows, []string{name, fmt.Sprintf("%.2f", with[i]), fmt.Sprintf("%.2f", without[i]),
 			fmt.Sprintf("%.2f", with[i]-without[i])})

@@ -30,8 +30,9 @@ var (
 	burst       = flag.Duration("burst", 2*time.Second, "duration of a burst")
 	connections = flag.Int("connections", 64, "number of connections")
 	opNames     = flag.String("operations", "me,page,create,create16", "operations, separated by commas")
-	details     = flag.String("details", "", "a folder for the recorded SQL, and CPU profiles of Linkforge from another "+
-		"burst of each operation")
+	details     = flag.String("details", "",
+		"a folder for the recorded SQL, and CPU profiles of Linkforge from another "+
+			"burst of each operation")
 )
 
 func main() { rig.Main(run, rig.Helpers{"bare": serveBare}) }
@@ -75,7 +76,8 @@ func (o operation) bodies() (all []string) {
 	for _, workspace := range o.workspaces {
 		variables := map[string]any{"workspace": workspace}
 		if o.creates {
-			variables = map[string]any{"input": map[string]any{"workspaceId": workspace, "url": newURL, "title": newTitle}}
+			variables = map[string]any{"input": map[string]any{"workspaceId": workspace, "url": newURL,
+				"title": newTitle}}
 		}
 		all = append(all, string(rig.Must(json.Marshal(map[string]any{"query": o.document, "variables": variables}))))
 	}
@@ -294,8 +296,10 @@ func (b *bench) report() {
 		format string
 		of     func(rig.Figures) float64
 	}{
-		{"%.0f", rate}, {"%.0f", rig.Figures.CPU}, {"%.0f", func(f rig.Figures) float64 { return f.Beside }}, {"%.2f", p50},
-		{"%.2f", func(f rig.Figures) float64 { return f.P99 }}, {"%.0f", func(f rig.Figures) float64 { return f.Bytes }},
+		{"%.0f", rate}, {"%.0f", rig.Figures.CPU}, {"%.0f", func(f rig.Figures) float64 { return f.Beside }}, {"%.2f",
+			p50},
+		{"%.2f", func(f rig.Figures) float64 { return f.P99 }}, {"%.0f",
+			func(f rig.Figures) float64 { return f.Bytes }},
 	}
 	for _, o := range b.operations {
 		rows := [][]string{{o.title, "requests/s", "CPU µs", "PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}

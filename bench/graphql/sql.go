@@ -31,8 +31,10 @@ func (b *bench) measureSQL(script string) rig.Figures {
 	rig.Check(os.WriteFile(folder+"/script.sql", []byte(script), 0o600))
 	const slack = 2 * time.Second // for what pgbench does before and after the burst
 	cmd := exec.CommandContext(b, rig.Program("pgbench"), "--no-vacuum", "--protocol=extended", "--define=fresh=1",
-		"--file="+folder+"/script.sql", "--client="+strconv.Itoa(*connections), "--jobs="+strconv.Itoa(min(2, *connections)),
-		fmt.Sprintf("--time=%.0f", math.Ceil((warmUpTime+*burst+slack).Seconds())), "--log", "--log-prefix="+folder+"/log")
+		"--file="+folder+"/script.sql", "--client="+strconv.Itoa(*connections),
+		"--jobs="+strconv.Itoa(min(2, *connections)),
+		fmt.Sprintf("--time=%.0f", math.Ceil((warmUpTime+*burst+slack).Seconds())), "--log",
+		"--log-prefix="+folder+"/log")
 	var output bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), rig.LibpqEnv(b.DatabaseURL)...), &output, &output
 	rig.Check(cmd.Start())

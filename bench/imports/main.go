@@ -1,6 +1,7 @@
-// Command imports measures imports and exports: redirects during an import beside redirects without one, the rate, the CPU time of
-// a row and the memory of both, and what a node without tasks costs beside one that runs none. All are measured in one run, because
-// machines differ and are shared: quote the ratios.
+// Command imports measures imports and exports: redirects during an import beside redirects without
+// one, the rate, the CPU time of a row and the memory of both, and what a node without tasks costs
+// beside one that runs none. All are measured in one run, because machines differ and are shared:
+// quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./imports -rows 100000 -on postgres
 //
@@ -45,9 +46,11 @@ type node struct {
 
 func run(r *rig.Run) {
 	n := start(r)
-	pair := &rig.Pair{Name: "redirects during an import, beside none", Baseline: func() rig.Figures { return n.visit() }, Target: n.visitDuringImport}
+	pair := &rig.Pair{Name: "redirects during an import, beside none",
+		Baseline: func() rig.Figures { return n.visit() }, Target: n.visitDuringImport}
 	r.MeasurePairs(*rounds, []*rig.Pair{pair})
-	fmt.Printf("%d rows, %d rounds of %s, %d connections, %s, %s. Medians, with the minimum and the maximum.\n", *rows, *rounds, *burst,
+	fmt.Printf("%d rows, %d rounds of %s, %d connections, %s, %s. Medians, with the minimum and the maximum.\n", *rows,
+		*rounds, *burst,
 		*connections, *on, rig.Machine())
 	rig.TableOfPairs([]*rig.Pair{pair})
 	n.measureTask("import", func() string { return n.importFile(*rows) })
@@ -77,7 +80,8 @@ func start(r *rig.Run) *node {
 	n.process = r.Serve("node", r.Server, env...)
 	n.Target = rig.Target{Name: "node", Own: []int{n.process.PID}, Beside: beside}
 	n.tenant = r.NewTenant(n.process.Address, "bench", &http.Transport{})
-	for _, created := range n.tenant.Fill(*links, 1000, 2, func(i int) map[string]any { return map[string]any{"url": rig.URLOf(i)} }) {
+	for _, created := range n.tenant.Fill(*links, 1000, 2,
+		func(i int) map[string]any { return map[string]any{"url": rig.URLOf(i)} }) {
 		n.paths = append(n.paths, created.Link.Path())
 	}
 	r.Rest(n.PIDs(), time.Minute)
@@ -108,7 +112,8 @@ func (n *node) visitDuringImport() rig.Figures {
 		n.Wrongf("the import has ended during the burst: give it more rows")
 	}
 	var canceled struct{}
-	rig.Check(n.tenant.Do(&canceled, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { errors { code message } } }`, map[string]any{"id": taskID}))
+	rig.Check(n.tenant.Do(&canceled, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { errors { code message } } }`,
+		map[string]any{"id": taskID}))
 	n.Await("the import has ended", func() bool { return n.state(taskID).FinishedAt != nil })
 	n.Rest(n.PIDs(), 10*time.Second)
 	return figures
@@ -139,7 +144,8 @@ func (n *node) create(name, input, fields string, in map[string]any, into ...any
 		Task      struct{ ID string }
 		UploadURL string
 	}
-	rig.Check(n.tenant.Do(&got, "mutation ($in: "+input+"!) { "+name+"(input: $in) { task { id } "+fields+" errors { code message } } }",
+	rig.Check(n.tenant.Do(&got, "mutation ($in: "+input+"!) { "+name+"(input: $in) { task { id } "+fields+
+		" errors { code message } } }",
 		map[string]any{"in": all}))
 	for _, one := range into {
 		*one.(*string) = got[name].UploadURL
@@ -152,11 +158,13 @@ func (n *node) importFile(size int) string {
 	file := bytes.Buffer{}
 	file.WriteString("code,url,title,tags\n")
 	for i := range size {
-		fmt.Fprintf(&file, "c-%d-%d,%s,A title of some words,\"a,b\"\n", n.files, i, strings.Replace(rig.URLOf(i), "://", fmt.Sprintf("://i%d.", n.files), 1))
+		fmt.Fprintf(&file, "c-%d-%d,%s,A title of some words,\"a,b\"\n", n.files, i,
+			strings.Replace(rig.URLOf(i), "://", fmt.Sprintf("://i%d.", n.files), 1))
 	}
 	n.files++
 	var uploadURL string
-	taskID := n.create("createImport", "CreateImportInput", "uploadUrl", map[string]any{"source": "CSV", "dryRun": false}, &uploadURL)
+	taskID := n.create("createImport", "CreateImportInput", "uploadUrl",
+		map[string]any{"source": "CSV", "dryRun": false}, &uploadURL)
 	request := rig.Must(http.NewRequestWithContext(n.Context, http.MethodPut, uploadURL, &file))
 	response := rig.Must(http.DefaultClient.Do(request))
 	rig.Check(response.Body.Close())
@@ -182,8 +190,10 @@ func (n *node) measureTask(name string, begin func() string) {
 		n.Wrongf("the %s is %s", name, t.Status)
 	}
 	per := func(d time.Duration) float64 { return rig.Micros(d) / float64(t.Done) }
-	fmt.Printf("- %s: %d items in %.1f s, half of it pauses: %.0f a second; CPU %.0f µs an item, of which PostgreSQL and Redis %.0f; "+
-		"memory %d MiB, %d more than before", name, t.Done, took.Seconds(), float64(t.Done)/took.Seconds(), per(used.Own+used.Beside),
+	fmt.Printf("- %s: %d items in %.1f s, half of it pauses: %.0f a second; CPU %.0f µs an item, of which PostgreSQL "+
+		"and Redis %.0f; "+
+		"memory %d MiB, %d more than before", name, t.Done, took.Seconds(), float64(t.Done)/took.Seconds(),
+		per(used.Own+used.Beside),
 		per(used.Beside), peak>>20, (peak-rest)>>20)
 	if t.Report.Bytes > 0 {
 		fmt.Printf("; %d bytes", t.Report.Bytes)
@@ -197,7 +207,8 @@ func (n *node) measureIdle() {
 	for range 2 {
 		for i, slots := range []string{"0", "2"} {
 			env, beside := environment(n.Run)
-			p := n.Serve("idle-"+slots+fmt.Sprint(len(used[i])), n.Server, append(env, "LINKFORGE_TASK_SLOTS="+slots)...)
+			p := n.Serve("idle-"+slots+fmt.Sprint(len(used[i])), n.Server,
+				append(env, "LINKFORGE_TASK_SLOTS="+slots)...)
 			target := rig.Target{Own: []int{p.PID}, Beside: beside}
 			n.Rest(target.PIDs(), 30*time.Second)
 			before := rig.Used(target)
@@ -207,6 +218,7 @@ func (n *node) measureIdle() {
 			p.Stop()
 		}
 	}
-	fmt.Printf("- an idle node: %s %% of a core without tasks, %s %% with two slots\n", rig.Spread(used[0], "%.2f", rig.Same),
+	fmt.Printf("- an idle node: %s %% of a core without tasks, %s %% with two slots\n",
+		rig.Spread(used[0], "%.2f", rig.Same),
 		rig.Spread(used[1], "%.2f", rig.Same))
 }

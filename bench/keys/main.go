@@ -1,6 +1,6 @@
-// Command keys measures lists of links that API keys request: by a key without folders beside the same key of an earlier version,
-// and by keys with folders beside the one without. All are measured in one run, in pairs, because machines differ and are
-// shared: quote the ratios.
+// Command keys measures lists of links that API keys request: by a key without folders beside the
+// same key of an earlier version, and by keys with folders beside the one without. All are measured
+// in one run, in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./keys -from REVISION -links 100000
 //
@@ -74,7 +74,8 @@ func run(r *rig.Run) {
 		}
 	}
 	r.MeasurePairs(*rounds, pairs)
-	fmt.Printf("%d links, %d rounds, %d connections, %s. Medians, with the minimum and the maximum.\n", *links, *rounds, *connections,
+	fmt.Printf("%d links, %d rounds, %d connections, %s. Medians, with the minimum and the maximum.\n", *links, *rounds,
+		*connections,
 		rig.Machine())
 	rig.TableOfPairs(pairs)
 	r.ReportMachine()
@@ -85,7 +86,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 	v := &version{Run: r, keys: map[int]string{}}
 	v.Name = name
 	r.OpenServices()
-	p := r.Serve(name, binary, append(r.ServicesEnv(), "LINKFORGE_REQUEST_RATE="+rig.Unlimited, "LINKFORGE_COST_RATE="+rig.Unlimited)...)
+	p := r.Serve(name, binary,
+		append(r.ServicesEnv(), "LINKFORGE_REQUEST_RATE="+rig.Unlimited, "LINKFORGE_COST_RATE="+rig.Unlimited)...)
 	v.address, v.Own, v.Beside = p.Address, []int{p.PID}, slices.Clone(r.ServicePIDs)
 	v.tenant = r.NewTenant(v.address, "bench", &http.Transport{})
 	ids := make([]string, folders)
@@ -94,7 +96,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 			var created struct {
 				CreateFolder struct{ Folder struct{ ID string } }
 			}
-			rig.Check(v.tenant.Do(&created, `mutation ($in: CreateFolderInput!) { createFolder(input: $in) { folder { id }
+			rig.Check(
+				v.tenant.Do(&created, `mutation ($in: CreateFolderInput!) { createFolder(input: $in) { folder { id }
 				errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(i)}}))
 			ids[i] = created.CreateFolder.Folder.ID
 		}
@@ -102,7 +105,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 	r.Timed("creating the links of "+name, func() {
 		v.tenant.Fill(*links, 1000, 2, func(i int) map[string]any {
 			in := map[string]any{
-				"url": rig.URLOf(i), "strategy": "RANDOM", "title": fmt.Sprint("link ", i), "tags": []string{fmt.Sprint("season-", i%seasons)},
+				"url": rig.URLOf(i), "strategy": "RANDOM", "title": fmt.Sprint("link ", i),
+				"tags": []string{fmt.Sprint("season-", i%seasons)},
 			}
 			if folderID := ids[i%folders]; folderID != "" {
 				in["folderId"] = folderID
@@ -121,7 +125,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 			in["folderIds"] = ids[:n]
 		}
 		var created struct{ CreateAPIKey struct{ Secret string } }
-		rig.Check(v.tenant.Do(&created, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret errors { code message } } }`,
+		rig.Check(v.tenant.Do(&created,
+			`mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret errors { code message } } }`,
 			map[string]any{"in": in}))
 		v.keys[n] = created.CreateAPIKey.Secret
 	}

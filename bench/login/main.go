@@ -1,5 +1,6 @@
-// Command login measures logins with a password of accounts without a second factor, and requests with a token, beside an earlier
-// version. All are measured in one run, in pairs, because machines differ and are shared: quote the ratios.
+// Command login measures logins with a password of accounts without a second factor, and requests
+// with a token, beside an earlier version. All are measured in one run, in pairs, because machines
+// differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./login -from REVISION
 //
@@ -42,12 +43,14 @@ func run(r *rig.Run) {
 	}
 	request := func(v *version) rig.Figures {
 		return v.measure(rig.Load{Connections: 8, Token: v.tenant.Token, Expected: `"slug":"bench"`},
-			`query ($id: ID!) { me { id } workspace(by: {id: $id}) { slug viewerRole } }`, map[string]any{"id": v.tenant.Workspace})
+			`query ($id: ID!) { me { id } workspace(by: {id: $id}) { slug viewerRole } }`,
+			map[string]any{"id": v.tenant.Workspace})
 	}
 	var pairs []*rig.Pair
 	for name, of := range map[string]func(*version) rig.Figures{"login": login, "request with a token": request} {
 		pairs = append(pairs, &rig.Pair{
-			Name: name, Baseline: func() rig.Figures { return of(before) }, Target: func() rig.Figures { return of(after) },
+			Name: name, Baseline: func() rig.Figures { return of(before) },
+			Target: func() rig.Figures { return of(after) },
 		})
 	}
 	r.MeasurePairs(*rounds, pairs)
@@ -61,7 +64,8 @@ func start(r *rig.Run, name, binary string) *version {
 	v := &version{Run: r}
 	v.Name = name
 	r.OpenServices()
-	p := r.Serve(name, binary, append(r.ServicesEnv(), "LINKFORGE_REQUEST_RATE="+rig.Unlimited, "LINKFORGE_COST_RATE="+rig.Unlimited)...)
+	p := r.Serve(name, binary,
+		append(r.ServicesEnv(), "LINKFORGE_REQUEST_RATE="+rig.Unlimited, "LINKFORGE_COST_RATE="+rig.Unlimited)...)
 	v.address, v.Own, v.Beside = p.Address, []int{p.PID}, slices.Clone(r.ServicePIDs)
 	v.tenant = r.NewTenant(v.address, "bench", &http.Transport{})
 	return v

@@ -137,7 +137,8 @@ func (b *bench) fill(on *backend) {
 	b.In(on.links, true, func(d *sql.DB) {
 		d.SetMaxOpenConns(1)
 		for _, statement := range []string{attach,
-			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (" + workspace + ", 'bench', 'Bench', " +
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (" + workspace +
+				", 'bench', 'Bench', " +
 				created + ", " + created + ")",
 			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', " + workspace + ", " + created + ")",
 			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash, strategy,
@@ -175,7 +176,8 @@ func (b *bench) startTextbook(on *backend, variant string) *rig.Process {
 // load is a burst of visits by a Zipf distribution, or without one a visit of each link. Which links
 // are popular does not depend on when they were created.
 func (t *target) load(connections int, burst time.Duration, seed uint64) rig.Load {
-	l := rig.Load{Address: t.process.Address, Connections: connections, Status: http.StatusFound, Burst: burst, N: *links}
+	l := rig.Load{Address: t.process.Address, Connections: connections, Status: http.StatusFound, Burst: burst,
+		N: *links}
 	l.Requests = func(i int) string { return "/" + rig.Code(i) }
 	if burst > 0 {
 		byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)
@@ -272,7 +274,8 @@ func (b *bench) report() {
 	b.ReportMachine()
 	for _, t := range b.targets {
 		if t.kind == ours {
-			fmt.Printf("- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: %d bytes "+
+			fmt.Printf("- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: "+
+				"%d bytes "+
 				"a link.\n", t.Name, t.counted, t.seen, t.before>>20, t.after>>20, (t.after-t.before) / *links)
 			rig.ReportWarnings(t.process)
 		}

@@ -72,8 +72,10 @@ func embedded(r *rig.Run) backend {
 	return backend{
 		name: "embedded", env: []string{"LINKFORGE_DATA_DIR=" + from}, restored: []string{"LINKFORGE_DATA_DIR=" + to},
 		database: filepath.Join(from, "linkforge.db"), copied: filepath.Join(to, "linkforge.db"),
-		file:   filepath.Join(r.Folder, "backup.tar.gz"),
-		backUp: func(d *drill) { d.step("linkforge backup", func() { rig.Must(r.Linkforge(d.env, "backup", d.file)) }) },
+		file: filepath.Join(r.Folder, "backup.tar.gz"),
+		backUp: func(d *drill) {
+			d.step("linkforge backup", func() { rig.Must(r.Linkforge(d.env, "backup", d.file)) })
+		},
 		restore: func(d *drill) {
 			d.step("linkforge restore", func() { rig.Must(r.Linkforge(d.restored, "restore", d.file)) })
 		},
@@ -93,7 +95,8 @@ func postgres(r *rig.Run) backend {
 		backUp: func(d *drill) {
 			d.step("pg_dump", func() {
 				d.quiet(rig.LibpqEnv(r.DatabaseURL), "pg_dump", "--role=linkforge_system", "--enable-row-security",
-					"--exclude-table-data=visitor*", "--exclude-table-data=changes*", "--exclude-table-data=click_batches*",
+					"--exclude-table-data=visitor*", "--exclude-table-data=changes*",
+					"--exclude-table-data=click_batches*",
 					"--file="+d.file)
 			})
 		},
@@ -317,8 +320,9 @@ func (d *drill) check(least, most []int64) {
 			wrong++
 		}
 	}
-	d.Promise("every click of the backup is counted once", wrong == 0, "%d clicks, from %d to %d may be; %d of %d links "+
-		"differ", total(clicks), total(least), total(most), wrong, len(clicks))
+	d.Promise("every click of the backup is counted once", wrong == 0,
+		"%d clicks, from %d to %d may be; %d of %d links "+
+			"differ", total(clicks), total(least), total(most), wrong, len(clicks))
 	err := d.exec("stats", "verify")
 	d.Promise("stats verify finds no difference", err == nil, "%.300v", err)
 	d.checkUsage(clicks)
@@ -334,7 +338,8 @@ func (d *drill) check(least, most []int64) {
 // checkLinks compares the restored links with the created ones.
 func (d *drill) checkLinks() {
 	restored := map[rig.Link]bool{}
-	for _, r := range rig.Rows[struct{ ID, Code, URL string }](d.Run, d.copied, "SELECT id, code, original_url FROM links") {
+	for _, r := range rig.Rows[struct{ ID, Code, URL string }](d.Run, d.copied,
+		"SELECT id, code, original_url FROM links") {
 		restored[rig.Link{ID: r.ID, Code: r.Code, OriginalURL: r.URL}] = true
 	}
 	missing := 0
@@ -364,7 +369,8 @@ func (d *drill) checkKnownURLs() {
 			wrong++
 		}
 	}
-	d.Promise("a URL has the link and the code that it had", wrong == 0, "%d created again, %d with another", sample, wrong)
+	d.Promise("a URL has the link and the code that it had", wrong == 0, "%d created again, %d with another", sample,
+		wrong)
 }
 
 // checkUsage checks the used monthly hits of links.
@@ -399,9 +405,11 @@ func (d *drill) checkMaxClicks(clicks []int64) {
 	for number := range limited {
 		id := d.links[number].Link.ID
 		granted := d.Number(d.copied, "SELECT granted FROM grants WHERE subject_id = $1", id)
-		rig.Check(d.tenant.Do(&struct{}{}, `mutation ($id: ID!, $n: Int64!) { updateLink(input: {id: $id, maxClicks: $n}) {
+		rig.Check(
+			d.tenant.Do(&struct{}{}, `mutation ($id: ID!, $n: Int64!) { updateLink(input: {id: $id, maxClicks: $n}) {
 			errors { message } } }`, map[string]any{"id": id, "n": clicks[number] + spare}))
-		if redirects, last := d.useUp(number); granted != clicks[number] || redirects != spare || last != http.StatusGone {
+		if redirects, last := d.useUp(number); granted != clicks[number] || redirects != spare ||
+			last != http.StatusGone {
 			wrong++
 		}
 	}
@@ -450,5 +458,6 @@ func (d *drill) checkLinkQuota() {
 			break
 		}
 	}
-	d.Promise("the month's new links are those that exist", created == spare, "%d created, %d were left", created, spare)
+	d.Promise("the month's new links are those that exist", created == spare, "%d created, %d were left", created,
+		spare)
 }

@@ -41,7 +41,8 @@ func startGates(r *rig.Run) *gates {
 		}))
 		g.gated = paths(tenant.Fill(gatedLinks, passwordsPerCall, 1, func(i int) map[string]any {
 			gate := map[string]any{"password": fmt.Sprintf("a right password %d", i)}
-			return map[string]any{"url": rig.URLOf(i) + "/gated", "strategy": "RANDOM", "routing": map[string]any{"gate": gate}}
+			return map[string]any{"url": rig.URLOf(i) + "/gated", "strategy": "RANDOM",
+				"routing": map[string]any{"gate": gate}}
 		}))
 	})
 	first.Stop()

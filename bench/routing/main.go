@@ -60,7 +60,8 @@ func run(r *rig.Run) {
 			Name: "plain link, beside the earlier version", Baseline: before.visit(r, before.plain),
 			Target: after.visit(r, after.plain),
 		},
-		{Name: "ten rules, beside a plain link", Baseline: after.visit(r, after.plain), Target: after.visit(r, after.routed)},
+		{Name: "ten rules, beside a plain link", Baseline: after.visit(r, after.plain),
+			Target: after.visit(r, after.routed)},
 	}, pairs...)
 	r.MeasurePairs(*rounds, pairs)
 	report(r, pairs)
@@ -142,7 +143,8 @@ func (v *version) load(paths []string) rig.Load {
 }
 
 func report(r *rig.Run, pairs []*rig.Pair) {
-	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the minimum and the maximum.\n",
+	fmt.Printf("%d plain links, %d rounds of %s, %d connections, SQLite, %s. Medians, with the minimum and the "+
+		"maximum.\n",
 		*links, *rounds, *burst, *connections, rig.Machine())
 	rig.TableOfPairs(pairs)
 	r.ReportMachine()

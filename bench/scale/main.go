@@ -98,7 +98,8 @@ func run(r *rig.Run) {
 			for _, n := range links {
 				columns = append(columns, b.start(thousands(n)+" links", b.find(n, *tenants), 1))
 			}
-			b.compare(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(*tenants)), allOperations, columns)
+			b.compare(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(*tenants)), allOperations,
+				columns)
 			reportDisk(columns)
 		case "nodes":
 			b.compareNodes(nodes)
@@ -107,7 +108,8 @@ func run(r *rig.Run) {
 			for _, n := range many {
 				columns = append(columns, b.start(thousands(n)+" workspaces", b.find(*at, n), 1))
 			}
-			b.compare(fmt.Sprintf("With the workspaces, %s links, one node", thousands(*at)), "hot,look,create,known,small",
+			b.compare(fmt.Sprintf("With the workspaces, %s links, one node", thousands(*at)),
+				"hot,look,create,known,small",
 				columns)
 		default:
 			rig.Failf("there is no part %q", part)
@@ -167,7 +169,8 @@ func (b *bench) start(title string, d *dataset, nodes int) *column {
 		b.started++
 		n := &node{admin: rig.FreeAddress()}
 		n.Process = b.Serve(fmt.Sprintf("node-%d", b.started), b.Server, "LINKFORGE_ADMIN_LISTEN="+n.admin,
-			"LINKFORGE_PUBLIC_URL="+rig.PublicURL, "LINKFORGE_DATABASE_URL="+d.databaseURL, "LINKFORGE_REDIS_URL="+b.RedisURL)
+			"LINKFORGE_PUBLIC_URL="+rig.PublicURL, "LINKFORGE_DATABASE_URL="+d.databaseURL,
+			"LINKFORGE_REDIS_URL="+b.RedisURL)
 		c.nodes = append(c.nodes, n)
 	}
 	b.join(d, c.nodes[0].Address)
@@ -275,7 +278,8 @@ var tables = []figuresOf{
 // wanted returns those of the operations that are selected.
 func wanted(operations string) []string {
 	selected := strings.Split(*opNames, ",")
-	return slices.DeleteFunc(strings.Split(operations, ","), func(name string) bool { return !slices.Contains(selected, name) })
+	return slices.DeleteFunc(strings.Split(operations, ","),
+		func(name string) bool { return !slices.Contains(selected, name) })
 }
 
 func (b *bench) report(title, operations string, constant []figures, columns []*column) {

@@ -370,7 +370,8 @@ func (b *bench) fill(d *dataset) {
 	}
 	b.Exec(d.databaseURL, append(drop, d.workspaces()...)...)
 	b.Copy(d.databaseURL, "TRUNCATE links, link_tags", "links", []string{"id", "workspace_id", "code", "root_code",
-		"strategy", "original_url", "canonical_url", "canonical_hash", "title", "title_key", "search", "redirect_status",
+		"strategy", "original_url", "canonical_url", "canonical_hash", "title", "title_key", "search",
+		"redirect_status",
 		"created_by", "created_at", "updated_at", "check_at"}, d.Links, d.row)
 	restore = append([]string{"SET maintenance_work_mem = '1GB'"}, restore...)
 	b.Exec(d.databaseURL, append(restore, "RESET maintenance_work_mem", "VACUUM ANALYZE")...)
@@ -418,7 +419,8 @@ func (d *dataset) row(link int) []any {
 	home, code, url, title := d.home(link), rig.Code(link), urlOf(link), d.titleOf(link)
 	hash, key := sha256.Sum256([]byte(url)), strings.ToLower(title)
 	search := strings.Join([]string{key, "", url, strings.ToLower(code)}, "\n")
-	return []any{d.linkID(link), d.workspaceID(home), code, code, "DETERMINISTIC", url, url, hash[:], title, key, search,
+	return []any{d.linkID(link), d.workspaceID(home), code, code, "DETERMINISTIC", url, url, hash[:], title, key,
+		search,
 		int32(302), d.id("usr", home), createdAt, createdAt, createdAt}
 }
 

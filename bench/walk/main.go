@@ -32,7 +32,8 @@ func main() { rig.Main(run, nil) }
 
 func run(r *rig.Run) {
 	root, binary := rig.Root(r), filepath.Join(r.Folder, "linkforge-counting")
-	rig.Must(r.Output(nil, "go", "-C", root, "build", "-cover", "-covermode=atomic", "-coverpkg=./server,./internal/...",
+	rig.Must(r.Output(nil, "go", "-C", root, "build", "-cover", "-covermode=atomic",
+		"-coverpkg=./server,./internal/...",
 		"-o", binary, "./server"))
 	w := &walk{Run: r, root: root, binary: binary}
 	idle := w.count("idle", nil, 0)

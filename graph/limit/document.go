@@ -102,7 +102,8 @@ func (l *Document) MutateOperationParameters(ctx context.Context, p *graphql.Raw
 	case p.OperationName != "" && doc.Operations.ForName(p.OperationName) == nil:
 		return Refusal(errs.BadRequest, "The document has no operation of the name that operationName gives.")
 	case p.OperationName == "" && len(doc.Operations) > 1 && doc.Operations.ForName("") == nil: // else it is invalid
-		return Refusal(errs.BadRequest, "The document has several operations: name the one to execute by operationName.")
+		return Refusal(errs.BadRequest,
+			"The document has several operations: name the one to execute by operationName.")
 	}
 	if measured {
 		return nil

@@ -37,8 +37,9 @@ func TestDocument_ChargesPasswords(t *testing.T) {
 	charged := 0
 	l := &Document{
 		Bounds: config.Bounds{Document: 1000},
-		Maxima: Maxima{Tokens: 100, Fields: 10, RootFields: 10, Depth: 10, Repeats: 10, Fragments: 10, Aliases: 10, Directives: 10},
-		Valid:  lru.New[*ast.QueryDocument](10),
+		Maxima: Maxima{Tokens: 100, Fields: 10, RootFields: 10, Depth: 10, Repeats: 10, Fragments: 10, Aliases: 10,
+			Directives: 10},
+		Valid: lru.New[*ast.QueryDocument](10),
 		Passwords: Passwords{Fields: []string{"login", "register"}, Charge: func(_ context.Context, attempts int) {
 			charged += attempts
 		}},

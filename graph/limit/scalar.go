@@ -38,8 +38,8 @@ func UnmarshalTime(v any) (time.Time, error) {
 // MarshalString writes a string.
 func MarshalString(s string) graphql.Marshaler { return graphql.MarshalString(s) }
 
-// UnmarshalString reads a string, and nothing that only looks like one. It returns BadRequest. Null, which Check refuses where a
-// value is required, is empty.
+// UnmarshalString reads a string, and nothing that only looks like one. It returns BadRequest.
+// Null, which Check refuses where a value is required, is empty.
 func UnmarshalString(v any) (string, error) {
 	s, ok := v.(string)
 	if !ok && v != nil {

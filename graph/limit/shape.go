@@ -67,7 +67,8 @@ func (s *shapes) selectionSetShape(selections ast.SelectionSet) shape {
 			all = all.plus(s.selectionSetShape(selection.SelectionSet)).
 				plus(shape{fragments: 1, directives: len(selection.Directives)})
 		case *ast.FragmentSpread:
-			all = all.plus(s.fragmentShape(selection.Name)).plus(shape{fragments: 1, directives: len(selection.Directives)})
+			all = all.plus(s.fragmentShape(selection.Name)).
+				plus(shape{fragments: 1, directives: len(selection.Directives)})
 		}
 	}
 	return all

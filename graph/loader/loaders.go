@@ -89,7 +89,8 @@ type loadersKey struct{}
 // WithLoaders returns a context with new loaders.
 func WithLoaders(ctx context.Context, s Sources) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &Loaders{
-		Accounts: Loader[*account.Account]{load: s.Accounts}, Private: Loader[*account.Private]{load: s.Private}, sources: s, links: map[string]*Links{},
+		Accounts: Loader[*account.Account]{load: s.Accounts}, Private: Loader[*account.Private]{load: s.Private},
+		sources: s, links: map[string]*Links{},
 	})
 }
 

@@ -101,7 +101,8 @@ func TestHandler_AnswersNotModified(t *testing.T) {
 				t.Errorf("%s: a 304 lacks its ETag or its policy", accept)
 			}
 		}
-		if res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match", `"other"`); res.StatusCode != http.StatusOK {
+		if res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match",
+			`"other"`); res.StatusCode != http.StatusOK {
 			t.Errorf("%s, another ETag: status %d", accept, res.StatusCode)
 		}
 	}

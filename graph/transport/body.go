@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/config"
 )
 
-// MaxAnonymousBody is the size of the largest body of an anonymous caller, and of a WebSocket message, in bytes. That of
-// other callers is a setting.
+// MaxAnonymousBody is the size of the largest body of an anonymous caller, and of a WebSocket
+// message, in bytes. That of other callers is a setting.
 const MaxAnonymousBody = 262144
 
 const (

@@ -19,16 +19,17 @@ import (
 var encodedBodies = map[string]bool{
 	`{"query":"{ node(id: \"ä\\u00e4\\ud83d\\ude00\\u{1F600}\") { id } }"}`:                       true,
 	`{"query":"query($i: ID!) { node(id: $i) { id } }","variables":{"i":"\ud83d\ude00 \\ud83d"}}`: true,
-	`{"query":"{ node(id: \"\"\"\\ud83d\"\"\") { id } } # \\ud83d"}`:                              true, // is no escape there
-	"\ufeff" + `{"query":"{ __typename }"}`:                                                       true,
-	`{"query":"{ node(id: \"\\ud83d\") { id } }"}`:                                                false,
-	`{"query":"{ node(id: \"\\uDE00\\uD83D\") { id } }"}`:                                         false,
-	`{"query":"{ __typename } # \ud83d"}`:                                                         false,
-	`{"query":"query($i: ID!) { node(id: $i) { id } }","variables":{"i":"\ude00"}}`:               false,
-	`{"query":"{ __typename }","variables":{"\ud83d":1}}`:                                         false,
-	"{\"query\":\"{ node(id: \\\"p\xe4ss\\\") { id } }\"}":                                        false,
-	"{\"query\":\"{ __typename }\",\"operationName\":\"\xc3\"}":                                   false,
-	"{\"query\":\"{ __typename }\",\"x\":\"\xed\xa0\xbd\xed\xb8\x80\"}":                           false,
+	// is no escape there
+	`{"query":"{ node(id: \"\"\"\\ud83d\"\"\") { id } } # \\ud83d"}`:                true,
+	"\ufeff" + `{"query":"{ __typename }"}`:                                         true,
+	`{"query":"{ node(id: \"\\ud83d\") { id } }"}`:                                  false,
+	`{"query":"{ node(id: \"\\uDE00\\uD83D\") { id } }"}`:                           false,
+	`{"query":"{ __typename } # \ud83d"}`:                                           false,
+	`{"query":"query($i: ID!) { node(id: $i) { id } }","variables":{"i":"\ude00"}}`: false,
+	`{"query":"{ __typename }","variables":{"\ud83d":1}}`:                           false,
+	"{\"query\":\"{ node(id: \\\"p\xe4ss\\\") { id } }\"}":                          false,
+	"{\"query\":\"{ __typename }\",\"operationName\":\"\xc3\"}":                     false,
+	"{\"query\":\"{ __typename }\",\"x\":\"\xed\xa0\xbd\xed\xb8\x80\"}":             false,
 	"\xff\xfe{\x00}\x00": false,
 }
 
@@ -45,16 +46,19 @@ func TestHandler_RefusesBodiesThatAreNotUTF8(t *testing.T) {
 				t.Errorf("%q: %d %s", body, r.status, r.text)
 			}
 		}
-		conn, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{Subprotocols: []string{protocol}})
+		conn, _, err := websocket.Dial(t.Context(), server.URL,
+			&websocket.DialOptions{Subprotocols: []string{protocol}})
 		must.NoError(t, err)
 		for _, m := range []string{
-			`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` + strings.TrimPrefix(body, "\ufeff") + `}`,
+			`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` +
+				strings.TrimPrefix(body, "\ufeff") + `}`,
 		} {
 			must.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(m)))
 			_, _, err = conn.Read(t.Context())
 		}
-		if closed := websocket.CloseStatus(err); (err == nil) != ok || !ok && (!strings.Contains(err.Error(), "UTF-8") ||
-			closed != closeBadMessage && closed != websocket.StatusInvalidFramePayloadData) {
+		if closed := websocket.CloseStatus(err); (err == nil) != ok ||
+			!ok && (!strings.Contains(err.Error(), "UTF-8") ||
+				closed != closeBadMessage && closed != websocket.StatusInvalidFramePayloadData) {
 			t.Errorf("%q over a WebSocket: %v", body, err)
 		}
 		_ = conn.CloseNow()
@@ -92,7 +96,8 @@ func TestManifest_MustBeUTF8(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "documents.json")
 		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
+		_, err := LoadManifest(file, newTestSchema().Schema(),
+			&limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -37,7 +37,8 @@ func (p *params) unmarshal(body []byte) error {
 // errEncoding is the error of a part of a request that is not UTF-8. Decoders would replace what is not, so that
 // different texts become equal.
 func errEncoding(part string) error {
-	return errs.New(errs.BadRequest, "%s must be UTF-8, without an escape of one surrogate alone, such as \\ud83d.", part)
+	return errs.New(errs.BadRequest, "%s must be UTF-8, without an escape of one surrogate alone, such as \\ud83d.",
+		part)
 }
 
 // checkDocument refuses a document with a string that escapes one surrogate alone. Block strings and comments have

@@ -69,7 +69,8 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 		log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		adopted, damaged, err := adopt(ctx, conf, d, dir, log)
 		if err != nil {
-			return fmt.Errorf("%d clicks of %d logs are written, the others are still in their logs: run the command again. %w",
+			return fmt.Errorf("%d clicks of %d logs are written, the others are still in their logs: run the command "+
+				"again. %w",
 				adopted.Clicks,
 				adopted.Logs, err)
 		}
@@ -87,7 +88,8 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 			Clicks  int      `json:"clicks"`
 			Held    []string `json:"held"`
 			Damaged int64    `json:"damagedRecords"`
-		}{adopted.Logs, adopted.Clicks, adopted.Held, damaged}, "%d logs, with %d clicks that the database did not have",
+		}{adopted.Logs, adopted.Clicks, adopted.Held, damaged},
+			"%d logs, with %d clicks that the database did not have",
 			adopted.Logs, adopted.Clicks)
 	})
 }

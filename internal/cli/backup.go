@@ -47,7 +47,8 @@ type backupCommand struct {
 // Run writes the backup.
 func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if c, err := f.CheckDatabase(); err == nil && !c.Embedded() {
-		return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and store the " +
+		return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and " +
+			"store the " +
 			`secrets with it (docs/OPERATIONS.md, "Back up")`)
 	}
 	return besideServers(f, func(c config.Config, d *db.DB) error {
@@ -57,7 +58,8 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.EncryptionKeyName} {
 			if !slices.Contains(secretFiles(f), name) {
-				fmt.Fprintf(io.Err, "%s is not in the backup, because it is set in the environment: store it separately\n", name)
+				fmt.Fprintf(io.Err,
+					"%s is not in the backup, because it is set in the environment: store it separately\n", name)
 			}
 		}
 		return showOne(io, b.listing, struct {
@@ -143,12 +145,14 @@ func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy st
 		err = p.add(BackupHeadName, head)
 	}
 	if err == nil {
-		err = wal.Copy(filepath.Join(c.DataDir, stores.ClicksFolder), func(logID, segment string, content []byte) error {
-			if !id.Valid(id.Log, logID) {
-				return fmt.Errorf("the folder %s of %s is no click log: remove it from there", quoted(logID), stores.ClicksFolder)
-			}
-			return p.add(path.Join(stores.ClicksFolder, logID, segment), content)
-		})
+		err = wal.Copy(filepath.Join(c.DataDir, stores.ClicksFolder),
+			func(logID, segment string, content []byte) error {
+				if !id.Valid(id.Log, logID) {
+					return fmt.Errorf("the folder %s of %s is no click log: remove it from there", quoted(logID),
+						stores.ClicksFolder)
+				}
+				return p.add(path.Join(stores.ClicksFolder, logID, segment), content)
+			})
 	}
 	if err == nil {
 		err = p.addDatabase(ctx, d, copy)

@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// Client are the flags of a command that is a client of the API: its server and its workspace. Such a command opens no database.
+// Client are the flags of a command that is a client of the API: its server and its workspace. Such
+// a command opens no database.
 type Client struct {
 	Server    string `env:"LINKFORGE_SERVER" default:"http://localhost:8080" help:"URL of the server."`
 	Key       string `env:"LINKFORGE_KEY" placeholder:"KEY" help:"API key. Set the variable instead: other users see arguments."`
@@ -71,7 +72,8 @@ var errTooLarge = errors.New("the response is too large")
 // isTooLarge reports whether a request with less in it may succeed.
 func isTooLarge(err error) bool {
 	e, ok := errors.AsType[*requestError](err)
-	return errors.Is(err, errTooLarge) || ok && (e.Extensions.Code == "REQUEST_TOO_LARGE" || e.Extensions.Code == "COMPLEXITY_LIMIT_EXCEEDED")
+	return errors.Is(err, errTooLarge) ||
+		ok && (e.Extensions.Code == "REQUEST_TOO_LARGE" || e.Extensions.Code == "COMPLEXITY_LIMIT_EXCEEDED")
 }
 
 // Do runs an operation, anonymously without a key, and reads its data. It returns the first error of the response.
@@ -82,7 +84,8 @@ func (c Client) Do(ctx context.Context, data any, operation string, variables ma
 	}
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.Server, "/")+"/graphql", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.Server, "/")+"/graphql",
+		bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
@@ -121,7 +124,8 @@ func (c Client) workspaceID(ctx context.Context) (string, error) {
 		return c.Workspace, nil
 	}
 	var got struct{ Workspace *struct{ ID string } }
-	err := c.Do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`, map[string]any{"slug": c.Workspace})
+	err := c.Do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`,
+		map[string]any{"slug": c.Workspace})
 	if err == nil && got.Workspace == nil {
 		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(c.Workspace))
 	}

@@ -98,7 +98,8 @@ func (c codeCommand) line(text []byte) codeLine {
 	}
 	var raw string
 	if !validate.IsJSONText(text) {
-		return codeLine{URL: string(text), Error: `The line must be UTF-8, without one surrogate alone, such as \ud83d.`}
+		return codeLine{URL: string(text),
+			Error: `The line must be UTF-8, without one surrogate alone, such as \ud83d.`}
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return codeLine{URL: string(text), Error: "The line starts with \" and is not a JSON string."}

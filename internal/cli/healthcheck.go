@@ -66,8 +66,9 @@ func healthAddress(f *config.Flags) (listen, scheme string, err error) {
 	case err != nil:
 		return "", "", fmt.Errorf("the configuration is invalid:\n%w", err)
 	case c.ProxyProtocol && c.AdminListen == "":
-		return "", "", errors.New("the public address accepts proxies only: set LINKFORGE_ADMIN_LISTEN, which reports " +
-			"readiness too")
+		return "", "",
+			errors.New("the public address accepts proxies only: set LINKFORGE_ADMIN_LISTEN, which reports " +
+				"readiness too")
 	case c.ProxyProtocol:
 		return c.AdminListen, "http", nil
 	case c.TLSCertificate != "":

@@ -45,7 +45,8 @@ func (l linksImport) Run(ctx context.Context, io IO) error {
 			Errors    UserErrors
 		}
 	}
-	err = l.Do(ctx, &got, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl errors { message field } } }`,
+	err = l.Do(ctx, &got,
+		`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl errors { message field } } }`,
 		map[string]any{"in": l.input(workspaceID)})
 	if err == nil {
 		err = got.CreateImport.Errors.First()
@@ -69,8 +70,9 @@ func (l linksImport) Run(ctx context.Context, io IO) error {
 // input returns the input of createImport.
 func (l linksImport) input(workspaceID string) map[string]any {
 	in := map[string]any{
-		"workspaceId": workspaceID, "source": strings.ToUpper(l.Source), "dryRun": !l.Apply, "onConflict": strings.ToUpper(l.OnConflict),
-		"label": optional.Of(l.Label), "folderId": optional.Of(l.Folder), "tags": l.Tag,
+		"workspaceId": workspaceID, "source": strings.ToUpper(l.Source), "dryRun": !l.Apply,
+		"onConflict": strings.ToUpper(l.OnConflict),
+		"label":      optional.Of(l.Label), "folderId": optional.Of(l.Folder), "tags": l.Tag,
 	}
 	var hosts []map[string]any
 	for host, domainID := range l.Host {
@@ -78,7 +80,8 @@ func (l linksImport) input(workspaceID string) map[string]any {
 	}
 	in["hosts"] = hosts
 	if l.File == "" {
-		in["api"] = map[string]any{"baseUrl": optional.Of(l.BaseURL), "account": optional.Of(l.Account), "token": l.Token}
+		in["api"] = map[string]any{"baseUrl": optional.Of(l.BaseURL), "account": optional.Of(l.Account),
+			"token": l.Token}
 	}
 	return in
 }

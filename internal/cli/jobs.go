@@ -63,7 +63,8 @@ func (l jobsList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		now, rows := time.Now(), make([]jobRow, 0, len(states))
 		for _, s := range states {
-			rows = append(rows, jobRow{s.Name, s.Running(now), s.Node, utc(s.BeganAt), utc(s.EndedAt), utc(s.DueAt), s.Error})
+			rows = append(rows,
+				jobRow{s.Name, s.Running(now), s.Node, utc(s.BeganAt), utc(s.EndedAt), utc(s.DueAt), s.Error})
 		}
 		return show(io, l.listing, "JOB\tSTARTED\tENDED\tNODE\tDUE\tOUTCOME", rows, func(r jobRow) []string {
 			node := cmp.Or(optional.Value(r.Node), "-")
@@ -86,7 +87,8 @@ func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return fmt.Errorf("the job %q failed: %w", name, err)
 		}
 		if !ran {
-			return fmt.Errorf("a node is running the job %q, or died while running it less than %s ago: see linkforge jobs list",
+			return fmt.Errorf("a node is running the job %q, or died while running it less than %s ago: see "+
+				"linkforge jobs list",
 				name,
 				job.Every*14/15)
 		}

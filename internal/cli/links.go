@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable|verify|import|plan|apply|pull`. It works while servers run.
-// Changes take effect within a second.
+// linksCommand is `linkforge links find|codes|disable|enable|verify|import|plan|apply|pull`. It
+// works while servers run. Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
 	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them."`
@@ -64,7 +64,8 @@ type linkRow struct {
 }
 
 func linkRowOf(l moderation.OperatorLink, now time.Time) linkRow {
-	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.ShownCode(), l.ShortURL, l.OriginalURL, l.Status(now), l.CreatedAt.UTC()}
+	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.ShownCode(), l.ShortURL, l.OriginalURL, l.Status(now),
+		l.CreatedAt.UTC()}
 }
 
 // Run finds links.
@@ -81,10 +82,11 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io IO) error {
 		for _, one := range found {
 			rows = append(rows, linkRowOf(one, now))
 		}
-		return show(io, l.listing, "ID\tWORKSPACE\tSHORT URL\tSTATUS\tCREATED\tLEADS TO", rows, func(r linkRow) []string {
-			location := strconv.Quote(urlnorm.Location(r.OriginalURL))
-			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), location}
-		})
+		return show(io, l.listing, "ID\tWORKSPACE\tSHORT URL\tSTATUS\tCREATED\tLEADS TO", rows,
+			func(r linkRow) []string {
+				location := strconv.Quote(urlnorm.Location(r.OriginalURL))
+				return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), location}
+			})
 	})
 }
 

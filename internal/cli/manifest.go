@@ -150,7 +150,8 @@ func confirm(io IO) error {
 }
 
 // signs begin the lines of changes.
-var signs = map[manifest.Action]string{manifest.Create: "+", manifest.Update: "~", manifest.Replace: "-/+", manifest.Delete: "-"}
+var signs = map[manifest.Action]string{manifest.Create: "+", manifest.Update: "~", manifest.Replace: "-/+",
+	manifest.Delete: "-"}
 
 // maxShownValue is how much of a value a line shows, in characters.
 const maxShownValue = 500
@@ -173,7 +174,8 @@ func printPlan(out io.Writer, plan *manifest.Plan) {
 			}
 		}
 	}
-	fmt.Fprintf(out, "%d to create, %d to update, %d to replace, %d to delete, %d unchanged\n", plan.Count(manifest.Create),
+	fmt.Fprintf(out, "%d to create, %d to update, %d to replace, %d to delete, %d unchanged\n",
+		plan.Count(manifest.Create),
 		plan.Count(manifest.Update), plan.Count(manifest.Replace), plan.Count(manifest.Delete), plan.Unchanged)
 	if plan.Unlisted > 0 {
 		fmt.Fprintf(out, "%d links of the owner are not in the manifest: --prune deletes them\n", plan.Unlisted)

@@ -45,7 +45,8 @@ const (
 	maxCallBytes = 4 << 20
 )
 
-// inCalls calls a function with parts of a list of up to most elements, and with smaller ones if the server refuses a part as too large.
+// inCalls calls a function with parts of a list of up to most elements, and with smaller ones if
+// the server refuses a part as too large.
 func inCalls[T any](all []T, most int, call func(part []T) error) error {
 	for len(all) > 0 {
 		part := all[:min(most, len(all))]
@@ -89,10 +90,13 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 		found[e.ExternalID] = true
 	}
 	missing := slices.DeleteFunc(file.ExternalIDs(), func(externalID string) bool { return found[externalID] })
-	if err := inCalls(missing, idsPerQuery, func(part []string) error { return r.readExternalIDs(ctx, part) }); err != nil {
+	if err := inCalls(missing, idsPerQuery, func(part []string) error {
+		return r.readExternalIDs(ctx, part)
+	}); err != nil {
 		return err
 	}
-	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery, func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
+	return inCalls(file.MissingCodes(r.links, r.settings), codesPerQuery,
+		func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
 // readOwned reads the links of an owner, and the settings. Links without a routing are read without it.
@@ -103,11 +107,13 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 	for _, hasRouting := range []bool{false, true} {
 		selection, fragments, size := manifest.Selection, "", linksPerPage
 		if hasRouting {
-			selection, fragments, size = selection+manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
+			selection, fragments, size = selection+
+				manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
 		}
 		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) {
 			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `} pageInfo { hasNextPage endCursor } } } }` + fragments
-		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates, "hasRouting": hasRouting}
+		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates,
+			"hasRouting": hasRouting}
 		for after, hasNext := (*string)(nil), true; hasNext; {
 			var got struct {
 				Workspace struct {
@@ -120,7 +126,8 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 					}
 				}
 			}
-			err := r.doWithRetry(ctx, &got, query, map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
+			err := r.doWithRetry(ctx, &got, query,
+				map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
 			if isTooLarge(err) && size > 1 {
 				size /= 2
 				continue
@@ -145,8 +152,8 @@ func (r *linkReader) add(links ...*manifest.Existing) {
 	}
 }
 
-// readSettings reads the settings. Without permission to read domains, of which a workspace has at most 100, links with codes of their own
-// would look like others, so it returns the server's error.
+// readSettings reads the settings. Without permission to read domains, of which a workspace has at
+// most 100, links with codes of their own would look like others, so it returns the server's error.
 func (r *linkReader) readSettings(ctx context.Context) error {
 	var got struct {
 		Workspace *struct {
@@ -160,7 +167,8 @@ func (r *linkReader) readSettings(ctx context.Context) error {
 			}
 		}
 	}
-	err := r.doWithRetry(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { defaultRedirectStatus caseSensitiveCodes
+	err := r.doWithRetry(ctx, &got,
+		`query ($w: ID!) { workspace(by: {id: $w}) { defaultRedirectStatus caseSensitiveCodes
 		domains(first: 100) { nodes { id caseSensitive } } } }`, map[string]any{"w": r.workspaceID})
 	if err == nil && got.Workspace == nil {
 		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(r.workspaceID))
@@ -170,7 +178,8 @@ func (r *linkReader) readSettings(ctx context.Context) error {
 	}
 	w := got.Workspace
 	r.settings = manifest.Settings{
-		DefaultRedirectStatus: w.DefaultRedirectStatus, CaseSensitiveCodes: w.CaseSensitiveCodes, CaseSensitiveDomains: map[string]bool{},
+		DefaultRedirectStatus: w.DefaultRedirectStatus, CaseSensitiveCodes: w.CaseSensitiveCodes,
+		CaseSensitiveDomains: map[string]bool{},
 	}
 	for _, d := range w.Domains.Nodes {
 		r.settings.CaseSensitiveDomains[d.ID] = d.CaseSensitive
@@ -185,7 +194,8 @@ func (r *linkReader) readExternalIDs(ctx context.Context, externalIDs []string) 
 			Links struct{ Nodes []struct{ ID string } }
 		}
 	}
-	err := r.doWithRetry(ctx, &got, `query ($w: ID!, $ids: [String!]!, $states: [LinkStatus!]!) { workspace(by: {id: $w}) {
+	err := r.doWithRetry(ctx, &got,
+		`query ($w: ID!, $ids: [String!]!, $states: [LinkStatus!]!) { workspace(by: {id: $w}) {
 		links(first: 100, filter: {externalIds: $ids, status: $states}) { nodes { id } } } }`,
 		map[string]any{"w": r.workspaceID, "ids": externalIDs, "states": allStates})
 	if err != nil {
@@ -210,7 +220,8 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 			fmt.Fprintf(&fields, "%s: previewCode(workspaceId: $w, url: $%[1]s) { existing { id } } ", name)
 			continue
 		}
-		variables[name] = map[string]any{"code": map[string]any{"workspaceId": r.workspaceID, "code": l.CustomCode, "domainId": l.DomainID}}
+		variables[name] = map[string]any{"code": map[string]any{"workspaceId": r.workspaceID, "code": l.CustomCode,
+			"domainId": l.DomainID}}
 		fmt.Fprintf(&declared, " $%s: LinkBy!", name)
 		fmt.Fprintf(&fields, "%s: link(by: $%[1]s) { id } ", name)
 	}
@@ -218,7 +229,8 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 		ID       string
 		Existing *struct{ ID string }
 	}{}
-	err := r.doWithRetry(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { __typename } `+fields.String()+`}`, variables)
+	err := r.doWithRetry(ctx, &got, `query ($w: ID!`+declared.String()+`) { w: workspace(by: {id: $w}) { __typename } `+
+		fields.String()+`}`, variables)
 	var ids []string
 	for _, found := range got {
 		if found != nil && found.Existing != nil {
@@ -238,7 +250,8 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 func (r *linkReader) readIDs(ctx context.Context, ids []string) error {
 	return inCalls(ids, routingsPerQuery, func(part []string) error {
 		var got struct{ Nodes []*manifest.Existing }
-		err := r.doWithRetry(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {`+manifest.Selection+manifest.RoutingSelection+`} } }`+
+		err := r.doWithRetry(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {`+manifest.Selection+
+			manifest.RoutingSelection+`} } }`+
 			manifest.RoutingFragments, map[string]any{"ids": part})
 		r.add(slices.DeleteFunc(got.Nodes, func(e *manifest.Existing) bool { return e == nil })...)
 		return err
@@ -264,7 +277,8 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 		for _, c := range part {
 			ids = append(ids, c.ID)
 		}
-		err := r.doWithRetry(ctx, &got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
+		err := r.doWithRetry(ctx, &got,
+			`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
 			map[string]any{"ids": ids})
 		if err != nil {
 			return err
@@ -293,8 +307,9 @@ type applyRun struct {
 	operations []string
 }
 
-// apply makes the changes, in an order that leads there from wherever it is interrupted. Links that are replaced lose their external ids
-// first, so that the new ones get them, and are deleted last, unless a new one has taken over their code.
+// apply makes the changes, in an order that leads there from wherever it is interrupted. Links that
+// are replaced lose their external ids first, so that the new ones get them, and are deleted last,
+// unless a new one has taken over their code.
 func (a *applyRun) apply(ctx context.Context, plan *manifest.Plan) error {
 	var before, upserts []map[string]any
 	var deletions []string
@@ -307,21 +322,26 @@ func (a *applyRun) apply(ctx context.Context, plan *manifest.Plan) error {
 		}
 		before = append(before, c.Before...)
 	}
-	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "UpdateLinkInput", before); err != nil {
+	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})",
+		"UpdateLinkInput", before); err != nil {
 		return err
 	}
-	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})", "NewLinkInput", upserts)
+	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})",
+		"NewLinkInput", upserts)
 	if err != nil {
 		return err
 	}
 	deletions = slices.DeleteFunc(deletions, func(linkID string) bool { return upserted[linkID] })
-	_, err = changeLinks(ctx, a, "deleteLinks(input: {workspaceId: $w, ids: $in, onError: ALL_OR_NOTHING})", "ID", deletions)
+	_, err = changeLinks(ctx, a, "deleteLinks(input: {workspaceId: $w, ids: $in, onError: ALL_OR_NOTHING})", "ID",
+		deletions)
 	return err
 }
 
-// changeLinks runs a mutation for all elements of its input, in several calls if necessary, and returns the ids of the links. A call with an
-// error changes nothing; those before it stay.
-func changeLinks[T any](ctx context.Context, a *applyRun, mutation, inputType string, all []T) (map[string]bool, error) {
+// changeLinks runs a mutation for all elements of its input, in several calls if necessary, and
+// returns the ids of the links. A call with an error changes nothing; those before it stay.
+func changeLinks[T any](
+	ctx context.Context, a *applyRun, mutation, inputType string, all []T,
+) (map[string]bool, error) {
 	ids := map[string]bool{}
 	err := inCalls(all, maxCall, func(part []T) error {
 		text, err := json.Marshal(part)
@@ -391,7 +411,8 @@ func (a *applyRun) printUndo() {
 	}
 	fmt.Fprintln(a.out, "undo the run with these calls, in this order:")
 	for _, operationID := range slices.Backward(a.operations) {
-		fmt.Fprintf(a.out, "  mutation { revertOperation(input: {workspaceId: %q, operationId: %q}) { remaining errors { message } } }\n",
+		fmt.Fprintf(a.out, "  mutation { revertOperation(input: {workspaceId: %q, operationId: %q}) { remaining "+
+			"errors { message } } }\n",
 			a.workspaceID, operationID)
 	}
 }

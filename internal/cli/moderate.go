@@ -124,7 +124,8 @@ func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 				state = "disabled"
 			}
 			// Quoted: what strangers write must not move the operator's cursor.
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason,
+				one.ShortURL,
 				state,
 				urlnorm.Location(one.OriginalURL), optional.Value(one.Details))
 		}

@@ -49,7 +49,8 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err er
 		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	if !c.Embedded() {
-		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge " +
+		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run " +
+			"linkforge " +
 			"after-restore then " +
 			`(docs/OPERATIONS.md, "Back up")`)
 	}
@@ -112,7 +113,8 @@ func mustBeEmpty(dir string) error {
 		}
 	}
 	for _, name := range []string{
-		stores.CodeSecretName, stores.JWTSecretName, stores.EncryptionKeyName, stores.DatabaseName + "-wal", stores.DatabaseName,
+		stores.CodeSecretName, stores.JWTSecretName, stores.EncryptionKeyName, stores.DatabaseName +
+			"-wal", stores.DatabaseName,
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
@@ -121,7 +123,8 @@ func mustBeEmpty(dir string) error {
 		}
 	}
 	if there != "" {
-		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, "+
+		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or "+
+			"move %s, "+
 			"%s-wal, %s, %s, %s and %s away first",
 			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName,
 			stores.CodeSecretName, stores.EncryptionKeyName)
@@ -377,7 +380,8 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 		}
 		steps := ""
 		if !c.Embedded() {
-			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" FLUSHDB): hits of " +
+			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" " +
+				"FLUSHDB): hits of " +
 				"the month are then counted " +
 				"from the clicks that the database has\nlogs of clicks that nodes still have in their data folders are written " +
 				"when they start; those of nodes " +

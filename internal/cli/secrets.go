@@ -45,7 +45,8 @@ func (r secretsRewrap) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		for _, u := range uses {
 			if u.State != secrets.Current {
-				return errors.New("secrets of other keys remain: set the missing keys, wait until all nodes have the same LINKFORGE_ENCRYPTION_KEY, " +
+				return errors.New("secrets of other keys remain: set the missing keys, wait until all nodes have the " +
+					"same LINKFORGE_ENCRYPTION_KEY, " +
 					"and run this again")
 			}
 		}

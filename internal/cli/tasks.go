@@ -106,14 +106,16 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 			Tasks struct{ Nodes []*listedTask }
 		}
 	}
-	err = l.Do(ctx, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { tasks(first: $n) { nodes { `+taskFields+` } } } }`,
+	err = l.Do(ctx, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { tasks(first: $n) { nodes { `+
+		taskFields+` } } } }`,
 		map[string]any{"w": workspaceID, "n": l.Limit})
 	if err != nil {
 		return err
 	}
-	return show(io, l.listing, "ID\tKIND\tSTATUS\tDONE\tCREATED", got.Workspace.Tasks.Nodes, func(t *listedTask) []string {
-		return []string{t.ID, t.Kind, t.Status, t.progress(), instant(&t.CreatedAt)}
-	})
+	return show(io, l.listing, "ID\tKIND\tSTATUS\tDONE\tCREATED", got.Workspace.Tasks.Nodes,
+		func(t *listedTask) []string {
+			return []string{t.ID, t.Kind, t.Status, t.progress(), instant(&t.CreatedAt)}
+		})
 }
 
 // Run cancels a task.
@@ -124,7 +126,8 @@ func (c tasksCancel) Run(ctx context.Context, io IO) error {
 			Errors UserErrors
 		}
 	}
-	err := c.Do(ctx, &got, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { `+taskFields+` } errors { message field } } }`,
+	err := c.Do(ctx, &got, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { `+taskFields+
+		` } errors { message field } } }`,
 		map[string]any{"id": c.ID})
 	if err == nil {
 		err = got.CancelTask.Errors.First()
@@ -205,7 +208,8 @@ func (t *watchedTask) print(io IO) error {
 	if r := t.Report; r != nil {
 		for _, c := range r.Counts {
 			fmt.Fprintf(io.Out, "%8d %s%s\n", c.Rows+c.Links, c.Outcome, c.Verdict)
-			isComplete = isComplete && c.Outcome != "FAILED" && c.Outcome != "SKIPPED" && (c.Verdict == "" || c.Verdict == "SAME")
+			isComplete = isComplete && c.Outcome != "FAILED" && c.Outcome != "SKIPPED" &&
+				(c.Verdict == "" || c.Verdict == "SAME")
 		}
 		for _, l := range r.Losses {
 			fmt.Fprintf(io.Out, "%8d lose %s: %s\n", l.Rows, quoted(l.Field), l.Reason)
@@ -225,7 +229,8 @@ func (t *watchedTask) print(io IO) error {
 		}
 		switch {
 		case r.URL != nil:
-			fmt.Fprintf(io.Out, "until %s, for an hour at a time: %s\nSHA-256 %s\n", instant(r.RemovedAt), *r.URL, optional.Value(r.SHA256))
+			fmt.Fprintf(io.Out, "until %s, for an hour at a time: %s\nSHA-256 %s\n", instant(r.RemovedAt), *r.URL,
+				optional.Value(r.SHA256))
 		case r.OperationID != nil:
 			fmt.Fprintf(io.Out, "undo it with revertOperation: %s\n", *r.OperationID)
 		case t.Kind == "IMPORT" && t.Status == "SUCCEEDED":

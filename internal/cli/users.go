@@ -14,7 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 )
 
-// usersCommand is `linkforge users list|create|reset-password|reset-factors|logout|disable|enable|delete`. It works while servers run.
+// usersCommand is `linkforge users
+// list|create|reset-password|reset-factors|logout|disable|enable|delete`. It works while servers
+// run.
 type usersCommand struct {
 	List          usersList          `cmd:"" help:"List the accounts, oldest first."`
 	Create        usersCreate        `cmd:"" help:"Create an account, and print a link that sets its password, valid for a day."`
@@ -76,10 +78,12 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 			rows = append(rows, userRow{p.ID, p.Email, p.Name, p.CreatedAt.UTC(), utc(p.EmailVerifiedAt),
 				utc(p.DisabledAt), p.Sessions})
 		}
-		err = show(io, u.listing, "ID\tEMAIL\tNAME\tCREATED\tVERIFIED\tDISABLED\tSESSIONS", rows, func(r userRow) []string {
-			return []string{r.ID, quoted(r.Email), quoted(r.Name), instant(&r.CreatedAt), instant(r.EmailVerifiedAt),
-				instant(r.DisabledAt), strconv.FormatInt(r.Sessions, 10)}
-		})
+		err = show(io, u.listing, "ID\tEMAIL\tNAME\tCREATED\tVERIFIED\tDISABLED\tSESSIONS", rows,
+			func(r userRow) []string {
+				return []string{r.ID, quoted(r.Email), quoted(r.Name), instant(&r.CreatedAt),
+					instant(r.EmailVerifiedAt),
+					instant(r.DisabledAt), strconv.FormatInt(r.Sessions, 10)}
+			})
 		u.printNext(io, len(rows), func() string { return rows[len(rows)-1].ID })
 		return err
 	})
@@ -192,7 +196,8 @@ func (u userArg) setDisabled(ctx context.Context, f *config.Flags, io IO, disabl
 		}
 		row := disabledRow{a.ID, a.Email, utc(a.DisabledAt), n, keys}
 		if !disabled {
-			return showOne(io, u.listing, row, "enabled %s (%s); its webhooks stay disabled until a member enables them",
+			return showOne(io, u.listing, row,
+				"enabled %s (%s); its webhooks stay disabled until a member enables them",
 				quoted(a.Email), a.ID)
 		}
 		text := fmt.Sprintf("disabled %s (%s) and ended %d sessions", quoted(a.Email), a.ID, n)

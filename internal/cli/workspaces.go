@@ -92,7 +92,8 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		head := "ID\tSLUG\tNAME\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
 		err = show(io, w.listing, head, rows, func(r tenantRow) []string {
 			return []string{
-				r.ID, r.Slug, quoted(r.Name), strconv.FormatInt(r.Members, 10), allowance(r.HitQuota), allowance(r.LinkQuota),
+				r.ID, r.Slug, quoted(r.Name), strconv.FormatInt(r.Members, 10), allowance(r.HitQuota),
+				allowance(r.LinkQuota),
 				instant(&r.CreatedAt), instant(r.DeletedAt),
 			}
 		})
@@ -126,7 +127,8 @@ func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io IO) error
 		if err != nil {
 			return err
 		}
-		return showOne(io, w.listing, rowOfWorkspace(changed), "%s: %s hits a month for each link, %s new links a month",
+		return showOne(io, w.listing, rowOfWorkspace(changed),
+			"%s: %s hits a month for each link, %s new links a month",
 			changed.Slug, allowance(changed.HitQuota), allowance(changed.LinkQuota))
 	})
 }
@@ -155,7 +157,8 @@ func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error
 		}
 		return showOne(io, w.listing, rowOfWorkspace(changed),
 			"deleted %s (%s): its links answer 410; on %s it is purged, until then: linkforge workspaces restore %s",
-			changed.Slug, quoted(changed.Name), changed.DeletedAt.Add(workspace.Undo).UTC().Format(time.DateOnly), changed.Slug)
+			changed.Slug, quoted(changed.Name), changed.DeletedAt.Add(workspace.Undo).UTC().Format(time.DateOnly),
+			changed.Slug)
 	})
 }
 
@@ -174,10 +177,11 @@ func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) erro
 func (w workspacesRootCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
 		n := int64(0)
-		changed, err := s.Workspaces.AdminChange(ctx, w.Slug, func(ctx context.Context, tx bun.Tx, of *workspace.Workspace) (_ audit.Details, err error) {
-			n, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
-			return audit.Details{"rootCodes": n}, err
-		})
+		changed, err := s.Workspaces.AdminChange(ctx, w.Slug,
+			func(ctx context.Context, tx bun.Tx, of *workspace.Workspace) (_ audit.Details, err error) {
+				n, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
+				return audit.Details{"rootCodes": n}, err
+			})
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,8 @@ func TestCounts_RefuseDamage(t *testing.T) {
 		}
 	}
 	for _, damaged := range [][]byte{
-		{1}, {1, 0x80}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, {1, 1, 5, 'a'}, {1, 1, 0, 1, 1},
+		{1}, {1, 0x80}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, {1, 1, 5, 'a'}, {1, 1, 0, 1,
+			1},
 		append([]byte{1, 1}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 'a'),
 	} {
 		if err := (click.Counts{}).AddEncoded(damaged); err == nil {
@@ -160,7 +161,8 @@ func TestCounts_AreBounded(t *testing.T) {
 	}
 	again()
 	if got := row.Of(1); got.All() != want || len(got) != click.MaxValues+1 || got[click.Others].Clicks == 0 {
-		t.Errorf("%d values, %+v in all of which %+v are others, want %+v", len(got), got.All(), got[click.Others], want)
+		t.Errorf("%d values, %+v in all of which %+v are others, want %+v", len(got), got.All(), got[click.Others],
+			want)
 	}
 }
 
@@ -199,7 +201,8 @@ func TestCounts_InventedValuesEvictNone(t *testing.T) {
 		w.Write(t, flood...)
 		got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).
 			Breakdown(t.Context(), click.Referrer, 1)
-		if err != nil || len(got) != 2 || got[0] != (stats.Slice{Value: "zeit.example", Count: click.Count{Clicks: 3}}) ||
+		if err != nil || len(got) != 2 ||
+			got[0] != (stats.Slice{Value: "zeit.example", Count: click.Count{Clicks: 3}}) ||
 			got[1].Clicks != click.MaxValues+10 {
 			t.Errorf("%+v: %v", got, err)
 		}

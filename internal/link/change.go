@@ -178,7 +178,8 @@ func (l *Link) UnmarkDeleted(now time.Time) error {
 // CheckSeen returns Conflict if the link does not have the UpdatedAt; nil means any.
 func (l *Link) CheckSeen(seen *time.Time) error {
 	if seen != nil && !seen.Equal(l.UpdatedAt) {
-		return errs.New(errs.Conflict, "The link has changed since you read it. Read it again, and repeat the call.").At("updatedAt")
+		return errs.New(errs.Conflict, "The link has changed since you read it. Read it again, and repeat the call.").
+			At("updatedAt")
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func TestStore_NotesAndTags(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		note := "first line\nsecond"
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
 		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
@@ -51,7 +52,8 @@ func TestStore_NotesAndTags(t *testing.T) {
 			many[i] = fmt.Sprint(i)
 		}
 		for name, in := range map[string]creation.Input{
-			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
+			"a long note":        {URL: "https://example.com/", Note: &long},
+			"many tags":          {URL: "https://example.com/", Tags: many},
 			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
 			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
 			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
@@ -92,7 +94,8 @@ func TestStore_ChecksOwnData(t *testing.T) {
 				b.refuse(t, in, errs.InvalidInput)
 			})
 		}
-		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)), Metadata: many[:linkfield.MaxPairs]}
+		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)),
+			Metadata: many[:linkfield.MaxPairs]}
 		for _, p := range longest.Metadata {
 			p.Value = strings.Repeat("𝄞", linkfield.MaxPairValue)
 		}
@@ -112,9 +115,11 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
-		random, _ := b.create(t, creation.Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
-			Metadata: pairs("k", "v")})
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+		random, _ := b.create(t,
+			creation.Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
+				Metadata: pairs("k", "v")})
 		for _, one := range []*link.Link{l, random} {
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, one.ID))(t)
 		}

@@ -83,7 +83,8 @@ func (l *Link) Checks(ofRouting map[string]Check) []*URLCheck {
 			continue
 		}
 		checks = append(checks, &URLCheck{
-			URL: u.URL, Field: slices.Concat([]string{"routing"}, u.Field), Check: ofRouting[strings.Join(u.Field, ".")],
+			URL: u.URL, Field: slices.Concat([]string{"routing"}, u.Field),
+			Check: ofRouting[strings.Join(u.Field, ".")],
 		})
 	}
 	return checks

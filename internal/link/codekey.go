@@ -36,10 +36,11 @@ func (l *Link) ClaimCodeKey() {
 	}
 }
 
-// ClaimRootCodes has codes of a workspace work at the root too, unless other links have them there, and returns how many now do. A
-// query selects the ids of the links.
+// ClaimRootCodes has codes of a workspace work at the root too, unless other links have them there,
+// and returns how many now do. A query selects the ids of the links.
 func ClaimRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *bun.SelectQuery) (int64, error) {
-	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?", workspaceID).
+	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?",
+		workspaceID).
 		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").Where("id IN (?)", links).
 		Where("NOT EXISTS (SELECT 1 FROM links AS other WHERE other.root_code = ?TableAlias.code)").Exec(ctx))
 	if err != nil {
@@ -48,23 +49,25 @@ func ClaimRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *b
 	return n, nil
 }
 
-// FoldCodes gives all custom links of a workspace their code keys, and locks them first, as restoring one does. A deleted link
-// gets none if the key belongs to another one. It returns Conflict, which names two codes, if two links that are not deleted
-// have the same key.
+// FoldCodes gives all custom links of a workspace their code keys, and locks them first, as
+// restoring one does. A deleted link gets none if the key belongs to another one. It returns
+// Conflict, which names two codes, if two links that are not deleted have the same key.
 func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) error {
 	return func(ctx context.Context, tx bun.Tx) error {
 		custom := func() *bun.SelectQuery {
 			return tx.NewSelect().Model((*Link)(nil)).Where("workspace_id = ?", m.ID()).Where("strategy = ?", Custom).
 				Where("own_address IS NULL")
 		}
-		if err := s.DB.ForUpdate(custom().Column("id").Where("code_key IS NULL").Order("id")).Scan(ctx, new([]string)); err != nil {
+		if err := s.DB.ForUpdate(custom().Column("id").Where("code_key IS NULL").Order("id")).
+			Scan(ctx, new([]string)); err != nil {
 			return fmt.Errorf("locking custom links: %w", err)
 		}
 		var one, other string
 		err := custom().ColumnExpr("min(code), max(code)").Where("deleted_at IS NULL").GroupExpr("lower(code)").
 			Having("count(*) > 1").OrderExpr("1").Limit(1).Scan(ctx, &one, &other)
 		if err == nil {
-			return errs.New(errs.Conflict, "The codes %s and %s differ in case only. Delete one of the links first.", one, other).
+			return errs.New(errs.Conflict, "The codes %s and %s differ in case only. Delete one of the links first.",
+				one, other).
 				At("caseSensitiveCodes")
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
@@ -73,9 +76,11 @@ func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) 
 		ranked := custom().Column("id", "code_key").
 			ColumnExpr("row_number() OVER (PARTITION BY lower(code) ORDER BY deleted_at IS NOT NULL, id DESC) AS place")
 		_, err = tx.NewUpdate().Model((*Link)(nil)).Set("code_key = lower(code)").
-			Where("id IN (?)", tx.NewSelect().TableExpr("(?) AS ranked", ranked).Column("id").Where("place = 1 AND code_key IS NULL")).Exec(ctx)
+			Where("id IN (?)", tx.NewSelect().TableExpr("(?) AS ranked", ranked).Column("id").
+				Where("place = 1 AND code_key IS NULL")).Exec(ctx)
 		if db.IsUniqueViolation(err) {
-			return errs.New(errs.Conflict, "Custom links were created meanwhile. Repeat the call.").At("caseSensitiveCodes")
+			return errs.New(errs.Conflict, "Custom links were created meanwhile. Repeat the call.").
+				At("caseSensitiveCodes")
 		}
 		if err != nil {
 			return fmt.Errorf("writing code keys: %w", err)
@@ -101,6 +106,7 @@ func (p *pass) takenCodeKeys(ctx context.Context, conn bun.IDB, m workspace.Memb
 
 // ErrCodeTaken refuses a custom code because of the link that has it.
 func ErrCodeTaken(holder *Link) *errs.Error {
-	return errs.New(errs.CodeTaken, "The link with the code %s exists already, for another URL. Choose another code.", holder.ShownCode()).
+	return errs.New(errs.CodeTaken, "The link with the code %s exists already, for another URL. Choose another code.",
+		holder.ShownCode()).
 		At("customCode")
 }

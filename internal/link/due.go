@@ -13,9 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// WriteDue writes the scheduled changes of links that have taken effect, with one version for all changes of an instant. It
-// also loads the remaining pending changes, which Hosts needs, and Granted. The caller has locked the links in the
-// transaction.
+// WriteDue writes the scheduled changes of links that have taken effect, with one version for all
+// changes of an instant. It also loads the remaining pending changes, which Hosts needs, and
+// Granted. The caller has locked the links in the transaction.
 func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	if err := loadPending(ctx, tx, links...); err != nil {
 		return err
@@ -82,9 +82,9 @@ type dueState struct {
 	actor string
 }
 
-// Complete brings links that were read to their state at an instant, with the scheduled changes that have taken effect and
-// are not written yet, and loads Granted. Version, UpdatedAt, lists and searches
-// follow once they are.
+// Complete brings links that were read to their state at an instant, with the scheduled changes
+// that have taken effect and are not written yet, and loads Granted. Version, UpdatedAt, lists and
+// searches follow once they are.
 func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
 	if err := applyDue(ctx, conn, now, links...); err != nil {
 		return err
@@ -109,7 +109,8 @@ func applyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) 
 		ColumnExpr("scheduled.due_at, scheduled.actor_id AS scheduled_by, scheduled.patch AS scheduled_what").
 		Join("LEFT JOIN scheduled_changes AS scheduled ON scheduled.link_id = ?TableAlias.id AND scheduled.due_at <= ?",
 			db.Instant(now)).
-		Where("?TableAlias.id IN (?)", bun.In(ids)).OrderExpr("?TableAlias.id, scheduled.due_at, scheduled.id").Scan(ctx)
+		Where("?TableAlias.id IN (?)", bun.In(ids)).OrderExpr("?TableAlias.id, scheduled.due_at, scheduled.id").
+		Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("reading due changes: %w", err)
 	}

@@ -41,9 +41,9 @@ type Edits struct {
 	NeedTags bool
 }
 
-// EditIn locks the links, calls Mutate for each id, and writes the links that have changed, in a handful of statements. The
-// caller forgets them once the transaction has ended. It returns ErrFailed with the results of an AllOrNothing batch
-// that has an error.
+// EditIn locks the links, calls Mutate for each id, and writes the links that have changed, in a
+// handful of statements. The caller forgets them once the transaction has ended. It returns
+// ErrFailed with the results of an AllOrNothing batch that has an error.
 func (s *Store) EditIn(ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits) ([]Result, error) {
 	links, err := s.Lock(ctx, tx, m, e.IDs)
 	if err != nil {
@@ -148,7 +148,8 @@ func (s *Store) mutateAll(
 	}
 }
 
-// checkPass adds the edits of a pass to failed that the first failing check refuses: without them, others may pass the checks after it.
+// checkPass adds the edits of a pass to failed that the first failing check refuses: without them,
+// others may pass the checks after it.
 func (s *Store) checkPass(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, p *pass, locked map[string]*Link, failed map[int]error,
 ) error {
@@ -220,7 +221,8 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 	if !after.UpdatedAt.Equal(before.UpdatedAt) {
 		p.changed[after.ID] = after
 	}
-	if becomesEffective(before, after, now) || after.OriginalURL != before.OriginalURL || after.Routing != before.Routing {
+	if becomesEffective(before, after, now) || after.OriginalURL != before.OriginalURL ||
+		after.Routing != before.Routing {
 		p.unchecked[after] = uncheckedState{edit: i}
 		for _, c := range after.states() {
 			p.unchecked[c.after] = uncheckedState{i, c}
@@ -234,8 +236,8 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 	}
 }
 
-// becomesEffective reports whether URLs of a link that were effective neither now nor later become so. A deleted link has none at
-// all; an expired or exhausted one has its ended URL.
+// becomesEffective reports whether URLs of a link that were effective neither now nor later become
+// so. A deleted link has none at all; an expired or exhausted one has its ended URL.
 func becomesEffective(before, after *Link, now time.Time) bool {
 	was, is := before.Status(now), after.Status(now)
 	switch {
@@ -273,8 +275,9 @@ func mutateCopy(l *Link, mutate func(*Link) error) Result {
 // maxClicksWait bounds AwaitClicks.
 const maxClicksWait = time.Second
 
-// AwaitClicks waits until the database has the clicks that this node has recorded, because a new MaxClicks counts them. It
-// continues without those of a longer backlog, because links need no store of clicks: hitquota.Grants counts them later.
+// AwaitClicks waits until the database has the clicks that this node has recorded, because a new
+// MaxClicks counts them. It continues without those of a longer backlog, because links need no
+// store of clicks: hitquota.Grants counts them later.
 func (s *Store) AwaitClicks(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxClicksWait)
 	defer cancel()
@@ -302,8 +305,9 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	return err
 }
 
-// Lock locks links of the workspace and returns those that the membership can see by their ids. Unknown ids are omitted. It
-// writes scheduled changes that are due, so that the caller changes the present state.
+// Lock locks links of the workspace and returns those that the membership can see by their ids.
+// Unknown ids are omitted. It writes scheduled changes that are due, so that the caller changes the
+// present state.
 func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = ValidIDs(ids)
 	var links []*Link

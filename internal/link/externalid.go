@@ -91,12 +91,15 @@ func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*L
 }
 
 // holdersOf returns the ids of the links that have the values in a unique column, by the values.
-func holdersOf(ctx context.Context, conn bun.IDB, m workspace.Membership, column string, values []string) (map[string]string, error) {
+func holdersOf(
+	ctx context.Context, conn bun.IDB, m workspace.Membership, column string, values []string,
+) (map[string]string, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
 	var rows []struct{ Value, ID string }
-	err := conn.NewSelect().Model((*Link)(nil)).ColumnExpr("? AS value, id", bun.Ident(column)).Where("workspace_id = ?", m.ID()).
+	err := conn.NewSelect().Model((*Link)(nil)).ColumnExpr("? AS value, id", bun.Ident(column)).
+		Where("workspace_id = ?", m.ID()).
 		Where("? IN (?)", bun.Ident(column), bun.In(values)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("looking up links by %s: %w", column, err)
@@ -136,6 +139,7 @@ func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []Rewrite) erro
 
 // ErrExternalIDTaken refuses an external id that another link of the workspace has.
 func ErrExternalIDTaken() *errs.Error {
-	return errs.New(errs.ExternalIDTaken, "Another link of the workspace has this externalId. Choose another one, or look "+
-		"up the link by it.").At("externalId")
+	return errs.New(errs.ExternalIDTaken,
+		"Another link of the workspace has this externalId. Choose another one, or look "+
+			"up the link by it.").At("externalId")
 }

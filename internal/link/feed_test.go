@@ -55,7 +55,8 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.Mine.ID()).
+		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").
+			Where("id = ?", b.Mine.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
 		other := b.Node(t, d)
 		follow(t, other)
@@ -63,7 +64,8 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 		var late atomic.Int64
 		var all sync.WaitGroup
 		for i := range links {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
+			l, _ := b.create(t,
+				creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 			at := resolve.Address{Code: l.Code}
 			sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil })
 			all.Go(func() {
@@ -129,7 +131,8 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Strategy: new(link.Custom), CustomCode: new("promo")})
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/", Strategy: new(link.Custom), CustomCode: new("promo")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
@@ -159,7 +162,8 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 		for _, c := range []struct{ table, set string }{
 			{"links", "original_url = 'https://example.com/new'"}, {"links", "redirect_status = 307"},
 			{"links", "max_clicks = 5"},
-			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"}, {"links", "disabled_at = ?"},
+			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"},
+			{"links", "disabled_at = ?"},
 			{"links", "root_code = NULL"},
 			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
 		} {

@@ -31,8 +31,8 @@ func (s *Store) checkFolder(ctx context.Context, conn bun.IDB, l *Link, folderID
 	return err
 }
 
-// dropGoneFolders replaces folders that do not exist any more: after reverting to a version, the link is in none, and after a
-// scheduled change, where it was.
+// dropGoneFolders replaces folders that do not exist any more: after reverting to a version, the
+// link is in none, and after a scheduled change, where it was.
 func (s *Store) dropGoneFolders(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
 	var moved []Rewrite
 	var ids []string
@@ -60,7 +60,8 @@ func (p *pass) addFolder(edit int, before, after *Link) {
 	}
 }
 
-// missingFolders returns which of the edits fail because they put a link into a folder that the workspace does not have.
+// missingFolders returns which of the edits fail because they put a link into a folder that the
+// workspace does not have.
 func (s *Store) missingFolders(
 	ctx context.Context, conn bun.IDB, m workspace.Membership, edits map[string][]int,
 ) (failed []int, err error) {

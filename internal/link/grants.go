@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// grantRow counts the redirects of a subject, a link or a target, that has a maximum or had one. Package hitquota counts
-// them; this package writes the maximum.
+// grantRow counts the redirects of a subject, a link or a target, that has a maximum or had one.
+// Package hitquota counts them; this package writes the maximum.
 type grantRow struct {
 	bun.BaseModel `bun:"table:grants"`
 
@@ -47,7 +47,8 @@ func GrantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string
 		return nil, nil
 	}
 	var rows []grantRow
-	err := conn.NewSelect().Model(&rows).Column("subject_id", "granted").Where("subject_id IN (?)", bun.In(subjects)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "granted").Where("subject_id IN (?)", bun.In(subjects)).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading grants: %w", err)
 	}
@@ -71,7 +72,8 @@ func writeGrants(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 		}
 	}
 	if len(recounted) > 0 { // users cannot change granted
-		if _, err := tx.NewDelete().Model((*grantRow)(nil)).Where("subject_id IN (?)", bun.In(recounted)).Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model((*grantRow)(nil)).Where("subject_id IN (?)", bun.In(recounted)).
+			Exec(ctx); err != nil {
 			return fmt.Errorf("removing the grants of links: %w", err)
 		}
 	}

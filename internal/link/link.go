@@ -1,8 +1,9 @@
-// Package link owns the rows and rules of short links, with their versions and pending changes, and looks links up by ID or
-// address. Only write.go, externalid.go and codekey.go update links, as writes_test.go of the root folder ensures; versions.go writes
-// their versions, due.go applies due changes, and purge.go releases codes. Packages creation, edit, schedule and upkeep decide what is written, package history reads versions, package
-// linklist lists and searches links, and package routing decides their responses. The GraphQL resolvers and the commands
-// call it too.
+// Package link owns the rows and rules of short links, with their versions and pending changes, and
+// looks links up by ID or address. Only write.go, externalid.go and codekey.go update links, as
+// writes_test.go of the root folder ensures; versions.go writes their versions, due.go applies due
+// changes, and purge.go releases codes. Packages creation, edit, schedule and upkeep decide what is
+// written, package history reads versions, package linklist lists and searches links, and package
+// routing decides their responses. The GraphQL resolvers and the commands call it too.
 package link
 
 import (
@@ -56,16 +57,19 @@ type Link struct {
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
-	// Code is the last segment of the short URL; of a link with OwnAddress, see SetOwnCode. RootCode is equal if the code
-	// works at the root, where it is unique over the instance, and nil otherwise.
+	// Code is the last segment of the short URL; of a link with OwnAddress, see SetOwnCode.
+	// RootCode is equal if the code works at the root, where it is unique over the instance, and
+	// nil otherwise.
 	Code     string
 	RootCode *string
-	// DomainID is the domain that has the code, and OwnAddress its host, a slash and the code as it was given; nil for a code
-	// of the workspace. A deleted link keeps its OwnAddress when the domain is removed.
+	// DomainID is the domain that has the code, and OwnAddress its host, a slash and the code as it
+	// was given; nil for a code of the workspace. A deleted link keeps its OwnAddress when the
+	// domain is removed.
 	DomainID   *string
 	OwnAddress *string
-	// CodeKey is shortcode.Key of a custom code in a workspace whose custom codes do not depend on case; nil otherwise. A
-	// link that was deleted before the workspace changed may have none, because another one has it.
+	// CodeKey is shortcode.Key of a custom code in a workspace whose custom codes do not depend on
+	// case; nil otherwise. A link that was deleted before the workspace changed may have none,
+	// because another one has it.
 	CodeKey  *string
 	Strategy Strategy
 	// OriginalURL is the URL as it was given, CanonicalURL its canonical form.
@@ -93,8 +97,9 @@ type Link struct {
 	// DeletedAt is when a member deleted the link, DisabledAt when the operator disabled it.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
-	// EndedAt is when the tombstone began: when the link was deleted or expired. RecordTransitions sets it for expired links, to
-	// the present if that was long ago. PurgedAt is when the link was scrubbed.
+	// EndedAt is when the tombstone began: when the link was deleted or expired. RecordTransitions
+	// sets it for expired links, to the present if that was long ago. PurgedAt is when the link was
+	// scrubbed.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
 	// StartedAt and ExpiredAt are when the transitions that have been recorded took effect.

@@ -35,7 +35,8 @@ func writeMetadata(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 			return err
 		}
 		for _, p := range pairs {
-			rows = append(rows, metadataRow{LinkID: c.After.ID, Key: p.Key, WorkspaceID: c.After.WorkspaceID, Value: p.Value})
+			rows = append(rows,
+				metadataRow{LinkID: c.After.ID, Key: p.Key, WorkspaceID: c.After.WorkspaceID, Value: p.Value})
 		}
 	}
 	if len(stale) > 0 {

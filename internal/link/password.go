@@ -22,8 +22,8 @@ const MaxPasswords = 20
 
 // Passwords is what this package needs of passwords.Links.
 type Passwords interface {
-	// Hash hashes a password, unless the present hash is that of it; Matches compares one. Calls with a subject in common
-	// wait for each other.
+	// Hash hashes a password, unless the present hash is that of it; Matches compares one. Calls
+	// with a subject in common wait for each other.
 	Hash(ctx context.Context, present, password string, subjects ...string) (string, error)
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
@@ -78,7 +78,8 @@ func (s *Store) presentPasswords(
 	var links []*Link
 	err = s.DB.NewSelect().Model(&links).Column("id", "external_id", "routing", "password_hash").
 		Where("workspace_id = ?", m.ID()).Where("password_hash IS NOT NULL").
-		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Apply(m.Inside("folder_id")).Scan(ctx)
+		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Apply(m.Inside("folder_id")).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the passwords of links: %w", err)
 	}

@@ -51,7 +51,8 @@ func (c *ScheduledChange) urlRows(now time.Time) (rows []URLRow) {
 	rows = only.urlRows(now)
 	if c.Patch.URL.Set {
 		row := URLRow{
-			LinkID: c.LinkID, Field: "url", WorkspaceID: c.WorkspaceID, URL: c.Patch.URL.To, Check: Check{CheckAt: &now},
+			LinkID: c.LinkID, Field: "url", WorkspaceID: c.WorkspaceID, URL: c.Patch.URL.To,
+			Check: Check{CheckAt: &now},
 		}
 		if u, err := Canonical(row.URL); err == nil {
 			row.Host = u.Host()
@@ -99,14 +100,16 @@ func (l *Link) setNextChange() {
 	}
 }
 
-// AddPending adds a change to the pending ones of a link and writes it. patchOf returns what it sets of the link as that
-// will be at its instant. The caller has locked the link by Lock. It returns QuotaExceeded, and the error of the first
-// state that is not valid, or has a URL that is refused.
+// AddPending adds a change to the pending ones of a link and writes it. patchOf returns what it
+// sets of the link as that will be at its instant. The caller has locked the link by Lock. It
+// returns QuotaExceeded, and the error of the first state that is not valid, or has a URL that is
+// refused.
 func (s *Store) AddPending(
 	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Patch, error),
 ) error {
 	if len(l.pending) >= maxPending {
-		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.", maxPending).
+		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.",
+			maxPending).
 			At("linkId")
 	}
 	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(c *ScheduledChange, at time.Time) int {
@@ -157,7 +160,8 @@ func (s *Store) insertPending(ctx context.Context, tx bun.Tx, c *ScheduledChange
 	}
 	var rows []grantRow
 	for target, maxClicks := range c.after.Routing.MaxClicks() {
-		rows = append(rows, grantRow{SubjectID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks})
+		rows = append(rows,
+			grantRow{SubjectID: target, LinkID: c.LinkID, WorkspaceID: c.WorkspaceID, MaxClicks: maxClicks})
 	}
 	// Targets that exist have the present maximum until the change is written.
 	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT DO NOTHING"}, rows); err != nil {
@@ -185,9 +189,9 @@ func (s *Store) RemovePending(ctx context.Context, tx bun.Tx, l *Link, changeID 
 	return true, audit.Write(ctx, tx, canceled.event(l.In.ActorID(), audit.LinkChangeCanceled, s.Now()))
 }
 
-// CancelPending cancels, for the operator, the pending changes of links that set a URL whose host matches, and the
-// later ones that are not valid without them. It returns how many. The caller has locked the links in the transaction, and
-// has loaded their changes by WriteDue.
+// CancelPending cancels, for the operator, the pending changes of links that set a URL whose host
+// matches, and the later ones that are not valid without them. It returns how many. The caller has
+// locked the links in the transaction, and has loaded their changes by WriteDue.
 func (s *Store) CancelPending(
 	ctx context.Context, tx bun.Tx, matches func(host string) bool, links ...*Link,
 ) (n int, err error) {

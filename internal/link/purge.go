@@ -37,7 +37,8 @@ func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
 			return fmt.Errorf("deleting the history of links: %w", err)
 		}
 	}
-	_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").Exec(ctx)
+	_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").
+		Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("deleting links: %w", err)
 	}

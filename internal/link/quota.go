@@ -59,7 +59,8 @@ func (s *Quota) List(ctx context.Context) ([]WorkspaceUsage, error) {
 	var usages []WorkspaceUsage
 	err := s.DB.NewSelect().TableExpr("workspaces AS w").
 		Join("LEFT JOIN link_usage AS u ON u.workspace_id = w.id AND u.month = ?", click.MonthOf(s.Now()).String()).
-		ColumnExpr("w.id, w.slug, w.name, COALESCE(u.links, 0) AS links, COALESCE(w.link_quota, ?) AS quota", s.Default).
+		ColumnExpr("w.id, w.slug, w.name, COALESCE(u.links, 0) AS links, COALESCE(w.link_quota, ?) AS quota",
+			s.Default).
 		Where("w.deleted_at IS NULL").OrderExpr("w.id").Scan(db.AsSystem(ctx), &usages)
 	if err != nil {
 		return nil, fmt.Errorf("reading the usage of workspaces: %w", err)
@@ -94,7 +95,8 @@ func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...Usage) (use
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	err = db.InsertReturning(ctx, tx, db.Insert{Into: "link_usage AS u", Rest: source + `ON CONFLICT (workspace_id, month)
+	err = db.InsertReturning(ctx, tx,
+		db.Insert{Into: "link_usage AS u", Rest: source + `ON CONFLICT (workspace_id, month)
 		DO UPDATE SET links = u.links + excluded.links RETURNING workspace_id, month, links`}, rows, &used)
 	if err != nil {
 		return nil, fmt.Errorf("consuming quotas: %w", err)

@@ -14,7 +14,8 @@ func TestStore_AtRejectsHostileCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, code := range []string{"", "a", "' OR 1=1 --", "abc\x00", "\xff\xfe\xfd", strings.Repeat("a", 10_000), "a?b",
+		for _, code := range []string{"", "a", "' OR 1=1 --", "abc\x00", "\xff\xfe\xfd", strings.Repeat("a", 10_000),
+			"a?b",
 			"äöü"} {
 			for _, a := range []resolve.Address{{Code: code}, {Slug: "mine", Code: code}, {Slug: code, Code: "abc"},
 				{Host: code, Code: "abc"}, {Host: "links.example.com", Code: code}} {

@@ -75,7 +75,8 @@ func (l *Link) Program() routing.Program {
 	return routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))
 }
 
-// SampleRequest returns the request that a visit describes, at an address of the link. A visit without an instant is now.
+// SampleRequest returns the request that a visit describes, at an address of the link. A visit
+// without an instant is now.
 func (s *Store) SampleRequest(v *routing.Sample, l *Link, at resolve.Address, now time.Time) routing.Request {
 	base := routing.Request{
 		Now: now, DrawKey: s.DrawKey, Code: at.Code, Host: cmp.Or(at.Host, s.Resolver.PublicHost()),

@@ -62,9 +62,11 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 		b.DrawKey = routing.DrawKey([]byte("a secret"))
 		for i := range 20 {
 			test := &routing.Test{
-				Visit: &routing.Sample{Address: new("192.0.2.1")}, Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
+				Visit:    &routing.Sample{Address: new("192.0.2.1")},
+				Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
-			l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
+			l, _ := b.create(t,
+				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
 			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
@@ -83,14 +85,16 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 		b := setup(t, d)
 		later := noon.AddDate(0, 0, 2)
 		test := &routing.Test{
-			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"), Status: new(302),
+			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"),
+			Status: new(302),
 		}
 		expires := noon.AddDate(0, 0, 1)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
-			Routing: &routing.Change{
-				EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
-				Tests:    optional.Set([]*routing.Test{test}),
-			}})
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
+				Routing: &routing.Change{
+					EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
+					Tests:    optional.Set([]*routing.Test{test}),
+				}})
 		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 	})
 }
@@ -100,7 +104,8 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
+		rule := &routing.Rule{
+			Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}),
 		}})
@@ -133,7 +138,8 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 	b := setup(t, d)
 	rule := &routing.Rule{}
 	for range 8 {
-		rule.Targets = append(rule.Targets, &routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
+		rule.Targets = append(rule.Targets,
+			&routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
 	b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 		Rules: optional.Set([]*routing.Rule{rule}),
@@ -155,7 +161,8 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
 			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
-			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"routing"}) {
+			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL ||
+				!slices.Equal(e.Field, []string{"routing"}) {
 				t.Errorf("%+v: %v", change, err)
 			}
 		}

@@ -32,10 +32,12 @@ type Snapshot struct {
 // Snapshot returns the present state of the link, which has the tags.
 func (l *Link) Snapshot(tags []string) *Snapshot {
 	s := &Snapshot{
-		URL: l.OriginalURL, Title: l.Title, Note: l.Note, FolderID: l.FolderID, ExternalID: l.ExternalID, Metadata: l.Metadata,
+		URL: l.OriginalURL, Title: l.Title, Note: l.Note, FolderID: l.FolderID, ExternalID: l.ExternalID,
+		Metadata: l.Metadata,
 		Archived: l.Archived(), StatsPublic: l.StatsPublic,
-		StartsAt: utc(l.StartsAt), ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
-		Routing: l.Routing, Deleted: l.DeletedAt != nil, Disabled: l.DisabledAt != nil,
+		StartsAt: utc(l.StartsAt), ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks,
+		RedirectStatus: l.RedirectStatus,
+		Routing:        l.Routing, Deleted: l.DeletedAt != nil, Disabled: l.DisabledAt != nil,
 	}
 	if len(tags) > 0 {
 		s.Tags = tags
@@ -68,7 +70,8 @@ func (s *Snapshot) Fields() []audit.Field {
 	}
 	return []audit.Field{
 		{Name: "url", Value: s.URL}, {Name: "title", Value: s.Title}, {Name: "note", Value: s.Note},
-		{Name: "tags", Value: tags}, {Name: "folderId", Value: s.FolderID}, {Name: "externalId", Value: s.ExternalID}, {Name: "metadata", Value: s.Metadata},
+		{Name: "tags", Value: tags}, {Name: "folderId", Value: s.FolderID}, {Name: "externalId", Value: s.ExternalID},
+		{Name: "metadata", Value: s.Metadata},
 		{Name: "archived", Value: s.Archived}, {Name: "statsPublic", Value: s.StatsPublic},
 		{Name: "startsAt", Value: s.StartsAt}, {Name: "expiresAt", Value: s.ExpiresAt},
 		{Name: "maxClicks", Value: s.MaxClicks}, {Name: "redirectStatus", Value: s.RedirectStatus},

@@ -32,7 +32,8 @@ func TestStore_CreateReturnsDueState(t *testing.T) {
 			t.Errorf("by code: new %t, %+v", isNew, found)
 		}
 		b.refuse(t, creation.Input{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
-		if found, _ := b.create(t, creation.Input{URL: before}); found.ID != same.ID || optional.Value(found.Title) != "due" {
+		if found, _ := b.create(t, creation.Input{URL: before}); found.ID != same.ID ||
+			optional.Value(found.Title) != "due" {
 			t.Errorf("by URL: %+v", found)
 		}
 	})
@@ -59,7 +60,8 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 			{2 * time.Hour, tried, "https://example.com/b"},
 		} {
 			visit := &routing.Sample{At: new(b.Now.Add(c.in))}
-			e := must.Value(b.Links.Explain(t.Context(), link.Simulation{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
+			e := must.Value(b.Links.Explain(t.Context(),
+				link.Simulation{Link: b.Reload(t, l), Visit: visit, Change: c.try}))(t)
 			if got := optional.Value(e.Location); got != c.want {
 				t.Errorf("after %s, trying a routing: %t: %s, want %s", c.in, c.try != nil, got, c.want)
 			}
@@ -85,7 +87,8 @@ func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 		t.Errorf("another routing: %v", err)
 	}
 	loaded := b.Reload(t, l)
-	if err := link.LoadPendingChanges(db.AsSystem(t.Context()), b.DB, loaded); err != nil || len(loaded.PendingChanges()) != 1 {
+	if err := link.LoadPendingChanges(db.AsSystem(t.Context()), b.DB, loaded); err != nil ||
+		len(loaded.PendingChanges()) != 1 {
 		t.Fatalf("%d pending: %v", len(loaded.PendingChanges()), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

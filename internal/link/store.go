@@ -105,7 +105,8 @@ func (s *Store) ShortURL(l *Link) string {
 	return s.ShortURLBelow(l.In.Slug(), l)
 }
 
-// ShortURLBelow returns the short URL of a link at its domain, or else at the instance itself, where its workspace has the slug.
+// ShortURLBelow returns the short URL of a link at its domain, or else at the instance itself,
+// where its workspace has the slug.
 func (s *Store) ShortURLBelow(slug string, l *Link) string {
 	switch {
 	case l.OwnAddress != nil:
@@ -147,7 +148,8 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	return nil, ErrNotFound()
 }
 
-// AnswersAt reports whether a link whose code is at an address answers there: also that of a path only if it forwards paths.
+// AnswersAt reports whether a link whose code is at an address answers there: also that of a path
+// only if it forwards paths.
 func (l *Link) AnswersAt(a resolve.Address) bool {
 	if l.OwnAddress != nil {
 		a = a.Whole()
@@ -234,8 +236,8 @@ func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, extern
 	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }
 
-// ByCode returns the link that the code has in the workspace, or at a domain with codes of its own, in any state but purged: see
-// resolve.WithCode and resolve.WithOwnCode. It returns NotFound.
+// ByCode returns the link that the code has in the workspace, or at a domain with codes of its own,
+// in any state but purged: see resolve.WithCode and resolve.WithOwnCode. It returns NotFound.
 func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string, domainID *string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
@@ -306,7 +308,8 @@ func (s *Store) Load(ctx context.Context, m workspace.Membership, linkIDs ...str
 	return mapByID(m, links), nil
 }
 
-// mapByID sets the membership of links, and returns those that it can see by their ids. There is nothing to see of purged ones.
+// mapByID sets the membership of links, and returns those that it can see by their ids. There is
+// nothing to see of purged ones.
 func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	byID := make(map[string]*Link, len(links))
 	for _, l := range links {

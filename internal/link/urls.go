@@ -81,7 +81,8 @@ func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 			continue
 		}
 		row := URLRow{
-			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(), URL: u.URL,
+			LinkID: l.ID, Field: strings.Join(u.Field, "."), WorkspaceID: l.WorkspaceID, Host: canonical.Host(),
+			URL: u.URL,
 		}
 		if !u.IsTemplate && !u.IsImage {
 			row.CheckAt = &now
@@ -141,7 +142,8 @@ func URLsOf(links []*Link) []string {
 	return urls
 }
 
-// leadsOutside returns InvalidInput for a link that leads to a host to which the API key of its membership may not lead.
+// leadsOutside returns InvalidInput for a link that leads to a host to which the API key of its
+// membership may not lead.
 func (l *Link) leadsOutside() *errs.Error {
 	if !l.In.HasDestinationHosts() {
 		return nil

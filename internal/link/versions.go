@@ -157,7 +157,8 @@ func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, err
 			continue
 		}
 		next := &Version{
-			Snapshot: *state, Link: l, Number: last.Number + 1, From: startAfter(last.From, due.at), Cause: CauseScheduled,
+			Snapshot: *state, Link: l, Number: last.Number + 1, From: startAfter(last.From, due.at),
+			Cause:   CauseScheduled,
 			ActorID: due.actor, Changes: fields,
 		}
 		last.To, last = &next.From, next

@@ -128,7 +128,8 @@ func recordOf(l *Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
 		r.TitleKey = validate.Fold(optional.Value(l.Title))
-		texts := []string{r.TitleKey, validate.Fold(optional.Value(l.Note)), validate.Fold(l.OriginalURL), validate.Fold(l.ShownCode())}
+		texts := []string{r.TitleKey, validate.Fold(optional.Value(l.Note)), validate.Fold(l.OriginalURL),
+			validate.Fold(l.ShownCode())}
 		for _, u := range l.Routing.URLs() {
 			texts = append(texts, validate.Fold(u.URL))
 		}
@@ -181,7 +182,9 @@ func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []Rewrite)
 func (s *Store) changedColumns(before, after []*record) (columns []string) {
 	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
 		switch field.Name {
-		case "id", "code", "root_code", "domain_id", "own_address", "strategy", "claim_hash", "created_at", "next_change_at": // never change here
+		// never change here
+		case "id", "code", "root_code", "domain_id", "own_address", "strategy", "claim_hash", "created_at",
+			"next_change_at":
 			continue
 		}
 		for i := range after {

@@ -51,7 +51,8 @@ func LockDataFolder(dir string) (*DataFolder, error) {
 		return nil, fmt.Errorf("locking the data folder: %w", err)
 	}
 	if !held {
-		return nil, fmt.Errorf("the data folder %s is in use by another server: stop it, or set LINKFORGE_DATA_DIR", dir)
+		return nil, fmt.Errorf("the data folder %s is in use by another server: stop it, or set LINKFORGE_DATA_DIR",
+			dir)
 	}
 	return &DataFolder{lock: lock}, nil
 }
@@ -66,7 +67,8 @@ func OpenDatabase(ctx context.Context, c config.Config, cacheBytes int64) (*db.D
 		if err := checkDatabaseFile(c); err != nil {
 			return nil, err
 		}
-		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes, ListTimeout: c.ListTimeout}.Open()
+		return db.File{Path: DatabaseFile(c), Pool: c.DatabasePool, CacheBytes: cacheBytes,
+			ListTimeout: c.ListTimeout}.Open()
 	}
 	d, err := db.Server{
 		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
@@ -94,8 +96,10 @@ func checkDatabaseFile(c config.Config) error {
 	}
 	for _, name := range []string{CodeSecretName, JWTSecretName, ClicksFolder} {
 		if _, err := os.Stat(filepath.Join(c.DataDir, name)); err == nil {
-			return fmt.Errorf("the database file %s is missing or empty, but the data folder has been used (it has %s): "+
-				"restore the file from a backup, or start with --new-database to lose all links and accounts", path, name)
+			return fmt.Errorf("the database file %s is missing or empty, but the data folder has been used (it has "+
+				"%s): "+
+				"restore the file from a backup, or start with --new-database to lose all links and accounts", path,
+				name)
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "webhook deliveries", Every: jobInterval, Run: s.Webhooks.CleanUp},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Tasks.Purge, s.Upkeep.PurgeWorkspace, s.Creation.PurgeWorkspace, s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
+			return s.Workspaces.Purge(ctx, s.Tasks.Purge, s.Upkeep.PurgeWorkspace, s.Creation.PurgeWorkspace,
+				s.Clicks.PurgeWorkspace, s.Unmatched.Purge, s.Domains.Purge,
 				s.Folders.Rows().Purge, s.UTMTemplates.Rows().Purge, s.Webhooks.Purge,
 				s.APIKeys.Rows().Purge)
 		}},

@@ -16,7 +16,8 @@ import (
 
 func embedded(t *testing.T, dir, jwtSecret string) config.Config {
 	t.Helper()
-	c := must.Value(config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret}, config.Checks{}))(t)
+	c := must.Value(config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret},
+		config.Checks{}))(t)
 	return c
 }
 
@@ -32,7 +33,8 @@ func TestSecrets_AreCreatedOnce(t *testing.T) {
 	}
 	if len(first.JWTSecrets[0]) < config.MinSecretBytes || len(first.CodeSecrets[0]) < config.MinSecretBytes ||
 		bytes.Equal(first.JWTSecrets[0], first.CodeSecrets[0]) {
-		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecrets[0]), len(first.CodeSecrets[0]))
+		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecrets[0]),
+			len(first.CodeSecrets[0]))
 	}
 	other := embedded(t, t.TempDir(), "")
 	if err := stores.FillSecrets(&other); err != nil || bytes.Equal(other.JWTSecrets[0], first.JWTSecrets[0]) ||

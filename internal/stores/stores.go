@@ -140,13 +140,14 @@ func Open(o Options) (*Stores, error) {
 		return nil, errors.New("stores need a database, a log and a clock")
 	}
 	s := &Stores{
-		DB:          o.DB,
-		Mailer:      o.Mailer,
-		APIKeys:     &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
-		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
-		LinkList:    linklist.NewStore(o.DB, o.Now),
-		Ledger:      &clickstore.Ledger{DB: o.DB},
-		Exports:     stats.Exports{Signer: secrets.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now}, PublicURL: o.Config.PublicURL},
+		DB:       o.DB,
+		Mailer:   o.Mailer,
+		APIKeys:  &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
+		Audit:    &audit.Store{DB: o.DB, Now: o.Now},
+		LinkList: linklist.NewStore(o.DB, o.Now),
+		Ledger:   &clickstore.Ledger{DB: o.DB},
+		Exports: stats.Exports{Signer: secrets.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now},
+			PublicURL: o.Config.PublicURL},
 		Tasks:       task.NewStore(o.DB, Box(o.Config), o.Now),
 		Feed:        feed.New(o.DB, o.Log, o.Now),
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
@@ -229,7 +230,8 @@ func (s *Stores) openTenants(o Options) {
 		Registration: account.Registration(strings.ToUpper(o.Config.Registration)),
 	}
 	s.Workspaces = &workspace.Store{
-		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer}, Limits: s.Limits,
+		DB: o.DB, Destinations: s.Destinations, Accounts: s.Accounts, Mail: mail.ToOthers{Mailer: o.Mailer},
+		Limits:    s.Limits,
 		PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now, MaxWorkspaces: o.Config.MaxWorkspaces, SlugChanges: o.Config.SlugChanges,
 	}
@@ -257,11 +259,13 @@ func (s *Stores) openSSO(o Options) error {
 	}
 	s.Accounts.SSO = &account.SSO{
 		Provider: sso.New(sso.Config{
-			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Redirects: c.Redirects, EmailDomains: c.EmailDomains,
-			Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, NeedsGroups: len(c.Memberships) > 0,
+			Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Redirects: c.Redirects,
+			EmailDomains: c.EmailDomains,
+			Scopes:       c.Scopes, GroupsClaim: c.GroupsClaim, NeedsGroups: len(c.Memberships) > 0,
 			Secrets: o.Config.JWTSecrets, CheckEmail: account.CheckEmail, Now: o.Now, Log: o.Log,
 		}),
-		Name: c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors, SessionTTL: c.SessionTTL,
+		Name: c.Name, Registers: c.Register, IsInvited: s.Workspaces.IsInvited, TrustsFactors: c.TrustsFactors,
+		SessionTTL: c.SessionTTL,
 	}
 	return nil
 }
@@ -296,8 +300,9 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	}
 	recorder := ingest.RecorderConfig{Clicks: s.Clicks, Ledger: s.Ledger, Log: log}
 	s.Quotas = hitquota.New(hitquota.Config{
-		ClickLog: log, Clicks: s.Ledger, DB: o.DB, Redis: o.Redis, AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
-		Log: o.Log, Now: o.Now,
+		ClickLog: log, Clicks: s.Ledger, DB: o.DB, Redis: o.Redis,
+		AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
+		Log:            o.Log, Now: o.Now,
 	})
 	s.Grants, recorder.Leases = s.Quotas.Grants, s.Quotas.Hits
 	s.Recorder = ingest.NewRecorder(recorder)
@@ -325,14 +330,16 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	}
 	s.LinkQuotas = &link.Quota{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
 	s.Creation = creation.NewStore(creation.Config{
-		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell, AnonymousTTL: o.Config.AnonymousTTL,
-		Limits: s.Limits,
+		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell,
+		AnonymousTTL: o.Config.AnonymousTTL,
+		Limits:       s.Limits,
 	})
 	s.Imports = &importer.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
 		PublicURL: o.Config.PublicURL, Limits: s.Limits, MaxBytes: o.Config.ImportBytes, Now: o.Now,
 		Client: outbound.NewClient(outbound.Config{
-			UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow), Timeout: 30 * time.Second,
+			UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
+			Timeout:     30 * time.Second,
 			NoRedirects: true,
 		}),
 	}
@@ -350,12 +357,14 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		InstanceID: s.InstanceID, UserAgent: upkeep.UserAgent(o.Config.PublicURL), Now: o.Now,
 	}
 	s.Archives = &archive.Store{
-		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders, Domains: s.Domains,
+		DB: o.DB, Tasks: s.Tasks, Accounts: s.Accounts, Workspaces: s.Workspaces, Folders: s.Folders,
+		Domains: s.Domains,
 		Imports: s.Imports, Ledger: s.Ledger, Clicks: s.Clicks, Signer: s.Exports.Signer, PublicURL: o.Config.PublicURL,
 		MaxBytes: o.Config.ExportBytes, Now: o.Now,
 	}
 	s.Moderation = &moderation.Store{
-		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains}, Now: o.Now,
+		DB: o.DB, Links: s.Links, Limits: s.Limits, Settings: []moderation.Settings{s.Workspaces, s.Domains},
+		Now: o.Now,
 	}
 	client := outbound.NewClient(outbound.Config{
 		UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),

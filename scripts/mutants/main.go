@@ -3,8 +3,9 @@
 //
 //	go run ./scripts/mutants [-every N] [-skip FILE] PACKAGE…
 //
-// With -skip it leaves out the mutants that FILE, the output of an earlier run, lists as alive: to see whether the tests
-// notice less than before. All mutants of a package are compiled once: the environment selects one.
+// With -skip it leaves out the mutants that FILE, the output of an earlier run, lists as alive: to
+// see whether the tests notice less than before. All mutants of a package are compiled once: the
+// environment selects one.
 package main
 
 import (
@@ -104,8 +105,8 @@ func measure(dir string, every int, known string) error {
 	return nil
 }
 
-// mutate writes copies of the package's files whose ifs ask the environment, and an overlay for the compiler. It returns
-// where each mutant is: the file, the function and the condition.
+// mutate writes copies of the package's files whose ifs ask the environment, and an overlay for the
+// compiler. It returns where each mutant is: the file, the function and the condition.
 func mutate(dir, tmp string, every int) (mutants []string, overlay string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -174,7 +175,8 @@ func isMutant(n int) bool { return mutant == n }
 	replace[absolute(filepath.Join(dir, "zz_mutant.go"))] = absolute(added)
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	overlay = filepath.Join(tmp, "overlay.json")
-	return mutants, overlay, errors.Join(err, os.WriteFile(added, []byte(text), 0o644), os.WriteFile(overlay, list, 0o644))
+	return mutants, overlay, errors.Join(err, os.WriteFile(added, []byte(text), 0o644),
+		os.WriteFile(overlay, list, 0o644))
 }
 
 func declared(d ast.Decl) string {

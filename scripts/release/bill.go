@@ -65,7 +65,8 @@ func bill(w io.Writer, binary string, notice []byte, version string, at time.Tim
 	for _, p := range bundled.FindAllSubmatch(notice, -1) {
 		name, version := string(p[1]), string(p[2])
 		url := "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + version
-		b.Components = append(b.Components, component{Type: "library", Ref: url, Name: name, Version: version, URL: url})
+		b.Components = append(b.Components,
+			component{Type: "library", Ref: url, Name: name, Version: version, URL: url})
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

@@ -68,7 +68,8 @@ func TestBill_ListsModules(t *testing.T) {
 		program.URL != "pkg:golang/github.com/linkforge/linkforge@1.2.3" {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Components) == 0 || got.Components[0].Name != "std" || !strings.HasPrefix(got.Components[0].Version, "1.") {
+	if len(got.Components) == 0 || got.Components[0].Name != "std" ||
+		!strings.HasPrefix(got.Components[0].Version, "1.") {
 		t.Errorf("the first component is not the Go that built it: %+v", got.Components)
 	}
 	page := map[string]bool{}

@@ -155,8 +155,9 @@ func (f Figures) CPU() float64 { return f.Own + f.Beside }
 func FiguresOf(o Outcome, used Usage) Figures {
 	n := float64(max(o.Right, 1))
 	return Figures{
-		Rate: float64(o.Right) / max(o.Took.Seconds(), 1e-9), Own: Micros(used.Own) / n, Beside: Micros(used.Beside) / n,
-		P50: Millis(o.P50), P99: Millis(o.P99), Bytes: float64(o.Bytes) / n,
+		Rate: float64(o.Right) / max(o.Took.Seconds(), 1e-9), Own: Micros(used.Own) / n,
+		Beside: Micros(used.Beside) / n,
+		P50:    Millis(o.P50), P99: Millis(o.P99), Bytes: float64(o.Bytes) / n,
 	}
 }
 

@@ -173,7 +173,8 @@ func (r *Run) Serve(name, binary string, env ...string) *Process {
 	p := r.Start(Command{Name: name, Address: address, Args: []string{binary, "serve"}, Env: append([]string{
 		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_PLAYGROUND=off",
 		"LINKFORGE_INTROSPECTION=off",
-		"LINKFORGE_LOG_LEVEL=warn", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, name+"-data"),
+		"LINKFORGE_LOG_LEVEL=warn", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" +
+			filepath.Join(r.Folder, name+"-data"),
 		"LINKFORGE_JWT_SECRET=" + Secret, "LINKFORGE_CODE_SECRET=" + Secret, "LINKFORGE_RATE_LIMITS=off",
 		"LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_LINK_QUOTA=" + Unlimited, "LINKFORGE_HIT_QUOTA=" + Unlimited,
 	}, env...)})
@@ -222,7 +223,8 @@ func ServeHTTP(ctx context.Context, address string, handler http.Handler) {
 // ServeConstant is the helper that only redirects to one URL: the lower bound of net/http.
 func ServeConstant(location string) func(context.Context, []string) {
 	return func(ctx context.Context, args []string) {
-		ServeHTTP(ctx, args[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Redirect(w, location) }))
+		ServeHTTP(ctx, args[0],
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Redirect(w, location) }))
 	}
 }
 

@@ -225,7 +225,8 @@ func (r *Run) Linkforge(env []string, args ...string) (string, error) {
 
 // Root returns the folder of the server's module.
 func Root(ctx context.Context) string {
-	out := Must(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/linkforge/linkforge").Output())
+	out := Must(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/linkforge/linkforge").
+		Output())
 	return strings.TrimSpace(string(out))
 }
 

@@ -123,7 +123,8 @@ func (t *Tenant) Post(body string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK || bytes.Contains(text, []byte(`"errors":[{`)) {
-		r := Refusal{Status: response.StatusCode, Code: fmt.Sprint(response.StatusCode), Text: fmt.Sprintf("%.400s", text)}
+		r := Refusal{Status: response.StatusCode, Code: fmt.Sprint(response.StatusCode),
+			Text: fmt.Sprintf("%.400s", text)}
 		if _, rest, ok := bytes.Cut(text, []byte(`"code":"`)); ok {
 			code, _, _ := bytes.Cut(rest, []byte(`"`))
 			r.Code = string(code)

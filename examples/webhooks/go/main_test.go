@@ -15,7 +15,8 @@ import (
 
 // TestReceiver_RemembersProcessedEventsOnly fails once: the repeated request is processed, a further one is not.
 func TestReceiver_RemembersProcessedEventsOnly(t *testing.T) {
-	verifier, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	verifier, err := standardwebhooks.NewWebhook("whsec_" +
+		base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ const (
 	counter       = "COUNTER"
 )
 
-// Link has the fields of a link in a manifest: the key, and those of the API's NewLinkInput without externalId. Its customCode is code.
+// Link has the fields of a link in a manifest: the key, and those of the API's NewLinkInput without
+// externalId. Its customCode is code.
 type Link struct {
 	Key            string            `json:"key"`
 	URL            string            `json:"url"`
@@ -61,7 +62,8 @@ type Routing struct {
 	Tests       []*routing.Test     `json:"tests"`
 }
 
-// Gate has the fields of the API's LinkGate, because a file holds no password: HasPassword demands that the link has one.
+// Gate has the fields of the API's LinkGate, because a file holds no password: HasPassword demands
+// that the link has one.
 type Gate struct {
 	HasPassword bool    `json:"hasPassword,omitempty"`
 	Notice      *string `json:"notice"`
@@ -74,7 +76,8 @@ func (l *Link) hasPassword() bool {
 	return l.Routing != nil && l.Routing.Gate != nil && l.Routing.Gate.HasPassword
 }
 
-// normalize gives the fields the values that the server stores. It returns InvalidInput or InvalidURL with the position of the value.
+// normalize gives the fields the values that the server stores. It returns InvalidInput or
+// InvalidURL with the position of the value.
 func (l *Link) normalize(owner string) (err error) {
 	_, err = urlnorm.Canonical(l.URL)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
@@ -93,7 +96,8 @@ func (l *Link) normalize(owner string) (err error) {
 	if l.Tags, err = linkfield.CheckTags(l.Tags); err != nil {
 		return err
 	}
-	if l.StartsAt, l.ExpiresAt = instant(l.StartsAt), instant(l.ExpiresAt); l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
+	if l.StartsAt, l.ExpiresAt = instant(l.StartsAt), instant(l.ExpiresAt); l.StartsAt != nil && l.ExpiresAt != nil &&
+		!l.StartsAt.Before(*l.ExpiresAt) {
 		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
 	}
 	if status := l.RedirectStatus; status != nil && !slices.Contains([]int{301, 302, 307, 308}, *status) {
@@ -145,7 +149,8 @@ func (l *Link) normalizeMetadata(owner string) error {
 	if slices.ContainsFunc(l.Metadata, func(p *linkfield.Pair) bool { return p.Key == ownerKey }) {
 		return errs.New(errs.InvalidInput, "The pair owner is that of the file.").At("metadata")
 	}
-	metadata, err := linkfield.NewMetadata(append(slices.Clone(l.Metadata), &linkfield.Pair{Key: ownerKey, Value: owner}))
+	metadata, err := linkfield.NewMetadata(append(slices.Clone(l.Metadata),
+		&linkfield.Pair{Key: ownerKey, Value: owner}))
 	if err == nil {
 		l.Metadata, err = metadata.Pairs()
 	}
@@ -167,8 +172,9 @@ func (l *Link) normalizeRouting() error {
 		after = &routing.Routing{}
 	}
 	normal := &Routing{
-		Rules: after.Rules, ForwardPath: after.ForwardPath, UTM: after.UTM, PendingURL: after.PendingURL, EndedURL: after.EndedURL,
-		Card: after.Card, Bots: optional.Of(after.Bots), QRSources: after.QRSources, Tests: after.Tests,
+		Rules: after.Rules, ForwardPath: after.ForwardPath, UTM: after.UTM, PendingURL: after.PendingURL,
+		EndedURL: after.EndedURL,
+		Card:     after.Card, Bots: optional.Of(after.Bots), QRSources: after.QRSources, Tests: after.Tests,
 	}
 	if q := after.Query; q.Mode != "" && q.Mode != routing.Off || len(q.Only)+len(q.Except) > 0 {
 		normal.Query = &q
@@ -197,7 +203,8 @@ func (l *Link) normalizeRouting() error {
 // refuse returns InvalidInput for values that the API takes and does not return, so that they cannot be compared.
 func (r *Routing) refuse() error {
 	if r.UTM != nil && r.UTM.TemplateID != nil {
-		return errs.New(errs.InvalidInput, "Write the values: a template is copied, and not part of the link.").At("utm", "templateId")
+		return errs.New(errs.InvalidInput, "Write the values: a template is copied, and not part of the link.").
+			At("utm", "templateId")
 	}
 	for i, rule := range r.Rules {
 		isNamed := rule.ID != ""
@@ -205,7 +212,8 @@ func (r *Routing) refuse() error {
 			isNamed = isNamed || target.ID != ""
 		}
 		if isNamed {
-			return errs.New(errs.InvalidInput, "A file has no ids of rules and targets. They keep theirs by their names.").At("rules", strconv.Itoa(i))
+			return errs.New(errs.InvalidInput,
+				"A file has no ids of rules and targets. They keep theirs by their names.").At("rules", strconv.Itoa(i))
 		}
 	}
 	return nil
@@ -215,9 +223,11 @@ func (r *Routing) refuse() error {
 func (r *Routing) change() *routing.Change {
 	gate := optional.Value(r.Gate)
 	return &routing.Change{
-		Rules: optional.Set(r.Rules), Query: optional.Set(r.Query), ForwardPath: optional.Set(&r.ForwardPath), UTM: optional.Set(r.UTM),
+		Rules: optional.Set(r.Rules), Query: optional.Set(r.Query), ForwardPath: optional.Set(&r.ForwardPath),
+		UTM:        optional.Set(r.UTM),
 		PendingURL: optional.Set(r.PendingURL), EndedURL: optional.Set(r.EndedURL), Card: optional.Set(r.Card),
-		Gate: optional.Set(&routing.GateChange{Notice: optional.Set(gate.Notice), Confirm: optional.Set(&gate.Confirm)}),
+		Gate: optional.Set(&routing.GateChange{Notice: optional.Set(gate.Notice),
+			Confirm: optional.Set(&gate.Confirm)}),
 		Bots: optional.Set(r.Bots), QRSources: optional.Set(r.QRSources), Tests: optional.Set(r.Tests),
 	}
 }
@@ -248,9 +258,12 @@ func (l *Link) fields() []field {
 		name  string
 		value any
 	}{
-		{"url", l.URL}, {"strategy", l.Strategy}, {"code", l.CustomCode}, {"domainId", l.DomainID}, {"title", l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
-		{"expiresAt", l.ExpiresAt}, {"maxClicks", l.MaxClicks}, {"redirectStatus", l.RedirectStatus}, {"archived", l.Archived},
-		{"statsPublic", l.StatsPublic}, {"metadata", l.Metadata}, {"routing.rules", r.Rules}, {"routing.query", r.Query},
+		{"url", l.URL}, {"strategy", l.Strategy}, {"code", l.CustomCode}, {"domainId", l.DomainID}, {"title",
+			l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
+		{"expiresAt", l.ExpiresAt}, {"maxClicks", l.MaxClicks}, {"redirectStatus", l.RedirectStatus}, {"archived",
+			l.Archived},
+		{"statsPublic", l.StatsPublic}, {"metadata", l.Metadata}, {"routing.rules", r.Rules}, {"routing.query",
+			r.Query},
 		{"routing.forwardPath", r.ForwardPath}, {"routing.utm", r.UTM}, {"routing.pendingUrl", r.PendingURL},
 		{"routing.endedUrl", r.EndedURL}, {"routing.card", r.Card}, {"routing.gate", gate}, {"routing.bots", r.Bots},
 		{"routing.qrSources", r.QRSources}, {"routing.tests", r.Tests},

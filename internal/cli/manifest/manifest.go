@@ -1,6 +1,7 @@
-// Package manifest owns links as code. parse.go reads the file with the links of an owner, and write.go writes it. link.go has the normal
-// form in which links are compared, and plan.go the comparison with the links that exist. The package is pure: package cli reads and
-// changes links through the API. Fields have the names of the API.
+// Package manifest owns links as code. parse.go reads the file with the links of an owner, and
+// write.go writes it. link.go has the normal form in which links are compared, and plan.go the
+// comparison with the links that exist. The package is pure: package cli reads and changes links
+// through the API. Fields have the names of the API.
 package manifest
 
 import (
@@ -13,8 +14,8 @@ import (
 // maxLinks is the number of links of a file.
 const maxLinks = 10_000
 
-// ownerKey is the key of the metadata that has the owner. replacedKey is that of the metadata of a link that is being replaced: it has
-// lost its external id, and will be deleted.
+// ownerKey is the key of the metadata that has the owner. replacedKey is that of the metadata of a
+// link that is being replaced: it has lost its external id, and will be deleted.
 const (
 	ownerKey    = "owner"
 	replacedKey = "replaced"

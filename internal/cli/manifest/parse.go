@@ -106,7 +106,8 @@ func (p *reader) Visit(n ast.Node) ast.Visitor {
 	return p
 }
 
-// checkTimes refuses texts in fields for times that the API refuses: the library takes more, and reads others as no time.
+// checkTimes refuses texts in fields for times that the API refuses: the library takes more, and
+// reads others as no time.
 func (p *reader) checkTimes(fields *ast.MappingNode, names ...string) {
 	for _, name := range names {
 		if n, ok := valueAt(fields, name).(*ast.StringNode); ok {
@@ -183,7 +184,8 @@ func (p *reader) file(root *ast.MappingNode) *File {
 	return &f
 }
 
-// CheckOwner returns an owner as metadata has it. Without slashes, external ids of two owners are never equal. It returns InvalidInput.
+// CheckOwner returns an owner as metadata has it. Without slashes, external ids of two owners are
+// never equal. It returns InvalidInput.
 func CheckOwner(owner string) (string, error) {
 	if owner == "" || strings.Contains(owner, "/") {
 		return "", errs.New(errs.InvalidInput, "owner must be a text without slashes.")
@@ -216,7 +218,8 @@ func (p *reader) link(f *File, n ast.Node, defaults *ast.MappingNode, known map[
 		}
 	}
 	if valueAt(fields, "routing", "gate", "password") != nil {
-		p.add(valueAt(fields, "routing", "gate", "password").GetToken(), "A file holds no password: set it with updateLink, and write hasPassword: true.")
+		p.add(valueAt(fields, "routing", "gate", "password").GetToken(),
+			"A file holds no password: set it with updateLink, and write hasPassword: true.")
 		return
 	}
 	l := &Link{}

@@ -44,8 +44,8 @@ type Existing struct {
 // reference is an object that a link refers to.
 type reference struct{ ID string }
 
-// Selection selects the fields of an Existing without its routing, and RoutingSelection the routing. They are apart because the server charges
-// every link for the largest routing.
+// Selection selects the fields of an Existing without its routing, and RoutingSelection the
+// routing. They are apart because the server charges every link for the largest routing.
 const (
 	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
 		maxClicks redirectStatus archived statsPublic metadata { key value } `
@@ -63,7 +63,8 @@ const (
 type Settings struct {
 	// DefaultRedirectStatus is the status of links without one.
 	DefaultRedirectStatus int
-	// CaseSensitiveCodes is whether case matters in the codes of the workspace, CaseSensitiveDomains in those of domains, by their ids.
+	// CaseSensitiveCodes is whether case matters in the codes of the workspace,
+	// CaseSensitiveDomains in those of domains, by their ids.
 	CaseSensitiveCodes   bool
 	CaseSensitiveDomains map[string]bool
 }
@@ -90,8 +91,9 @@ type Change struct {
 	// LastChange is the newest version of the existing link, if the caller has read it.
 	LastChange *LastChange `json:"lastChange,omitempty"`
 
-	// Input are all fields for upsertLinks; nil for a deletion. Before are inputs of updateLinks that precede it, for the versions of links that
-	// were compared: they take the external id from a link that is replaced, and give it to one that the upsert would not find.
+	// Input are all fields for upsertLinks; nil for a deletion. Before are inputs of updateLinks
+	// that precede it, for the versions of links that were compared: they take the external id from
+	// a link that is replaced, and give it to one that the upsert would not find.
 	Input  map[string]any   `json:"-"`
 	Before []map[string]any `json:"-"`
 }
@@ -128,12 +130,14 @@ func (p *Plan) Count(a Action) (n int) {
 	return n
 }
 
-// NewPlan compares the links of a file with existing links in any state: those with the owner in their metadata, and those with an external
-// id or a code of the file. With prune, it deletes links of the owner that are not in the file. It returns an error if a link of the file
-// has a password that apply cannot set, or a code that belongs to another link.
+// NewPlan compares the links of a file with existing links in any state: those with the owner in
+// their metadata, and those with an external id or a code of the file. With prune, it deletes links
+// of the owner that are not in the file. It returns an error if a link of the file has a password
+// that apply cannot set, or a code that belongs to another link.
 func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, error) {
 	p := &planner{
-		File: f, Settings: s, byID: map[string]*Existing{}, replaced: map[string]*Existing{}, byCode: map[string]*Existing{}, listed: map[string]bool{},
+		File: f, Settings: s, byID: map[string]*Existing{}, replaced: map[string]*Existing{},
+		byCode: map[string]*Existing{}, listed: map[string]bool{},
 		used: map[string]bool{},
 	}
 	for _, e := range existing {
@@ -178,8 +182,9 @@ func NewPlan(f *File, existing []*Existing, s Settings, prune bool) (*Plan, erro
 	return plan, errors.Join(failed...)
 }
 
-// planner has the existing links by external id, by the one that was taken from them, and by code, the external ids of the file, and the
-// ids of links that are already assigned to a link of the file.
+// planner has the existing links by external id, by the one that was taken from them, and by code,
+// the external ids of the file, and the ids of links that are already assigned to a link of the
+// file.
 type planner struct {
 	*File
 	Settings
@@ -205,7 +210,8 @@ func (p *planner) change(l *Link) (*Change, error) {
 	}
 	switch {
 	case l.hasPassword() && (e == nil || !e.link().hasPassword()):
-		return nil, errors.New("routing.gate.hasPassword demands a password, which a file cannot hold: give the link one with upsertLink first")
+		return nil, errors.New("routing.gate.hasPassword demands a password, which a file cannot hold: give the link " +
+			"one with upsertLink first")
 	case replaced != nil && before.hasPassword():
 		return nil, errors.New("the link has a password, which a replacement would not have: remove it first")
 	case replaced != nil:
@@ -233,8 +239,9 @@ func (p *planner) change(l *Link) (*Change, error) {
 	return c, nil
 }
 
-// match returns the existing link that a link of the file is to be, and the one with its external id that it replaces; nil for none. It
-// returns an error if the code belongs to a link of another owner.
+// match returns the existing link that a link of the file is to be, and the one with its external
+// id that it replaces; nil for none. It returns an error if the code belongs to a link of another
+// owner.
 func (p *planner) match(l *Link) (e, replaced *Existing, err error) {
 	externalID, identity := l.externalID(p.Owner), p.identity(l)
 	e = p.byID[externalID]
@@ -254,28 +261,33 @@ func (p *planner) match(l *Link) (e, replaced *Existing, err error) {
 	return found, e, nil
 }
 
-// release returns the input that takes the external id from a link that is replaced. The metadata marks it until it is deleted.
+// release returns the input that takes the external id from a link that is replaced. The metadata
+// marks it until it is deleted.
 func (p *planner) release(e *Existing, l *Link) map[string]any {
 	marks := []linkfield.Pair{{Key: ownerKey, Value: p.Owner}, {Key: replacedKey, Value: l.Key}}
 	return map[string]any{"id": e.ID, "updatedAt": e.UpdatedAt, "externalId": nil, "metadata": marks}
 }
 
-// rename returns the input that gives a link the external id and the other fields of an upsert. The URL of a deterministic code stays.
+// rename returns the input that gives a link the external id and the other fields of an upsert. The
+// URL of a deterministic code stays.
 func rename(upsert map[string]any, e *Existing, l *Link) map[string]any {
 	in := maps.Clone(upsert)
 	in["id"], in["updatedAt"] = e.ID, e.UpdatedAt
 	maps.DeleteFunc(in, func(name string, _ any) bool {
-		return name == "strategy" || name == "customCode" || name == "domainId" || name == "url" && l.Strategy == deterministic
+		return name == "strategy" || name == "customCode" || name == "domainId" ||
+			name == "url" && l.Strategy == deterministic
 	})
 	return in
 }
 
 // hasCode reports whether an existing link, which may be nil, has the strategy and the code of a link.
 func (p *planner) hasCode(e *Existing, l *Link) bool {
-	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) && p.identity(l) == p.identity(e.link())
+	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) &&
+		p.identity(l) == p.identity(e.link())
 }
 
-// identity is equal in links that cannot both exist: of a custom code or the URL of a deterministic one; empty for others.
+// identity is equal in links that cannot both exist: of a custom code or the URL of a deterministic
+// one; empty for others.
 func (s Settings) identity(l *Link) string {
 	switch {
 	case l.Strategy == deterministic:
@@ -296,9 +308,11 @@ func (s Settings) identity(l *Link) string {
 // link returns the link as a file describes it, with the owner in its metadata.
 func (e *Existing) link() *Link {
 	l := &Link{
-		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags, StartsAt: instant(e.StartsAt), ExpiresAt: instant(e.ExpiresAt),
-		MaxClicks: e.MaxClicks, RedirectStatus: optional.Of(e.RedirectStatus), Archived: e.Archived, StatsPublic: e.StatsPublic,
-		Metadata: e.Metadata, Routing: e.Routing,
+		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags,
+		StartsAt: instant(e.StartsAt), ExpiresAt: instant(e.ExpiresAt),
+		MaxClicks: e.MaxClicks, RedirectStatus: optional.Of(e.RedirectStatus), Archived: e.Archived,
+		StatsPublic: e.StatsPublic,
+		Metadata:    e.Metadata, Routing: e.Routing,
 	}
 	if e.Strategy == custom {
 		l.CustomCode = &e.Code
@@ -313,12 +327,15 @@ func (e *Existing) link() *Link {
 	return l
 }
 
-// formerID returns the external id of a link of an owner, or the one that was taken from it because it is replaced; empty for others.
+// formerID returns the external id of a link of an owner, or the one that was taken from it because
+// it is replaced; empty for others.
 func (e *Existing) formerID(owner string) string {
 	if strings.HasPrefix(e.ExternalID, owner+"/") {
 		return e.ExternalID
 	}
-	isMarked := slices.ContainsFunc(e.Metadata, func(p *linkfield.Pair) bool { return *p == linkfield.Pair{Key: ownerKey, Value: owner} })
+	isMarked := slices.ContainsFunc(e.Metadata, func(p *linkfield.Pair) bool {
+		return *p == linkfield.Pair{Key: ownerKey, Value: owner}
+	})
 	i := slices.IndexFunc(e.Metadata, func(p *linkfield.Pair) bool { return p.Key == replacedKey && p.Value != "" })
 	if e.ExternalID != "" || !isMarked || i < 0 {
 		return ""

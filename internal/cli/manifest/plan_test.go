@@ -14,8 +14,10 @@ import (
 // link is an existing link with the key a, which equals {key: a, url: "https://example.com/"}.
 func link(change func(*Existing)) *Existing {
 	e := &Existing{
-		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: "site/a", RedirectStatus: 302,
-		Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}}, Routing: &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
+		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: "site/a",
+		RedirectStatus: 302,
+		Metadata:       []*linkfield.Pair{{Key: "owner", Value: "site"}},
+		Routing:        &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
 	}
 	if change != nil {
 		change(e)
@@ -44,46 +46,81 @@ func TestNewPlan_Compares(t *testing.T) {
 		prune    bool
 		want     string
 	}{
-		"nothing":            {"", nil, true, "0 unchanged"},
-		"create":             {plain, nil, false, `CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
-		"unchanged":          {plain, []*Existing{link(nil)}, true, "1 unchanged"},
-		"a value":            {`{key: a, url: "https://example.com/", title: T}`, []*Existing{link(nil)}, false, `UPDATE site/a title:null>"T"; 0 unchanged`},
-		"a value removed":    {plain, []*Existing{link(func(e *Existing) { e.Archived, e.Tags = true, []string{"x"} })}, false, `UPDATE site/a tags:["x"]>null archived:true>null; 0 unchanged`},
-		"default status":     {plain, []*Existing{link(func(e *Existing) { e.RedirectStatus = 301 })}, false, "UPDATE site/a redirectStatus:301>302; 0 unchanged"},
-		"same instant":       {`{key: a, url: "https://example.com/", expiresAt: 2030-01-02T02:04:05.0000001Z}`, []*Existing{link(func(e *Existing) { e.ExpiresAt = &at })}, false, "1 unchanged"},
-		"routing":            {`{key: a, url: "https://example.com/", routing: {bots: BLOCK}}`, []*Existing{link(func(e *Existing) { e.Routing.ForwardPath = true })}, false, `UPDATE site/a routing.forwardPath:true>null routing.bots:null>"BLOCK"; 0 unchanged`},
-		"deleted":            {plain, []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, false, "UPDATE site/a deleted:true>false; 0 unchanged"},
-		"another strategy":   {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(nil)}, false, `REPLACE site/a strategy:"RANDOM">"COUNTER"; 0 unchanged`},
-		"another code":       {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(coded("x"))}, false, `REPLACE site/a code:"x">"y"; 0 unchanged`},
-		"spelling of a code": {`{key: a, url: "https://example.com/", code: PromO}`, []*Existing{link(coded("promo"))}, false, "1 unchanged"},
-		"code of a domain":   {`{key: a, url: "https://example.com/", code: É, domainId: folds}`, []*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"folds"} })}, false, "1 unchanged"},
-		"case in a domain":   {`{key: a, url: "https://example.com/", code: É, domainId: exact}`, []*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"exact"} })}, false, `REPLACE site/a code:"é">"É"; 0 unchanged`},
-		"another domain":     {`{key: a, url: "https://example.com/", domainId: exact}`, []*Existing{link(nil)}, false, `REPLACE site/a domainId:null>"exact"; 0 unchanged`},
-		"deterministic URL": {`{key: a, url: "https://example.com/b", strategy: DETERMINISTIC}`, []*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+		"nothing": {"", nil, true, "0 unchanged"},
+		"create": {plain, nil, false,
+			`CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
+		"unchanged": {plain, []*Existing{link(nil)}, true, "1 unchanged"},
+		"a value": {`{key: a, url: "https://example.com/", title: T}`, []*Existing{link(nil)}, false,
+			`UPDATE site/a title:null>"T"; 0 unchanged`},
+		"a value removed": {plain, []*Existing{link(func(e *Existing) { e.Archived, e.Tags = true, []string{"x"} })},
+			false, `UPDATE site/a tags:["x"]>null archived:true>null; 0 unchanged`},
+		"default status": {plain, []*Existing{link(func(e *Existing) { e.RedirectStatus = 301 })}, false,
+			"UPDATE site/a redirectStatus:301>302; 0 unchanged"},
+		"same instant": {`{key: a, url: "https://example.com/", expiresAt: 2030-01-02T02:04:05.0000001Z}`,
+			[]*Existing{link(func(e *Existing) { e.ExpiresAt = &at })}, false, "1 unchanged"},
+		"routing": {`{key: a, url: "https://example.com/", routing: {bots: BLOCK}}`,
+			[]*Existing{link(func(e *Existing) { e.Routing.ForwardPath = true })}, false,
+			`UPDATE site/a routing.forwardPath:true>null routing.bots:null>"BLOCK"; 0 unchanged`},
+		"deleted": {plain, []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, false,
+			"UPDATE site/a deleted:true>false; 0 unchanged"},
+		"another strategy": {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(nil)},
+			false, `REPLACE site/a strategy:"RANDOM">"COUNTER"; 0 unchanged`},
+		"another code": {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(coded("x"))}, false,
+			`REPLACE site/a code:"x">"y"; 0 unchanged`},
+		"spelling of a code": {`{key: a, url: "https://example.com/", code: PromO}`, []*Existing{link(coded("promo"))},
+			false, "1 unchanged"},
+		"code of a domain": {`{key: a, url: "https://example.com/", code: É, domainId: folds}`,
+			[]*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"folds"} })}, false,
+			"1 unchanged"},
+		"case in a domain": {`{key: a, url: "https://example.com/", code: É, domainId: exact}`,
+			[]*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"exact"} })}, false,
+			`REPLACE site/a code:"é">"É"; 0 unchanged`},
+		"another domain": {`{key: a, url: "https://example.com/", domainId: exact}`, []*Existing{link(nil)}, false,
+			`REPLACE site/a domainId:null>"exact"; 0 unchanged`},
+		"deterministic URL": {`{key: a, url: "https://example.com/b", strategy: DETERMINISTIC}`,
+			[]*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
 			`REPLACE site/a url:"https://example.com/">"https://example.com/b"; 0 unchanged`},
-		"deterministic spelling": {`{key: a, url: "https://EXAMPLE.com/", strategy: DETERMINISTIC}`, []*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+		"deterministic spelling": {`{key: a, url: "https://EXAMPLE.com/", strategy: DETERMINISTIC}`,
+			[]*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
 			`UPDATE site/a url:"https://example.com/">"https://EXAMPLE.com/"; 0 unchanged`},
-		"adopted": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "" })}, true,
+		"adopted": {`{key: b, url: "https://example.com/", code: x}`,
+			[]*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "" })}, true,
 			`UPDATE site/b externalId:null>"site/b"; 0 unchanged`},
-		"renamed": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x"))}, true, `UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
-		"code of another owner": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "crm/1" })}, true,
+		"renamed": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x"))}, true,
+			`UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
+		"code of another owner": {`{key: b, url: "https://example.com/", code: x}`,
+			[]*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "crm/1" })}, true,
 			`"b": the link with this code has the external id "crm/1"`},
-		"same code twice": {plain[:len(plain)-1] + ", code: x}\n- {key: b, url: \"https://example.com/b\", code: X}", nil, false, `"a" and "b" have the same code`},
-		"exchanged codes": {`{key: a, url: "https://example.com/", code: y}` + "\n- " + `{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x")), link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", "site/b" })}, true, `REPLACE site/a code:"x">"y"; REPLACE site/b code:"y">"x"; 0 unchanged`},
-		"unlisted":        {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
-		"pruned":          {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
-		"pruned already":  {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
-		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = "sites/a" }), link(func(e *Existing) { e.ExternalID = "" })}, true, "0 unchanged"},
-		"left by a replacement": {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(marked), link(func(e *Existing) {
-			e.ID, e.Strategy = "lnk_new", "COUNTER"
-		})}, false, "DELETE site/a; 1 unchanged"},
-		"replacement undone":           {plain, []*Existing{link(marked)}, false, `UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced","value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
+		"same code twice": {plain[:len(plain)-1] + ", code: x}\n- {key: b, url: \"https://example.com/b\", code: X}",
+			nil, false, `"a" and "b" have the same code`},
+		"exchanged codes": {`{key: a, url: "https://example.com/", code: y}` + "\n- " +
+			`{key: b, url: "https://example.com/", code: x}`,
+			[]*Existing{link(coded("x")),
+				link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", "site/b" })}, true,
+			`REPLACE site/a code:"x">"y"; REPLACE site/b code:"y">"x"; 0 unchanged`},
+		"unlisted":       {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
+		"pruned":         {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
+		"pruned already": {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
+		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = "sites/a" }),
+			link(func(e *Existing) { e.ExternalID = "" })}, true, "0 unchanged"},
+		"left by a replacement": {`{key: a, url: "https://example.com/", strategy: COUNTER}`,
+			[]*Existing{link(marked), link(func(e *Existing) {
+				e.ID, e.Strategy = "lnk_new", "COUNTER"
+			})}, false, "DELETE site/a; 1 unchanged"},
+		"replacement undone": {plain, []*Existing{link(marked)}, false,
+			`UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced","value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
 		"mark of a key without a link": {"", []*Existing{link(marked)}, false, "0 unchanged, 1 unlisted"},
-		"password kept":                {plain, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
-		"password demanded":            {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
-		"password of a new link":       {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false, `"a": routing.gate.hasPassword demands a password`},
-		"password would be lost":       {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, `"a": the link has a password, which a replacement would not have`},
-		"password that is wanted":      {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", []*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"password kept": {plain,
+			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"password demanded": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}",
+			[]*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
+		"password of a new link": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false,
+			`"a": routing.gate.hasPassword demands a password`},
+		"password would be lost": {`{key: a, url: "https://example.com/", code: y}`,
+			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false,
+			`"a": the link has a password, which a replacement would not have`},
+		"password that is wanted": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}",
+			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +132,8 @@ func TestNewPlan_Compares(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := NewPlan(f, c.existing, Settings{DefaultRedirectStatus: 302, CaseSensitiveDomains: map[string]bool{"exact": true}}, c.prune)
+			plan, err := NewPlan(f, c.existing,
+				Settings{DefaultRedirectStatus: 302, CaseSensitiveDomains: map[string]bool{"exact": true}}, c.prune)
 			got := fmt.Sprint(err)
 			if err == nil {
 				got = describe(plan)
@@ -147,7 +185,8 @@ func TestChange_SetsEveryField(t *testing.T) {
 // TestWrite_IsReadAgain also with texts that YAML would take for something else.
 func TestWrite_IsReadAgain(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"true", "301", "~", "a: b", "#x", "- a", "? a", "!x", "&x", "*x", "a\tb", ".nan", "é\u00ad\u202e\u0085\u2028\ufeff\x7f\x1b", "😀\U000e0067", `"\`, "a\nb"} {
+	for _, text := range []string{"true", "301", "~", "a: b", "#x", "- a", "? a", "!x", "&x", "*x", "a\tb", ".nan",
+		"é\u00ad\u202e\u0085\u2028\ufeff\x7f\x1b", "😀\U000e0067", `"\`, "a\nb"} {
 		e := link(func(e *Existing) {
 			e.ExternalID, e.Metadata = "site/k", append([]*linkfield.Pair{{Key: "m", Value: text}}, e.Metadata...)
 		})
@@ -157,7 +196,8 @@ func TestWrite_IsReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v\n%s", text, err, written)
 		}
-		if plan, err := NewPlan(f, []*Existing{link(func(again *Existing) { *again = *e })}, s, true); err != nil || describe(plan) != "1 unchanged" {
+		if plan, err := NewPlan(f, []*Existing{link(func(again *Existing) { *again = *e })}, s, true); err != nil ||
+			describe(plan) != "1 unchanged" {
 			t.Errorf("%q: %s, %v\n%s", text, describe(plan), err, written)
 		}
 		if strings.ContainsAny(string(written), "\u202e\u0085\x1b\u2028\ufeff\u00ad") {

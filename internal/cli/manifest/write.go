@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// Write returns the manifest of the owner's links among existing ones, without deleted ones, in the order of their keys. Equal
-// links give equal bytes. Values are JSON, which is YAML that no reader takes for another type.
+// Write returns the manifest of the owner's links among existing ones, without deleted ones, in the
+// order of their keys. Equal links give equal bytes. Values are JSON, which is YAML that no reader
+// takes for another type.
 func Write(owner string, existing []*Existing, s Settings) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version: 1\nowner: %s\nlinks:", Printable(encode(owner)))
@@ -76,7 +77,8 @@ func Printable(text json.RawMessage) string {
 	var b strings.Builder
 	for _, r := range string(text) {
 		switch {
-		case r == '\n' || unicode.IsGraphic(r) && r != utf8.RuneError || r > 0xffff: // for which JSON and YAML have different escapes
+		// for which JSON and YAML have different escapes
+		case r == '\n' || unicode.IsGraphic(r) && r != utf8.RuneError || r > 0xffff:
 			b.WriteRune(r)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)

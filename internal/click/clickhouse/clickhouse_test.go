@@ -115,8 +115,8 @@ func newUnreliable(t *testing.T, to *url.URL) *unreliable {
 	return way
 }
 
-// try calls f with one of its statements failing, in each way of the failure's turn, and reports whether it has that many. What
-// is late arrives after f was called again, without a failure.
+// try calls f with one of its statements failing, in each way of the failure's turn, and reports
+// whether it has that many. What is late arrives after f was called again, without a failure.
 func (u *unreliable) try(step int, f func()) (more bool) {
 	u.mu.Lock()
 	u.until, u.how, u.held = step/int(failures), failure(step%int(failures)), nil
@@ -150,7 +150,8 @@ func eachFailing(t *testing.T, test func(*testing.T, *failing)) {
 		f := &failing{unreliable: newUnreliable(t, to), random: rand.New(rand.NewPCG(48, 9))}
 		u := must.Value(url.Parse(f.URL + to.Path))(t)
 		f.World = clicktest.NewWorldOf(t, d, func(now func() time.Time) clickstore.Store {
-			f.store = clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: now, ClickMonths: 1})
+			f.store = clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: now,
+				ClickMonths: 1})
 			return f.store
 		})
 		f.FirstInTime = true
@@ -179,8 +180,11 @@ func (f *failing) check(t *testing.T, from, to time.Time) {
 	}
 }
 
-// everyFailure calls prepare, and then a job of which one statement fails, until each has failed. Every stride-th failure is tried.
-func (f *failing) everyFailure(t *testing.T, stride int, prepare func(), job func(context.Context) error, check func()) {
+// everyFailure calls prepare, and then a job of which one statement fails, until each has failed.
+// Every stride-th failure is tried.
+func (f *failing) everyFailure(
+	t *testing.T, stride int, prepare func(), job func(context.Context) error, check func(),
+) {
 	t.Helper()
 	for step := 0; ; step += stride {
 		prepare()
@@ -204,7 +208,8 @@ func TestWrite_SurvivesLostStatements(t *testing.T) {
 		to, step := int64(0), 0
 		f.everyFailure(t, 1, func() {
 			pending = f.draw(4, clicktest.Noon.Add(-40*time.Hour), clicktest.Noon, nil)
-			pending = f.draw(1, clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(-8*click.Day), pending) // it is late
+			// it is late
+			pending = f.draw(1, clicktest.Noon.Add(-9*click.Day), clicktest.Noon.Add(-8*click.Day), pending)
 			to, step = pending[len(pending)-1].End, step+1
 		}, func(ctx context.Context) error {
 			return f.store.Write(ctx, clickstore.Batch{Log: f.Log, To: to, Clicks: pending})
@@ -274,7 +279,8 @@ func TestWrite_TriesAnotherBatch(t *testing.T) {
 				_ = f.store.Write(t.Context(), clickstore.Batch{Log: f.Log, To: pending[4].End, Clicks: pending})
 			})
 			for _, n := range []int{2, 5} {
-				must.NoError(t, f.store.Write(t.Context(), clickstore.Batch{Log: f.Log, To: pending[n-1].End, Clicks: pending[:n]}))
+				must.NoError(t,
+					f.store.Write(t.Context(), clickstore.Batch{Log: f.Log, To: pending[n-1].End, Clicks: pending[:n]}))
 			}
 			f.arrive()
 			f.Position = pending[4].End
@@ -340,8 +346,9 @@ func TestRetain_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
-// TestCopy_AnswersAsBefore copies clicks of 15 months, some of which are sums only, with a failure now and then. Both stores
-// give the same answers, also when the copy is made again and when clicks follow.
+// TestCopy_AnswersAsBefore copies clicks of 15 months, some of which are sums only, with a failure
+// now and then. Both stores give the same answers, also when the copy is made again and when clicks
+// follow.
 func TestCopy_AnswersAsBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -353,7 +360,8 @@ func TestCopy_AnswersAsBefore(t *testing.T) {
 		}
 		w.WriteAll(t, random, clicks)
 		w.Tidy(t)
-		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}) // it is open
+		// it is open
+		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)})
 		to := database(t)
 		way := newUnreliable(t, to)
 		u := must.Value(url.Parse(way.URL + to.Path))(t)
@@ -383,7 +391,8 @@ func TestCopy_AnswersAsBefore(t *testing.T) {
 	})
 }
 
-// TestCopy_FollowsClaimsAndPurges that happen between two runs, before and after the nodes have begun to use ClickHouse.
+// TestCopy_FollowsClaimsAndPurges that happen between two runs, before and after the nodes have
+// begun to use ClickHouse.
 func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -448,7 +457,8 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 		for _, m := range w.Members {
 			w.Check(t, random, w.All(m, from.Truncate(click.Day), to.Truncate(click.Day)))
 		}
-		if n := answer(t, u, "SELECT count() FROM clicks WHERE link_id IN ('"+strings.Join(unowned[2:], "', '")+"')"); n != "0" {
+		if n := answer(t, u, "SELECT count() FROM clicks WHERE link_id IN ('"+strings.Join(unowned[2:], "', '")+
+			"')"); n != "0" {
 			t.Errorf("ClickHouse has %s clicks of purged links", n)
 		}
 	})
@@ -487,7 +497,8 @@ func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 			w.Store, w.Stats.Clicks = copied, copied
 			w.VerifyRollups(t)
 			for _, m := range w.Members {
-				w.Check(t, random, w.All(m, clicktest.Noon.Add(-510*click.Day).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)))
+				w.Check(t, random, w.All(m, clicktest.Noon.Add(-510*click.Day).Truncate(click.Day),
+					clicktest.Noon.Add(click.Day).Truncate(click.Day)))
 			}
 			w.Store, w.Stats.Clicks = inSQL, inSQL
 			if t.Failed() {
@@ -508,11 +519,14 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Minute), clicktest.Noon)})
 		u, system := database(t), db.AsSystem(t.Context())
 		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
-		must.Value(d.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+		must.Value(
+			d.NewRaw(
+				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
 			redirect_status, created_at, updated_at) VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
-			id.PublicWorkspace, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
+				id.PublicWorkspace, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
 		first := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
-		must.NoError(t, copied.Write(t.Context(), clickstore.Batch{Log: id.New(id.Log), To: 1, Clicks: []click.Click{first}}))
+		must.NoError(t,
+			copied.Write(t.Context(), clickstore.Batch{Log: id.New(id.Log), To: 1, Clicks: []click.Click{first}}))
 		must.Value(d.NewDelete().Table("click_totals").Where("subject_id = ?", linkID).Exec(system))(t)
 		must.NoError(t, copied.Copy(t.Context(), func(clickhouse.Copied) {}))
 		if n := answer(t, u, "SELECT count() FROM clicks_open WHERE link_id = '"+linkID+"'"); n != "1" {
@@ -533,7 +547,8 @@ func TestCopy_CountsDaysWithoutQuarters(t *testing.T) {
 		w.Tidy(t)
 		store := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		must.NoError(t, store.Copy(t.Context(), func(clickhouse.Copied) {}))
-		q := clickstore.Query{WorkspaceID: w.Members[0].ID(), Range: clickstore.Range{From: long.Add(-click.Day).Truncate(click.Day), To: clicktest.Noon}}
+		q := clickstore.Query{WorkspaceID: w.Members[0].ID(),
+			Range: clickstore.Range{From: long.Add(-click.Day).Truncate(click.Day), To: clicktest.Noon}}
 		count := func(cuts ...time.Time) (n int64, err error) {
 			points, err := store.Points(t.Context(), q, cuts)
 			for _, p := range points {
@@ -543,12 +558,14 @@ func TestCopy_CountsDaysWithoutQuarters(t *testing.T) {
 		}
 		for _, quarters := range []bool{true, false} {
 			if !quarters {
-				statement(t, u.Scheme+"://"+u.Host, "ALTER TABLE "+u.Path[1:]+".days DELETE WHERE dimension = 15 SETTINGS mutations_sync = 2")
+				statement(t, u.Scheme+"://"+u.Host, "ALTER TABLE "+u.Path[1:]+
+					".days DELETE WHERE dimension = 15 SETTINGS mutations_sync = 2")
 			}
 			if n, err := count(); n != 1 || err != nil {
 				t.Errorf("%d clicks of whole days, want 1: %v", n, err)
 			}
-			if n, err := count(long); quarters != (n == 1 && err == nil) || !quarters && !errs.Is(err, errs.InvalidInput) {
+			if n, err := count(long); quarters != (n == 1 && err == nil) ||
+				!quarters && !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d clicks of parts of days, with quarters %t: %v", n, quarters, err)
 			}
 		}
@@ -561,7 +578,8 @@ func TestCopy_AddsMonthsOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 14))
 		long := clicktest.Noon.Add(-500 * click.Day)
-		w.WriteAll(t, random, []click.Click{w.Draw(random, long, long.Add(click.Day)), w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)})
+		w.WriteAll(t, random, []click.Click{w.Draw(random, long, long.Add(click.Day)),
+			w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)})
 		w.Tidy(t)
 		copyTo := func(u *url.URL) error {
 			store := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})

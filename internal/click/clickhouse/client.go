@@ -40,10 +40,11 @@ type client struct {
 // newClient returns a client of http://USER:PASSWORD@HOST:8123/DATABASE.
 func newClient(u *url.URL, timeout time.Duration) *client {
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/", RawQuery: "database=" + url.QueryEscape(database(u))}
-	return &client{base: base, user: u.User, readTimeout: cmp.Or(timeout, readTimeout), http: &http.Client{Transport: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-	}}}
+	return &client{base: base, user: u.User, readTimeout: cmp.Or(timeout, readTimeout),
+		http: &http.Client{Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+		}}}
 }
 
 // database is that of a URL.
@@ -62,14 +63,16 @@ type exception struct {
 
 func (e *exception) Error() string { return fmt.Sprintf("ClickHouse: %s", e.text) }
 
-// busyCodes are those of exceptions that a later attempt may not meet: deadlines, limits of load and memory, too many parts,
-// a statement that was killed, and a server that is shutting down or read-only.
+// busyCodes are those of exceptions that a later attempt may not meet: deadlines, limits of load
+// and memory, too many parts, a statement that was killed, and a server that is shutting down or
+// read-only.
 var busyCodes = []int{159, 160, 202, 203, 209, 210, 236, 241, 242, 252, 319, 394, 734}
 
 // refusedCodes are those of values that can never be stored. Others may come from a damaged table.
 var refusedCodes = []int{321, 469}
 
-// send sends a statement with the data that follows it, and returns the answer as a whole. Settings are of this statement.
+// send sends a statement with the data that follows it, and returns the answer as a whole. Settings
+// are of this statement.
 func (c *client) send(ctx context.Context, statement string, data []byte, settings ...string) ([]byte, error) {
 	to := c.base
 	q := to.Query()
@@ -125,7 +128,8 @@ func away(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errs.New(errs.Unavailable, "Clicks are not available: try again later.").Because(fmt.Errorf("ClickHouse: %w", err))
+	return errs.New(errs.Unavailable, "Clicks are not available: try again later.").
+		Because(fmt.Errorf("ClickHouse: %w", err))
 }
 
 // run runs a statement that returns nothing.
@@ -143,7 +147,8 @@ func ask[T any](ctx context.Context, c *client, question string, args ...any) (r
 
 // fetch is ask for jobs, which have time.
 func fetch[T any](ctx context.Context, c *client, question string, args ...any) (rows []T, err error) {
-	answer, err := c.send(ctx, render(question, args...)+" FORMAT JSONEachRow", nil, "output_format_json_quote_64bit_integers", "0",
+	answer, err := c.send(ctx, render(question, args...)+" FORMAT JSONEachRow", nil,
+		"output_format_json_quote_64bit_integers", "0",
 		"output_format_json_quote_denormals", "0")
 	if err != nil {
 		return nil, err

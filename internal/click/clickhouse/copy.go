@@ -15,7 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// This file copies the clicks of the SQL database, for an instance that begins to use ClickHouse. Their totals stay as they are.
+// This file copies the clicks of the SQL database, for an instance that begins to use ClickHouse.
+// Their totals stay as they are.
 
 // copiedAtOnce bounds an insert.
 const copiedAtOnce = 10_000
@@ -28,11 +29,12 @@ type Copied struct {
 	Clicks, Days int64
 }
 
-// Copy copies what ClickHouse does not have of the clicks in the SQL database, day by day, and calls progress after each. It can
-// be interrupted, and repeated: servers may run meanwhile, with either store. A copy that begins ends those before it. Of a link
-// that was claimed meanwhile it requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were
-// purged. It returns Conflict if months that only the SQL database has counted can no longer be added, or Unavailable if a month ends
-// meanwhile.
+// Copy copies what ClickHouse does not have of the clicks in the SQL database, day by day, and
+// calls progress after each. It can be interrupted, and repeated: servers may run meanwhile, with
+// either store. A copy that begins ends those before it. Of a link that was claimed meanwhile it
+// requests the move of the clicks, see MoveClicks, and it removes those of workspaces that were
+// purged. It returns Conflict if months that only the SQL database has counted can no longer be
+// added, or Unavailable if a month ends meanwhile.
 func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -46,7 +48,8 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 	if err := s.moveBound(ctx, copyingBound, time.Time{}, c.run, always); err != nil {
 		return err
 	}
-	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun: wait for it') = 0",
+	c.isNewest = render("throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?, 'another copy has begun: wait for "+
+		"it') = 0",
 		copyingBound, c.run)
 	if err := s.client.run(ctx, "SELECT ?", sql(c.isNewest)); err != nil { // else it would end the newer one
 		return err
@@ -69,11 +72,12 @@ func (s *Store) Copy(ctx context.Context, progress func(Copied)) error {
 // copying is a run of Copy.
 type copying struct {
 	*Store
-	// run is its number, as a bound. isNewest is the condition of its inserts that no later run has begun: one may arrive late.
+	// run is its number, as a bound. isNewest is the condition of its inserts that no later run has
+	// begun: one may arrive late.
 	run      time.Time
 	isNewest string
-	// since is the start of the months that had single clicks when the run began. from is the later of since and the bound
-	// "forgotten": earlier clicks are not copied.
+	// since is the start of the months that had single clicks when the run began. from is the later
+	// of since and the bound "forgotten": earlier clicks are not copied.
 	since, from time.Time
 	done        Copied
 	progress    func(Copied)
@@ -83,7 +87,8 @@ type copying struct {
 func (c *copying) copyDays(ctx context.Context) error {
 	var first, last []time.Time
 	edge := c.DB.NewSelect().Model((*click.Row)(nil)).Column("clicked_at").Limit(1)
-	if err := edge.Clone().Where("clicked_at >= ?", c.from).Order("clicked_at").Scan(ctx, &first); err != nil || len(first) == 0 {
+	if err := edge.Clone().Where("clicked_at >= ?", c.from).Order("clicked_at").Scan(ctx, &first); err != nil ||
+		len(first) == 0 {
 		return err
 	}
 	if err := edge.Order("clicked_at DESC").Scan(ctx, &last); err != nil {
@@ -105,7 +110,8 @@ func (c *copying) copyDay(ctx context.Context, day time.Time) error {
 	if err != nil {
 		return err
 	}
-	rows, err := c.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).Where("clicked_at < ?", day.Add(click.Day)).
+	rows, err := c.DB.NewSelect().Model((*click.Row)(nil)).Where("clicked_at >= ?", day).
+		Where("clicked_at < ?", day.Add(click.Day)).
 		Rows(ctx)
 	if err != nil {
 		return err
@@ -138,13 +144,16 @@ func (c *copying) copyDay(ctx context.Context, day time.Time) error {
 }
 
 // copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
-func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]bool, unowned map[string]bool, err error) {
+func (s *Store) copiedOf(
+	ctx context.Context, day time.Time,
+) (isKnown map[int64]bool, unowned map[string]bool, err error) {
 	type one struct {
 		ID      int64
 		Unowned string
 	}
 	within := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
-	all, err := fetch[one](ctx, s.client, withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
+	all, err := fetch[one](ctx, s.client,
+		withSealed+"SELECT id AS ID, if(workspace_id = ?, link_id, '') AS Unowned FROM ?",
 		id.PublicWorkspace, sql(singleClicks("id, workspace_id, link_id", within)))
 	isKnown, unowned = make(map[int64]bool, len(all)), map[string]bool{}
 	for _, c := range all {
@@ -156,8 +165,8 @@ func (s *Store) copiedOf(ctx context.Context, day time.Time) (isKnown map[int64]
 	return isKnown, unowned, err
 }
 
-// insertCopies inserts clicks with the workspaces that their links have now, and adds the links without an owner to unowned. What
-// has no total was purged.
+// insertCopies inserts clicks with the workspaces that their links have now, and adds the links
+// without an owner to unowned. What has no total was purged.
 func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowned map[string]bool) error {
 	workspaces, err := clickstore.WorkspacesOfLinks(ctx, c.DB, linksOf(clicks))
 	if err != nil {
@@ -186,8 +195,9 @@ func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowne
 // statementID is that of the next statement, by which the next run ends it.
 func (c *copying) statementID() string { return c.queryID("copy", time.Now().UnixNano()) }
 
-// settle looks at links whose clicks ClickHouse has without an owner. If a link has one now, it requests the move; if it was purged,
-// it deletes the clicks. A link whose first click is being written has no total yet.
+// settle looks at links whose clicks ClickHouse has without an owner. If a link has one now, it
+// requests the move; if it was purged, it deletes the clicks. A link whose first click is being
+// written has no total yet.
 func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 	for some := range slices.Chunk(linkIDs, copiedAtOnce) {
 		var purged []string
@@ -219,8 +229,9 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 
 // removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after they were copied.
 func (s *Store) removePurged(ctx context.Context) error {
-	spaces, err := fetch[struct{ ID string }](ctx, s.client, "SELECT DISTINCT workspace_id AS ID FROM clicks UNION DISTINCT "+
-		"SELECT workspace_id FROM clicks_open UNION DISTINCT SELECT workspace_id FROM days")
+	spaces, err := fetch[struct{ ID string }](ctx, s.client,
+		"SELECT DISTINCT workspace_id AS ID FROM clicks UNION DISTINCT "+
+			"SELECT workspace_id FROM clicks_open UNION DISTINCT SELECT workspace_id FROM days")
 	if err != nil || len(spaces) == 0 {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// copyMonths copies the days of months that have no single clicks. It does so only until a run has succeeded: ClickHouse itself counts
-// the months that end later.
+// copyMonths copies the days of months that have no single clicks. It does so only until a run has
+// succeeded: ClickHouse itself counts the months that end later.
 func (c *copying) copyMonths(ctx context.Context) error {
 	bounds, err := c.bounds(ctx)
 	c.from = clickstore.Later(c.since, bounds[forgottenBound])
@@ -29,8 +29,9 @@ func (c *copying) copyMonths(ctx context.Context) error {
 		return err
 	}
 	if counts {
-		return errs.New(errs.Conflict, "ClickHouse has clicks of its own of months whose single clicks PostgreSQL has deleted, so what "+
-			"PostgreSQL has counted of these cannot be added. Copy before nodes use ClickHouse.")
+		return errs.New(errs.Conflict,
+			"ClickHouse has clicks of its own of months whose single clicks PostgreSQL has deleted, so what "+
+				"PostgreSQL has counted of these cannot be added. Copy before nodes use ClickHouse.")
 	}
 	for m := click.MonthOf(first[0]); m.Start().Before(c.since); m++ {
 		if err := c.removeDays(ctx, m, until(copyingBound, c.run)); err != nil {
@@ -49,8 +50,8 @@ func (c *copying) countsMonths(ctx context.Context, bounds map[string]time.Time)
 	return own || bounds[forgottenBound].After(never), err
 }
 
-// endMonths moves the bounds, from when on questions read the copied days. It returns Unavailable if a month has expired since the run
-// began.
+// endMonths moves the bounds, from when on questions read the copied days. It returns Unavailable
+// if a month has expired since the run began.
 func (c *copying) endMonths(ctx context.Context) error {
 	if c.since != c.ClicksSince() {
 		return errs.New(errs.Unavailable, "A month has ended during the copy: run it again.")
@@ -69,7 +70,8 @@ func (c *copying) endMonths(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.moveBound(ctx, forgottenBound, bounds[forgottenBound], bounds[copiedBound], c.isNewest, "query_id", c.statementID())
+	return c.moveBound(ctx, forgottenBound, bounds[forgottenBound], bounds[copiedBound], c.isNewest, "query_id",
+		c.statementID())
 }
 
 // sqlDay is a day of a link in the SQL database.
@@ -82,7 +84,8 @@ type sqlDay struct {
 }
 
 func (c *copying) copyMonth(ctx context.Context, m click.Month) error {
-	rows, err := c.DB.NewSelect().Table("click_days").Column("workspace_id", "subject_id", "starts_at", "clicks", "visits", "bots",
+	rows, err := c.DB.NewSelect().Table("click_days").Column("workspace_id", "subject_id", "starts_at", "clicks",
+		"visits", "bots",
 		"latency_mean", "latency_m2", "counts").Where("starts_at >= ?", m.Start()).Where("starts_at < ?", m.End()).
 		Where("subject_id <> workspace_id").Rows(ctx)
 	if err != nil {
@@ -94,7 +97,8 @@ func (c *copying) copyMonth(ctx context.Context, m click.Month) error {
 		if len(waiting) == 0 {
 			return nil
 		}
-		_, err := c.client.send(ctx, render("INSERT INTO days SELECT * FROM input(?) WHERE ? FORMAT RowBinary", dayTypes, sql(c.isNewest)),
+		_, err := c.client.send(ctx,
+			render("INSERT INTO days SELECT * FROM input(?) WHERE ? FORMAT RowBinary", dayTypes, sql(c.isNewest)),
 			waiting, "query_id", c.statementID())
 		waiting = waiting[:0]
 		return err
@@ -121,7 +125,8 @@ func (c *copying) copyMonth(ctx context.Context, m click.Month) error {
 }
 
 // dayTypes are the columns of days, as appendDay writes them.
-const dayTypes = "workspace_id String, link_id String, day Date, dimension UInt8, value String, clicks Int64, visits Int64, bots Int64, " +
+const dayTypes = "workspace_id String, link_id String, day Date, dimension UInt8, value String, clicks Int64, visits " +
+	"Int64, bots Int64, " +
 	"latency_mean Float64, latency_m2 Float64"
 
 // appendDay writes the rows of a day.

@@ -11,11 +11,12 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file ends days and months. Every step can be repeated, and questions are answered exactly between two steps: a bound
-// moves when what follows it is written, and what it replaces is removed by the next run, when no question reads it.
+// This file ends days and months. Every step can be repeated, and questions are answered exactly
+// between two steps: a bound moves when what follows it is written, and what it replaces is removed
+// by the next run, when no question reads it.
 
-// Seal implements clickstore.Store: it moves days for whose clicks no more visitors are compared from clicks_open to clicks,
-// without the numbers of the visitors.
+// Seal implements clickstore.Store: it moves days for whose clicks no more visitors are compared
+// from clicks_open to clicks, without the numbers of the visitors.
 func (s *Store) Seal(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -58,14 +59,16 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	of := render("clicked_at >= ? AND clicked_at < ?", day, day.Add(click.Day))
 	copied, err := s.copied(ctx, of)
 	if err == nil && copied.Sealed != 0 {
-		err = s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ? AND NOT late AND ?", sql(of), sql(until(sealedBound, day)))
+		err = s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ? AND NOT late AND ?", sql(of),
+			sql(until(sealedBound, day)))
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.client.send(ctx, render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
-		"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
-		"AND ?", sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
+	_, err = s.client.send(ctx,
+		render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
+			"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
+			"AND ?", sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
 		nil, "query_id", s.queryID("sealing", day.Unix()))
 	if err == nil {
 		copied, err = s.copied(ctx, of)
@@ -83,8 +86,10 @@ func until(bound string, at time.Time) string {
 
 // copied sums up the clicks of a day in both tables, and whose they are.
 func (s *Store) copied(ctx context.Context, of string) (n struct{ Open, Sealed uint64 }, err error) {
-	rows, err := fetch[struct{ Open, Sealed uint64 }](ctx, s.client, "SELECT (SELECT sum(cityHash64(workspace_id, id)) FROM clicks_open "+
-		"WHERE ?) AS Open, (SELECT sum(cityHash64(workspace_id, id)) FROM clicks WHERE ? AND NOT late) AS Sealed", sql(of), sql(of))
+	rows, err := fetch[struct{ Open, Sealed uint64 }](ctx, s.client,
+		"SELECT (SELECT sum(cityHash64(workspace_id, id)) FROM clicks_open "+
+			"WHERE ?) AS Open, (SELECT sum(cityHash64(workspace_id, id)) FROM clicks WHERE ? AND NOT late) AS Sealed",
+		sql(of), sql(of))
 	if err != nil || len(rows) == 0 {
 		return n, err
 	}
@@ -93,8 +98,9 @@ func (s *Store) copied(ctx context.Context, of string) (n struct{ Open, Sealed u
 
 // daysOf are the days (UTC) before an instant that clicks_open has clicks of.
 func (s *Store) daysOf(ctx context.Context, before time.Time) (days []time.Time, err error) {
-	rows, err := fetch[struct{ Day int64 }](ctx, s.client, "SELECT DISTINCT toInt64(toUInt16(toDate(clicked_at))) AS Day "+
-		"FROM clicks_open WHERE clicked_at < ? ORDER BY Day", before)
+	rows, err := fetch[struct{ Day int64 }](ctx, s.client,
+		"SELECT DISTINCT toInt64(toUInt16(toDate(clicked_at))) AS Day "+
+			"FROM clicks_open WHERE clicked_at < ? ORDER BY Day", before)
 	if err != nil {
 		return nil, fmt.Errorf("selecting days: %w", err)
 	}
@@ -113,19 +119,22 @@ func (s *Store) sealable() time.Time {
 const always = "1"
 
 // moveBound moves a bound forward, under a condition. Settings are of the statement.
-func (s *Store) moveBound(ctx context.Context, name string, from, to time.Time, condition string, settings ...string) error {
+func (s *Store) moveBound(
+	ctx context.Context, name string, from, to time.Time, condition string, settings ...string,
+) error {
 	if !from.Before(to) {
 		return nil
 	}
-	_, err := s.client.send(ctx, render("INSERT INTO bounds (name, at) SELECT ?, ? WHERE ?", name, to, sql(condition)), nil, settings...)
+	_, err := s.client.send(ctx, render("INSERT INTO bounds (name, at) SELECT ?, ? WHERE ?", name, to, sql(condition)),
+		nil, settings...)
 	if err != nil {
 		return fmt.Errorf("moving the bound %s: %w", name, err)
 	}
 	return nil
 }
 
-// Retain implements clickstore.Store: it counts months by days that have been kept for long enough, and deletes the single
-// clicks of those that are counted.
+// Retain implements clickstore.Store: it counts months by days that have been kept for long enough,
+// and deletes the single clicks of those that are counted.
 func (s *Store) Retain(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -135,8 +144,9 @@ func (s *Store) Retain(ctx context.Context) error {
 		return err
 	}
 	forgotten := bounds[forgottenBound]
-	months, err := fetch[struct{ Month string }](ctx, s.client, "SELECT DISTINCT toString(toYYYYMM(clicked_at)) AS Month FROM clicks "+
-		"WHERE clicked_at < ?", forgotten)
+	months, err := fetch[struct{ Month string }](ctx, s.client,
+		"SELECT DISTINCT toString(toYYYYMM(clicked_at)) AS Month FROM clicks "+
+			"WHERE clicked_at < ?", forgotten)
 	if err != nil {
 		return fmt.Errorf("selecting expired clicks: %w", err)
 	}
@@ -146,7 +156,8 @@ func (s *Store) Retain(ctx context.Context) error {
 		}
 	}
 	first, err := fetch[struct{ At, N int64 }](ctx, s.client,
-		"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS At, count() AS N FROM clicks WHERE clicked_at >= ?", forgotten)
+		"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS At, count() AS N FROM clicks WHERE clicked_at >= ?",
+		forgotten)
 	if err != nil || first[0].N == 0 {
 		return err
 	}
@@ -163,7 +174,8 @@ func (s *Store) Retain(ctx context.Context) error {
 	return nil
 }
 
-// countDays counts the clicks of a month. No question reads them from days yet, so what an interrupted run has left goes first.
+// countDays counts the clicks of a month. No question reads them from days yet, so what an
+// interrupted run has left goes first.
 func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
@@ -172,11 +184,14 @@ func (s *Store) countDays(ctx context.Context, m click.Month) error {
 		return err
 	}
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
-		_, err := s.client.send(ctx, render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
-			"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
-			"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
-			"AND ? GROUP BY workspace_id, link_id, day, dimension, value",
-			sql(countedNumbers), sql(countedValues), day, day.Add(click.Day), sql(until(forgottenBound, m.Start()))), nil, "query_id", s.queryID("days", day.Unix()))
+		_, err := s.client.send(ctx,
+			render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
+				"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
+				"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
+				"AND ? GROUP BY workspace_id, link_id, day, dimension, value",
+				sql(countedNumbers), sql(countedValues), day, day.Add(click.Day),
+				sql(until(forgottenBound, m.Start()))),
+			nil, "query_id", s.queryID("days", day.Unix()))
 		if err != nil {
 			return err
 		}
@@ -190,13 +205,15 @@ func (s *Store) removeDays(ctx context.Context, m click.Month, condition string)
 	if some, err := s.has(ctx, "days", of); err != nil || !some {
 		return err
 	}
-	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ? AND ?", sql(of), sql(until(forgottenBound, m.Start())), sql(condition))
+	return s.client.run(ctx, "ALTER TABLE days DELETE WHERE ? AND ? AND ?", sql(of),
+		sql(until(forgottenBound, m.Start())), sql(condition))
 }
 
 // countedNumbers and countedValues are the dimensions that days count by, and their values of a click.
 var countedNumbers, countedValues = func() (string, string) {
 	numbers := []int64{0, click.LatencyDimension, click.QuarterDimension}
-	values := []string{"''", "toString(" + stepOf + ")", "toString(intDiv(toUInt32(toDateTime(clicked_at)) % 86400, 900))"}
+	values := []string{"''", "toString(" + stepOf + ")",
+		"toString(intDiv(toUInt32(toDateTime(clicked_at)) % 86400, 900))"}
 	for _, d := range click.StoredDimensions {
 		if d.Name != click.ByLink { // each row has its link
 			numbers, values = append(numbers, int64(d.Number)), append(values, "toString("+d.Column+")")

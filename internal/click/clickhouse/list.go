@@ -28,7 +28,8 @@ var rowColumns = func() string {
 	for i, d := range click.VisitDimensions {
 		texts[i] = "toString(" + d.Column + ")"
 	}
-	return "workspace_id AS WorkspaceID, link_id AS LinkID, toUnixTimestamp64Micro(clicked_at) AS At, id AS ID, latency_ns AS Latency, " +
+	return "workspace_id AS WorkspaceID, link_id AS LinkID, toUnixTimestamp64Micro(clicked_at) AS At, id AS ID, " +
+		"latency_ns AS Latency, " +
 		"bot AS Bot, status AS Status, [" + strings.Join(texts, ", ") + "] AS Texts"
 }()
 
@@ -58,8 +59,8 @@ func (s *Store) clicks(ctx context.Context, question string, args ...any) ([]*cl
 	return found, nil
 }
 
-// List implements clickstore.Store. The clicks of a day are together, and not in the order of time: so the page is looked
-// for in a day, then in two more, then in four.
+// List implements clickstore.Store. The clicks of a day are together, and not in the order of time:
+// so the page is looked for in a day, then in two more, then in four.
 func (s *Store) List(ctx context.Context, q clickstore.Query, page clickstore.Page) (found []*click.Click, err error) {
 	p, err := s.partsOf(ctx, clickstore.Query{WorkspaceID: q.WorkspaceID, Subject: q.Subject, Filter: q.Filter,
 		Range: clickstore.Range{From: s.Now(), To: s.Now()}})
@@ -92,7 +93,8 @@ func (s *Store) List(ctx context.Context, q clickstore.Query, page clickstore.Pa
 			p.singles.To = clickstore.Earlier(all.To, all.From.Add(days))
 			all.From = p.singles.To
 		}
-		more, err := s.clicks(ctx, withSealed+"SELECT ?, is_visit AS Visit FROM ? WHERE ? ORDER BY ? LIMIT ?", sql(rowColumns),
+		more, err := s.clicks(ctx, withSealed+"SELECT ?, is_visit AS Visit FROM ? WHERE ? ORDER BY ? LIMIT ?",
+			sql(rowColumns),
 			sql(p.visits()), sql(after), sql(order), page.Size-len(found))
 		if err != nil {
 			return nil, err
@@ -108,8 +110,10 @@ func (s *Store) rangeOf(ctx context.Context, p *parts, r clickstore.Range) (clic
 	if r != (clickstore.Range{}) {
 		condition += render(" AND clicked_at >= ? AND clicked_at < ?", r.From, r.To)
 	}
-	rows, err := ask[struct{ First, Last, N int64 }](ctx, s.client, withSealed+"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS First, "+
-		"toUnixTimestamp64Micro(max(clicked_at)) AS Last, count() AS N FROM ?", sql(singleClicks("clicked_at", condition)))
+	rows, err := ask[struct{ First, Last, N int64 }](ctx, s.client,
+		withSealed+"SELECT toUnixTimestamp64Micro(min(clicked_at)) AS First, "+
+			"toUnixTimestamp64Micro(max(clicked_at)) AS Last, count() AS N FROM ?",
+		sql(singleClicks("clicked_at", condition)))
 	if err != nil || len(rows) == 0 || rows[0].N == 0 {
 		return clickstore.Range{}, err
 	}
@@ -153,7 +157,8 @@ func (s *Store) withIDs(ctx context.Context, workspaceIDs, ids []string) ([]*cli
 	}
 	first, last := slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
 	return s.clicks(ctx, withSealed+"SELECT ? FROM ?", sql(rowColumns), sql(singleClicks(columns,
-		render("workspace_id IN (?) AND clicked_at >= ? AND clicked_at <= ? AND (clicked_at, id) IN (?)", sql(joined(workspaceIDs)),
+		render("workspace_id IN (?) AND clicked_at >= ? AND clicked_at <= ? AND (clicked_at, id) IN (?)",
+			sql(joined(workspaceIDs)),
 			first, last, sql(strings.Join(keys, ", "))))))
 }
 
@@ -175,7 +180,8 @@ func (s *Store) Span(
 		of += render(" AND link_id = ?", linkID)
 	}
 	return s.clicks(ctx, withSealed+"SELECT ? FROM ?", sql(rowColumns), sql(singleClicks(columns,
-		render("? AND clicked_at >= ? AND clicked_at <= ? AND (?)", sql(of), first, last, sql(strings.Join(ids, " OR "))))))
+		render("? AND clicked_at >= ? AND clicked_at <= ? AND (?)", sql(of), first, last,
+			sql(strings.Join(ids, " OR "))))))
 }
 
 // Count implements clickstore.Store.

@@ -19,7 +19,8 @@ type moveRow struct {
 
 	LinkID      string `bun:",pk"`
 	WorkspaceID string `bun:"to_workspace"`
-	// Requests counts how often the move was requested: each request may be about clicks that the one before has not seen.
+	// Requests counts how often the move was requested: each request may be about clicks that the
+	// one before has not seen.
 	Requests int64
 	// Attempt is the number of the latest attempt.
 	Attempt int64
@@ -40,11 +41,13 @@ func queueMoves(ctx context.Context, tx bun.Tx, moved map[string]string) error {
 		rows = append(rows, moveRow{LinkID: linkID, WorkspaceID: moved[linkID], Requests: 1})
 	}
 	return db.InsertRows(ctx, tx, db.Insert{Into: "click_moves AS move",
-		Rest: "ON CONFLICT (link_id) DO UPDATE SET to_workspace = excluded.to_workspace, requests = move.requests + 1"}, rows)
+		Rest: "ON CONFLICT (link_id) DO UPDATE SET to_workspace = excluded.to_workspace, requests = move.requests + 1"},
+		rows)
 }
 
-// MoveClicks moves clicks of links that had no account to the workspaces that have claimed them. A click is copied first, so
-// that it is missing from no answer, and a copy that exists is not made again. One process calls it at a time.
+// MoveClicks moves clicks of links that had no account to the workspaces that have claimed them. A
+// click is copied first, so that it is missing from no answer, and a copy that exists is not made
+// again. One process calls it at a time.
 func (s *Store) MoveClicks(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	var moves []moveRow
@@ -85,9 +88,11 @@ func (s *Store) moveClicks(ctx context.Context, m *moveRow) error {
 		}
 		from := render("workspace_id = ? AND link_id = ?", id.PublicWorkspace, m.LinkID)
 		copies := render("SELECT id FROM ? WHERE workspace_id = ? AND link_id = ?", sql(table), m.WorkspaceID, m.LinkID)
-		_, err = s.client.send(ctx, render("INSERT INTO ? (?) SELECT * REPLACE (? AS workspace_id) FROM (SELECT ? FROM ? WHERE ? "+
-			"AND id NOT IN (?)) WHERE ?", sql(table), all, m.WorkspaceID, all, sql(table), sql(from), sql(copies),
-			sql(unfenced(attempt))), nil, "query_id", s.queryID(attempt, table), "max_partitions_per_insert_block", "0")
+		_, err = s.client.send(ctx,
+			render("INSERT INTO ? (?) SELECT * REPLACE (? AS workspace_id) FROM (SELECT ? FROM ? WHERE ? "+
+				"AND id NOT IN (?)) WHERE ?", sql(table), all, m.WorkspaceID, all, sql(table), sql(from), sql(copies),
+				sql(unfenced(attempt))), nil, "query_id", s.queryID(attempt, table), "max_partitions_per_insert_block",
+			"0")
 		if err == nil {
 			err = s.client.run(ctx, "ALTER TABLE ? DELETE WHERE ? AND id IN (?)", sql(table), sql(from), sql(copies))
 		}

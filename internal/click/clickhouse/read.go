@@ -26,7 +26,8 @@ type parts struct {
 // partsOf divides a question.
 // has reports whether a table has rows under a condition.
 func (s *Store) has(ctx context.Context, table, condition string) (bool, error) {
-	rows, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM ? WHERE ?", sql(table), sql(condition))
+	rows, err := fetch[struct{ N int64 }](ctx, s.client, "SELECT count() AS N FROM ? WHERE ?", sql(table),
+		sql(condition))
 	return err == nil && rows[0].N > 0, err
 }
 
@@ -116,17 +117,20 @@ const withSealed = "WITH (SELECT max(at) FROM bounds WHERE name = 'sealed') AS s
 
 // fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It needs withSealed.
 func fromBoth(sealed, open, condition string) string {
-	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM clicks_open WHERE ? "+
+	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM "+
+		"clicks_open WHERE ? "+
 		"AND clicked_at >= sealed)", sql(sealed), sql(condition), sql(open), sql(condition))
 }
 
 // singleClicks are fromBoth with columns that both tables have.
 func singleClicks(columns, condition string) string { return fromBoth(columns, columns, condition) }
 
-// visits are the single clicks of the question with the column is_visit: of an open day it is found among all clicks of the day.
+// visits are the single clicks of the question with the column is_visit: of an open day it is found
+// among all clicks of the day.
 func (p *parts) visits() string {
 	from, to := p.singles.From.Truncate(click.Day), p.singles.To.Add(click.Day-1).Truncate(click.Day)
-	isFirst := render("id IN (SELECT argMin(id, (clicked_at, id)) FROM clicks_open WHERE ? AND clicked_at >= ? AND clicked_at < ? "+
+	isFirst := render("id IN (SELECT argMin(id, (clicked_at, id)) FROM clicks_open WHERE ? AND clicked_at >= ? AND "+
+		"clicked_at < ? "+
 		"AND visitor != 0 AND NOT bot GROUP BY link_id, toDate(clicked_at), visitor)", sql(p.subject()), from, to)
 	return fromBoth(columns+", visit AS is_visit", columns+", "+isFirst+" AS is_visit", p.isSingle())
 }
@@ -145,7 +149,9 @@ type countRow struct {
 }
 
 // Points implements clickstore.Store.
-func (s *Store) Points(ctx context.Context, q clickstore.Query, cuts []time.Time) (points []clickstore.Point, err error) {
+func (s *Store) Points(
+	ctx context.Context, q clickstore.Query, cuts []time.Time,
+) (points []clickstore.Point, err error) {
 	p, err := s.partsOf(ctx, q)
 	if err != nil {
 		return nil, err
@@ -163,8 +169,10 @@ func (s *Store) Points(ctx context.Context, q clickstore.Query, cuts []time.Time
 		add(rows, q.Filter)
 	}
 	if !p.singles.From.Equal(p.singles.To) {
-		rows, err := ask[countRow](ctx, s.client, withSealed+"SELECT ? AS Start, ? FROM ? GROUP BY Start ORDER BY Start",
-			sql(pieceOf("intDiv(toUnixTimestamp64Micro(clicked_at), 1000000)", p.singles.From, cuts)), sql(counted), sql(p.visits()))
+		rows, err := ask[countRow](ctx, s.client,
+			withSealed+"SELECT ? AS Start, ? FROM ? GROUP BY Start ORDER BY Start",
+			sql(pieceOf("intDiv(toUnixTimestamp64Micro(clicked_at), 1000000)", p.singles.From, cuts)), sql(counted),
+			sql(p.visits()))
 		if err != nil {
 			return nil, fmt.Errorf("counting clicks: %w", err)
 		}
@@ -205,13 +213,17 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 	}
 	from, to := p.days.From, p.days.To
 	if len(p.Values) == 1 {
-		others, err := askDays[countRow](ctx, s.client, "SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
-			"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), click.Others, from, to)
+		others, err := askDays[countRow](ctx, s.client,
+			"SELECT ? FROM days WHERE ? AND dimension = ? AND value = ? AND "+
+				"day >= toDate(?) AND day < toDate(?)", sql(summed), sql(p.subject()), int64(dimension), click.Others,
+			from,
+			to)
 		if err != nil || len(others) > 0 && others[0].Clicks > 0 { // some of them may have the value
 			return nil, errors.Join(err, s.checkNone(ctx, p))
 		}
 	}
-	condition := render("? AND dimension = ? AND ? >= ? AND ? < ?", sql(p.subject()), int64(dimension), sql(seconds), from.Unix(),
+	condition := render("? AND dimension = ? AND ? >= ? AND ? < ?", sql(p.subject()), int64(dimension), sql(seconds),
+		from.Unix(),
 		sql(seconds), to.Unix())
 	if len(p.Values) == 1 {
 		condition += render(" AND value = ?", value)
@@ -220,10 +232,13 @@ func (s *Store) pointsOfDays(ctx context.Context, p *parts, cuts []time.Time) ([
 		sql(pieceOf(seconds, from, cuts)), sql(summed), sql(condition))
 }
 
-// hasQuarters reports whether the quarters of an hour of the range have all clicks of its days: some copied days have none.
+// hasQuarters reports whether the quarters of an hour of the range have all clicks of its days:
+// some copied days have none.
 func (s *Store) hasQuarters(ctx context.Context, p *parts) (bool, error) {
-	missing, err := askDays[countRow](ctx, s.client, "SELECT sumIf(clicks, dimension = 0) - sumIf(clicks, dimension = ?) AS Clicks FROM days "+
-		"WHERE ? AND day >= toDate(?) AND day <= toDate(?)", int64(click.QuarterDimension), sql(p.subject()), p.days.From, p.days.To.Add(-1))
+	missing, err := askDays[countRow](ctx, s.client,
+		"SELECT sumIf(clicks, dimension = 0) - sumIf(clicks, dimension = ?) AS Clicks FROM days "+
+			"WHERE ? AND day >= toDate(?) AND day <= toDate(?)", int64(click.QuarterDimension), sql(p.subject()),
+		p.days.From, p.days.To.Add(-1))
 	return len(missing) == 0 || missing[0].Clicks == 0, err
 }
 
@@ -245,7 +260,8 @@ func (p *parts) dividesDay(cuts []time.Time) bool {
 
 // checkNone returns InvalidInput if the subject has clicks in days of the range, which can only be counted as a whole.
 func (s *Store) checkNone(ctx context.Context, p *parts) error {
-	rows, err := ask[countRow](ctx, s.client, "SELECT ? FROM days WHERE ? AND dimension = 0 AND day >= toDate(?) AND day <= toDate(?)",
+	rows, err := ask[countRow](ctx, s.client,
+		"SELECT ? FROM days WHERE ? AND dimension = 0 AND day >= toDate(?) AND day <= toDate(?)",
 		sql(summed), sql(p.subject()), p.days.From, p.days.To.Add(-1))
 	if err != nil {
 		return fmt.Errorf("selecting old clicks: %w", err)
@@ -276,7 +292,8 @@ func (s *Store) Slices(ctx context.Context, q clickstore.Query, by click.Dimensi
 	if p.singles.From.Equal(p.singles.To) {
 		return all, nil
 	}
-	rows, err := ask[countRow](ctx, s.client, withSealed+"SELECT toString(?) AS Value, ? FROM ? GROUP BY Value ORDER BY Clicks DESC, Value LIMIT ?",
+	rows, err := ask[countRow](ctx, s.client,
+		withSealed+"SELECT toString(?) AS Value, ? FROM ? GROUP BY Value ORDER BY Clicks DESC, Value LIMIT ?",
 		sql(by.Definition().Column), sql(counted), sql(p.visits()), click.MaxValues)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
@@ -304,8 +321,10 @@ func (s *Store) slicesOfDays(ctx context.Context, p *parts, by click.Dimension, 
 	if by == click.ByLink {
 		number, value = 0, "link_id"
 	}
-	rows, err := askDays[countRow](ctx, s.client, "SELECT ? AS Value, ? FROM days WHERE ? AND dimension = ? AND day >= toDate(?) "+
-		"AND day < toDate(?) GROUP BY Value", sql(value), sql(summed), sql(p.subject()), number, p.days.From, p.days.To)
+	rows, err := askDays[countRow](ctx, s.client,
+		"SELECT ? AS Value, ? FROM days WHERE ? AND dimension = ? AND day >= toDate(?) "+
+			"AND day < toDate(?) GROUP BY Value", sql(value), sql(summed), sql(p.subject()), number, p.days.From,
+		p.days.To)
 	for _, r := range rows {
 		all.Add(r.Value, p.People(r.Count))
 	}
@@ -321,7 +340,8 @@ type latencyRow struct {
 }
 
 // stepOf is rollup.LatencyStep of a latency in nanoseconds.
-var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)", click.LatencyGrowth)
+var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)",
+	click.LatencyGrowth)
 
 // Latencies implements clickstore.Store.
 func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (click.Tally, click.Values, error) {
@@ -350,8 +370,10 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (click.Tally,
 	if p.singles.From.Equal(p.singles.To) {
 		return tally, steps, nil
 	}
-	rows, err := ask[latencyRow](ctx, s.client, withSealed+"SELECT toString(?) AS Step, count() AS Clicks, avg(latency_ns) / 1e6 AS Mean, "+
-		"varPopStable(latency_ns / 1e6) * count() AS M2 FROM ? GROUP BY Step", sql(stepOf), sql(singleClicks("latency_ns", p.isSingle())))
+	rows, err := ask[latencyRow](ctx, s.client,
+		withSealed+"SELECT toString(?) AS Step, count() AS Clicks, avg(latency_ns) / 1e6 AS Mean, "+
+			"varPopStable(latency_ns / 1e6) * count() AS M2 FROM ? GROUP BY Step", sql(stepOf),
+		sql(singleClicks("latency_ns", p.isSingle())))
 	if err != nil {
 		return tally, steps, fmt.Errorf("reading latencies: %w", err)
 	}

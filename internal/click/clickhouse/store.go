@@ -1,5 +1,6 @@
-// Package clickhouse keeps clicks in ClickHouse: single clicks and, of months whose single clicks are deleted, the counts of
-// each day. It implements package clickstore. Package stores constructs it where the operator has configured ClickHouse.
+// Package clickhouse keeps clicks in ClickHouse: single clicks and, of months whose single clicks
+// are deleted, the counts of each day. It implements package clickstore. Package stores constructs
+// it where the operator has configured ClickHouse.
 package clickhouse
 
 import (
@@ -17,7 +18,8 @@ type Config struct {
 	DB *db.DB
 	// URL is http(s)://USER:PASSWORD@HOST:PORT/DATABASE, of ClickHouse's HTTP interface.
 	URL *url.URL
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means clickstore.DefaultMonths.
+	// ClickMonths is the number of whole months for which single clicks are stored; zero means
+	// clickstore.DefaultMonths.
 	ClickMonths int
 	// ReadTimeout is how long a question may take; zero means two seconds.
 	ReadTimeout time.Duration

@@ -17,8 +17,8 @@ import (
 
 // This file compares the totals in the SQL database with the clicks: nothing else is counted twice.
 
-// looks is how often the totals of a workspace that differ are compared, because clicks are counted meanwhile, and lookPause the
-// time between two looks.
+// looks is how often the totals of a workspace that differ are compared, because clicks are counted
+// meanwhile, and lookPause the time between two looks.
 const (
 	looks     = 5
 	lookPause = 100 * time.Millisecond
@@ -35,20 +35,24 @@ func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (
 // Rebuild implements clickstore.Store. A total that changes meanwhile stays as it is.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.compare(ctx, func(ctx context.Context, is, want *clickstore.Total) error {
-		_, err := s.DB.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2", "_month", "_before_month").
+		_, err := s.DB.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2", "_month",
+			"_before_month").
 			WherePK().Where("clicks = ?", is.Clicks).Exec(ctx)
 		return err
 	})
 }
 
 // compare calls f with the totals that differ from the clicks.
-func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, want *clickstore.Total) error) (subjects int, err error) {
+func (s *Store) compare(
+	ctx context.Context, f func(ctx context.Context, is, want *clickstore.Total) error,
+) (subjects int, err error) {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
 		return 0, err
 	}
 	var spaces []string
-	err = s.DB.NewSelect().Model((*clickstore.Total)(nil)).ColumnExpr("DISTINCT workspace_id").Order("workspace_id").Scan(ctx, &spaces)
+	err = s.DB.NewSelect().Model((*clickstore.Total)(nil)).ColumnExpr("DISTINCT workspace_id").Order("workspace_id").
+		Scan(ctx, &spaces)
 	if err != nil {
 		return 0, fmt.Errorf("selecting workspaces with clicks: %w", err)
 	}
@@ -63,7 +67,8 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 			}
 		}
 		if len(c.differ) > 0 && !c.isStable {
-			return subjects, errs.New(errs.Unavailable, "Clicks of %s are written all the time: try again later.", space)
+			return subjects, errs.New(errs.Unavailable, "Clicks of %s are written all the time: try again later.",
+				space)
 		}
 		for _, subject := range c.differ {
 			if err := f(ctx, c.is[subject], c.want[subject]); err != nil {
@@ -75,8 +80,8 @@ func (s *Store) compare(ctx context.Context, f func(ctx context.Context, is, wan
 	return subjects, nil
 }
 
-// comparison is a look at the totals of a workspace and its links: those in the SQL database and those of the clicks. It is
-// stable if no batch was sent meanwhile.
+// comparison is a look at the totals of a workspace and its links: those in the SQL database and
+// those of the clicks. It is stable if no batch was sent meanwhile.
 type comparison struct {
 	is, want map[string]*clickstore.Total
 	differ   []string
@@ -127,8 +132,9 @@ func (s *Store) totals(ctx context.Context, space string) (map[string]*clickstor
 	return all, nil
 }
 
-// uncounted are the conditions of clicks that are being sent, or were: they are in no total. It adds the links whose clicks
-// are still to be moved, and their workspaces, to moving: their totals have moved already.
+// uncounted are the conditions of clicks that are being sent, or were: they are in no total. It
+// adds the links whose clicks are still to be moved, and their workspaces, to moving: their totals
+// have moved already.
 func (s *Store) uncounted(ctx context.Context, moving map[string]bool) (conditions []string, err error) {
 	var moves []moveRow
 	if err := s.DB.NewSelect().Model(&moves).Scan(ctx); err != nil {
@@ -138,9 +144,11 @@ func (s *Store) uncounted(ctx context.Context, moving map[string]bool) (conditio
 		moving[m.LinkID], moving[m.WorkspaceID] = true, true
 	}
 	var logs []logRow
-	err = s.DB.NewSelect().Model(&logs).Column("_sending_id", "_sending_clicks").Where("_sending_id <> 0").Order("_sending_id").Scan(ctx)
+	err = s.DB.NewSelect().Model(&logs).Column("_sending_id", "_sending_clicks").Where("_sending_id <> 0").
+		Order("_sending_id").Scan(ctx)
 	for _, l := range logs {
-		conditions = append(conditions, render("id >= ? AND id < ?", l.SendingID, l.SendingID+max(l.SendingClicks, -l.SendingClicks)))
+		conditions = append(conditions,
+			render("id >= ? AND id < ?", l.SendingID, l.SendingID+max(l.SendingClicks, -l.SendingClicks)))
 	}
 	return conditions, err
 }
@@ -156,11 +164,15 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 		LinkID               string
 		Clicks, Bots, Before int64
 		Mean, M2             float64
-	}](ctx, s.client, withSealed+"SELECT link_id AS LinkID, toInt64(count()) AS Clicks, toInt64(countIf(bot)) AS Bots, "+
-		"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
-		"FROM ? GROUP BY link_id UNION ALL "+
-		"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
-		this.Start(), sql(singleClicks("link_id, bot, clicked_at, latency_ns", render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, bounds[forgottenBound], sql(strings.Join(append(without, "0"), " OR "))))),
+	}](ctx, s.client,
+		withSealed+"SELECT link_id AS LinkID, toInt64(count()) AS Clicks, toInt64(countIf(bot)) AS Bots, "+
+			"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
+			"FROM ? GROUP BY link_id UNION ALL "+
+			"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
+		this.Start(),
+		sql(singleClicks("link_id, bot, clicked_at, latency_ns",
+			render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, bounds[forgottenBound],
+				sql(strings.Join(append(without, "0"), " OR "))))),
 		space)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)

@@ -25,9 +25,9 @@ var errOvertaken = errors.New("another process writes the click log")
 //  2. The batch is inserted.
 //  3. In one transaction the totals are added, the position moves on, and the row forgets the ids.
 //
-// An attempt of which the row still has the ids may have inserted everything, a part or nothing. The next one, of this or
-// another process, says in the row that it has given it up, removes what is there, and begins again: with new ids, and
-// perhaps another batch.
+// An attempt of which the row still has the ids may have inserted everything, a part or nothing.
+// The next one, of this or another process, says in the row that it has given it up, removes what
+// is there, and begins again: with new ids, and perhaps another batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -68,8 +68,9 @@ type logRow struct {
 
 	ID       string `bun:",pk"`
 	Position int64
-	// SendingID is the first of the SendingClicks ids of the batch that is being sent; zero if there is none. The number is
-	// negative when the attempt was given up: then it can no longer end.
+	// SendingID is the first of the SendingClicks ids of the batch that is being sent; zero if
+	// there is none. The number is negative when the attempt was given up: then it can no longer
+	// end.
 	SendingID     int64 `bun:"_sending_id"`
 	SendingClicks int64 `bun:"_sending_clicks"`
 }
@@ -77,7 +78,8 @@ type logRow struct {
 // logOf reads the row of a log, and makes one if there is none.
 func (s *Store) logOf(ctx context.Context, logID string) (*logRow, error) {
 	log := &logRow{ID: logID}
-	_, err := s.DB.NewInsert().Model(log).On("CONFLICT (id) DO UPDATE").Set("position = ?TableAlias.position").Returning("*").
+	_, err := s.DB.NewInsert().Model(log).On("CONFLICT (id) DO UPDATE").Set("position = ?TableAlias.position").
+		Returning("*").
 		Exec(ctx)
 	return log, err
 }
@@ -174,7 +176,8 @@ func (s *Store) end(ctx context.Context, log *logRow, position int64, clicks []c
 
 // columns are those of both tables of single clicks, in the order of appendClick, and types their types.
 var columns, types = func() (names, types string) {
-	types = "workspace_id String, link_id String, clicked_at DateTime64(6, 'UTC'), id Int64, latency_ns Int64, bot Bool, status Int32"
+	types = "workspace_id String, link_id String, clicked_at DateTime64(6, 'UTC'), id Int64, latency_ns Int64, bot " +
+		"Bool, status Int32"
 	names = "workspace_id, link_id, clicked_at, id, latency_ns, bot, status"
 	for _, d := range click.VisitDimensions {
 		types, names = types+", "+d.Column+" String", names+", "+d.Column
@@ -182,8 +185,8 @@ var columns, types = func() (names, types string) {
 	return names, types
 }()
 
-// insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are deleted is refused: what is
-// counted of the month is final.
+// insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are
+// deleted is refused: what is counted of the month is final.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	bounds, err := s.bounds(ctx)
 	if err != nil {
@@ -192,7 +195,8 @@ func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	forgotten := bounds[forgottenBound]
 	for i := range clicks {
 		if at := clicks[i].ClickedAt; at.Before(forgotten) {
-			return fmt.Errorf("%w: it is of %s, and months before %s are counted", clickstore.ErrRefused, at.Format(time.DateOnly),
+			return fmt.Errorf("%w: it is of %s, and months before %s are counted", clickstore.ErrRefused,
+				at.Format(time.DateOnly),
 				forgotten.Format(time.DateOnly))
 		}
 	}
@@ -200,16 +204,18 @@ func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	open, late := encode(clicks, since)
 	attempt := clicks[0].ID
 	// The days may be sealed before the statement begins.
-	stillOpen := render("? AND throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?) = 0", sql(unfenced(attempt)), sealedBound, since)
+	stillOpen := render("? AND throwIf((SELECT max(at) FROM bounds WHERE name = ?) > ?) = 0", sql(unfenced(attempt)),
+		sealedBound, since)
 	err = s.insertAs(ctx, "clicks_open", "visitor", "visitor Int64", stillOpen, s.queryID(attempt, "open"), open)
 	if err == nil {
-		err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", unfenced(attempt), s.queryID(attempt, "late"), late)
+		err = s.insertAs(ctx, "clicks", "visit, late", "visit Bool, late Bool", unfenced(attempt),
+			s.queryID(attempt, "late"), late)
 	}
 	return err
 }
 
-// insertAs inserts rows under a condition, such as that the attempt has not been given up: a request that was sent before may
-// still be on its way.
+// insertAs inserts rows under a condition, such as that the attempt has not been given up: a
+// request that was sent before may still be on its way.
 func (s *Store) insertAs(
 	ctx context.Context, table, more, moreTypes, condition, queryID string, rows []byte,
 ) error {
@@ -217,8 +223,10 @@ func (s *Store) insertAs(
 		return nil
 	}
 	all := sql(columns + ", " + more)
-	_, err := s.client.send(ctx, render("INSERT INTO ? (?) SELECT ? FROM input(?) WHERE ? FORMAT RowBinary", sql(table), all, all,
-		types+", "+moreTypes, sql(condition)), rows, "query_id", queryID, "max_partitions_per_insert_block", "0",
+	_,
+		err := s.client.send(ctx,
+		render("INSERT INTO ? (?) SELECT ? FROM input(?) WHERE ? FORMAT RowBinary", sql(table), all, all,
+			types+", "+moreTypes, sql(condition)), rows, "query_id", queryID, "max_partitions_per_insert_block", "0",
 		"insert_deduplicate", "0")
 	if e, ok := errors.AsType[*exception](err); ok && slices.Contains(refusedCodes, e.code) {
 		return fmt.Errorf("%w: %w", clickstore.ErrRefused, err)
@@ -241,8 +249,8 @@ func unfenced(attempt int64) string {
 	return render("(SELECT count() FROM fences WHERE attempt = ?) = 0", attempt)
 }
 
-// fence makes sure that an attempt inserts nothing from now on: either its statement begins later, and sees the fence, or it
-// runs, and is waited for.
+// fence makes sure that an attempt inserts nothing from now on: either its statement begins later,
+// and sees the fence, or it runs, and is waited for.
 func (s *Store) fence(ctx context.Context, attempt int64) error {
 	if err := s.client.run(ctx, "INSERT INTO fences (attempt) VALUES (?)", attempt); err != nil {
 		return err
@@ -250,7 +258,8 @@ func (s *Store) fence(ctx context.Context, attempt int64) error {
 	return s.kill(ctx, attempt)
 }
 
-// undo removes what an attempt has inserted. Few attempts have late clicks, and a deletion looks at each part of a table.
+// undo removes what an attempt has inserted. Few attempts have late clicks, and a deletion looks at
+// each part of a table.
 func (s *Store) undo(ctx context.Context, first, n int64) error {
 	if err := s.fence(ctx, first); err != nil {
 		return err
@@ -265,8 +274,9 @@ func (s *Store) undo(ctx context.Context, first, n int64) error {
 	return s.client.run(ctx, "ALTER TABLE clicks DELETE WHERE ?", sql(among))
 }
 
-// openFor is how long after its day the visitor of a click is compared with others. A click that comes later is the first of
-// its visitor if no other of its batch is. Its day is sealed a day after that, when no such batch is being sent.
+// openFor is how long after its day the visitor of a click is compared with others. A click that
+// comes later is the first of its visitor if no other of its batch is. Its day is sealed a day
+// after that, when no such batch is being sent.
 const openFor = clickstore.VisitorsKept
 
 // encode writes clicks of the days that are open, since an instant, and late ones, as RowBinary.

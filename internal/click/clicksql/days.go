@@ -18,8 +18,8 @@ import (
 // days is the table of the days.
 const days = "click_days"
 
-// day is what a subject, a link or a workspace, has on a day in UTC: the clicks before the instant up to which the subject
-// is sealed. Later ones are counted from their rows.
+// day is what a subject, a link or a workspace, has on a day in UTC: the clicks before the instant
+// up to which the subject is sealed. Later ones are counted from their rows.
 type day struct {
 	bun.BaseModel `bun:"table:click_days"`
 
@@ -184,8 +184,9 @@ const replaceDay = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 	visits = excluded.visits, bots = excluded.bots,
 	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
-// addDays adds to the table. The caller has locked the totals of the subjects, so no other writer changes these rows. Days
-// for which isNew is true are written as they are: rows of them are left over from a total that was lost.
+// addDays adds to the table. The caller has locked the totals of the subjects, so no other writer
+// changes these rows. Days for which isNew is true are written as they are: rows of them are left
+// over from a total that was lost.
 func (s *Store) addDays(ctx context.Context, tx bun.Tx, more additions, isNew func(*addition) bool) error {
 	all := more.sorted()
 	known, err := s.existing(ctx, tx, slices.DeleteFunc(slices.Clone(all), isNew))

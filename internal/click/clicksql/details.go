@@ -23,8 +23,9 @@ const details = "click_details"
 // Tests reduce it.
 var minDetailedClicks = 8
 
-// maxDetailedClicks is the number of clicks of a workspace up to which a day is stored by column. It bounds memory: each
-// click takes about 60 bytes while its day is written. The clicks of larger days are read one by one. Tests reduce it.
+// maxDetailedClicks is the number of clicks of a workspace up to which a day is stored by column.
+// It bounds memory: each click takes about 60 bytes while its day is written. The clicks of larger
+// days are read one by one. Tests reduce it.
 var maxDetailedClicks = 5_000_000
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
@@ -101,9 +102,9 @@ clicks:
 	}
 }
 
-// eachDetail reads the days of spans whose details are stored by column, and returns what is left of the spans. A day
-// whose number of clicks has changed since is left. It returns InvalidInput if there were clicks that are not stored any
-// more.
+// eachDetail reads the days of spans whose details are stored by column, and returns what is left
+// of the spans. A day whose number of clicks has changed since is left. It returns InvalidInput if
+// there were clicks that are not stored any more.
 func (q *query) eachDetail(
 	ctx context.Context, spans []clickstore.Range, columns []click.Dimension, f func(clickstore.Range, *storedDetail),
 ) (rest []clickstore.Range, err error) {
@@ -123,7 +124,8 @@ func (q *query) eachDetail(
 			continue
 		}
 		stored := q.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
-			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks").
+			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = "+
+				"x.clicks").
 			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.WorkspaceID).
 			Where("x.starts_at >= ?", span.From.Truncate(click.Day)).Where("x.starts_at < ?", span.To)
 		at := span.From
@@ -198,8 +200,10 @@ const detailedAtOnce = 100
 func (s *Store) storeDetails(ctx context.Context) (failed error) {
 	for last := ""; ; {
 		var spaces []clickstore.Total
-		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
-			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
+		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").
+			Where("subject_id > ?", last).
+			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").
+			Limit(detailedAtOnce).
 			Scan(ctx)
 		if err != nil {
 			return errors.Join(failed, fmt.Errorf("selecting days to store by column: %w", err))
@@ -297,7 +301,9 @@ func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.
 }
 
 // insertDetails writes the details of a day of a workspace.
-func (s *Store) insertDetails(ctx context.Context, tx bun.Tx, workspaceID string, start time.Time, made []*detail) error {
+func (s *Store) insertDetails(
+	ctx context.Context, tx bun.Tx, workspaceID string, start time.Time, made []*detail,
+) error {
 	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "moments"}
 	for _, dimension := range click.StoredDimensions {
 		columns = append(columns, dimension.Column)

@@ -20,9 +20,10 @@ import (
 // detailed returns the number of days of a subject that are stored by column, and of their clicks.
 func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	t.Helper()
-	must.NoError(t, d.NewSelect().Table(clicksql.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-		Where("subject_id = ?", subject).
-		Scan(db.AsSystem(t.Context()), &n, &clicks))
+	must.NoError(t,
+		d.NewSelect().Table(clicksql.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+			Where("subject_id = ?", subject).
+			Scan(db.AsSystem(t.Context()), &n, &clicks))
 	return n, clicks
 }
 
@@ -107,8 +108,9 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		w.SealDays(t)
 		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
-			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID}, R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
-				To: clicktest.Noon}}} {
+			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID},
+				R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
+					To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 			ask := func(what string, want click.Count) {
 				t.Helper()

@@ -67,7 +67,9 @@ func withIDs(q *bun.SelectQuery, ids []string) (_ *bun.SelectQuery, valid bool) 
 
 // Span implements clickstore.Store. The condition on the time selects by the primary key, where the time follows the
 // workspace.
-func (s *Store) Span(ctx context.Context, spans []clickstore.Span, workspaceIDs []string, linkID string) ([]*click.Click, error) {
+func (s *Store) Span(
+	ctx context.Context, spans []clickstore.Span, workspaceIDs []string, linkID string,
+) ([]*click.Click, error) {
 	first, last := spans[0].FirstAt, spans[0].LastAt
 	for _, span := range spans {
 		first, last = clickstore.Earlier(first, span.FirstAt), clickstore.Later(last, span.LastAt)

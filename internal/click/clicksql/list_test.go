@@ -34,7 +34,8 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 				if n%10 != 0 {
 					space = fmt.Sprint("ws_", n%10)
 				}
-				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: fmt.Sprint("lnk_", n), ClickedAt: clicked(n), Status: 302})
+				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: fmt.Sprint("lnk_", n),
+					ClickedAt: clicked(n), Status: 302})
 			}
 			must.Value(d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx))(t)
 		}
@@ -50,7 +51,8 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 			if err != nil || len(found) != len(ids) {
 				t.Errorf("found the workspaces of %d clicks: %v", len(found), err)
 			}
-			if clicks, err := (&stats.Store{Clicks: s}).ByID(t.Context(), w.Members[0], ids...); err != nil || len(clicks) != len(ids) {
+			if clicks, err := (&stats.Store{Clicks: s}).ByID(t.Context(), w.Members[0], ids...); err != nil ||
+				len(clicks) != len(ids) {
 				t.Errorf("found %d clicks: %v", len(clicks), err)
 			}
 		})
@@ -72,7 +74,8 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 		must.NoError(t, w.Retain(ctx)) // creates the month's partition
 		var ids []string
 		for i, m := range w.Members {
-			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon, Status: 302}
+			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon,
+				Status: 302}
 			must.Value(d.NewInsert().Model(r).Exec(ctx))(t)
 			ids = append(ids, r.Click().PublicID())
 		}

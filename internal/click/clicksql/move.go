@@ -24,7 +24,8 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 			column = "link_id"
 		}
 		if err == nil {
-			_, err = tx.NewUpdate().Table(table).Set("workspace_id = ?", workspaceID).Where("? = ?", bun.Ident(column), linkID).
+			_, err = tx.NewUpdate().Table(table).Set("workspace_id = ?", workspaceID).Where("? = ?", bun.Ident(column),
+				linkID).
 				Exec(ctx)
 		}
 	}
@@ -34,8 +35,8 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 	return nil
 }
 
-// addToWorkspace adds the clicks of a link to the days of its workspace, as far as the workspace is sealed. Days that both
-// have sealed are those of the link; the others are counted again.
+// addToWorkspace adds the clicks of a link to the days of its workspace, as far as the workspace is
+// sealed. Days that both have sealed are those of the link; the others are counted again.
 func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clickstore.Total) error {
 	sealed := space.SealedAt
 	both := clickstore.Earlier(sealed, link.SealedAt.UTC()).Truncate(click.Day)
@@ -70,7 +71,8 @@ const purgeBatch = 5000
 // PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
-	subjects := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
+	subjects := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("workspace_id = ?",
+		workspaceID)
 	if err := s.removeAll(ctx, "clicks", "workspace_id = ?", workspaceID); err != nil {
 		return err
 	}

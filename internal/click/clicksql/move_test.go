@@ -58,8 +58,9 @@ func TestClaim_MovesClickHistory(t *testing.T) {
 					q.Member = w.Members[0]
 					w.Check(t, random, q)
 				}
-				q := w.All(w.Members[0], clicktest.Noon.Add(-21*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
-					Truncate(click.Day))
+				q := w.All(w.Members[0], clicktest.Noon.Add(-21*click.Day).Truncate(click.Day),
+					clicktest.Noon.Add(2*click.Day).
+						Truncate(click.Day))
 				w.CheckBreakdown(t, q, click.ByLink, 10, w.Meant(q))
 				q.Of.LinkID, q.Links = anonymous, []string{anonymous}
 				w.Check(t, random, q)
@@ -90,7 +91,8 @@ func TestClaim_LosesNoConcurrentClick(t *testing.T) {
 				for position := range int64(6) {
 					batch := slices.Concat(clicktest.CrowdOf(anonymous, clicktest.Noon.Add(-click.Day), 10),
 						clicktest.CrowdOf(w.Links[0], clicktest.Noon, 10))
-					if err := own.Write(t.Context(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
+					if err := own.Write(t.Context(),
+						clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()

@@ -63,16 +63,17 @@ const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, CO
 
 // countClicks counts the clicks of spans by the quarter of an hour.
 func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
-	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)), func(span clickstore.Range, d *storedDetail) {
-		var found [click.Day / click.BucketLength]click.Count
-		d.eachClick(q.Values, func(_ int, quarter byte, one click.Count) { found[quarter].Add(one) })
-		for quarter, n := range found {
-			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
-			if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
-				points = append(points, clickstore.Point{Start: at, Count: n})
+	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)),
+		func(span clickstore.Range, d *storedDetail) {
+			var found [click.Day / click.BucketLength]click.Count
+			d.eachClick(q.Values, func(_ int, quarter byte, one click.Count) { found[quarter].Add(one) })
+			for quarter, n := range found {
+				at := d.start.Add(time.Duration(quarter) * click.BucketLength)
+				if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
+					points = append(points, clickstore.Point{Start: at, Count: n})
+				}
 			}
-		}
-	})
+		})
 	if err != nil || len(rest) == 0 {
 		return points, err
 	}
@@ -117,7 +118,8 @@ func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickst
 		Value *string
 		click.Count
 	}
-	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
+	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).
+		ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
 		return fmt.Errorf("counting clicks one by one: %w", err)

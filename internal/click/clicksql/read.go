@@ -17,10 +17,13 @@ import (
 // This file reads days. What they do not know is counted from single clicks: the open time, and parts of days. Only the
 // number of clicks in a part of a day is known by the day, which counts its quarters of an hour.
 
-// eachDay calls f with the days of the range in their order, and returns the instant from which on clicks are in no day.
-// That of a single subject is read with its days, by one statement, so that no click is in both or neither. Several links
-// are sealed at different instants: of them only the days before the last midnight at which all were sealed are read.
-func (q *query) eachDay(ctx context.Context, counts schema.QueryWithArgs, f func(*day) error) (sealed time.Time, err error) {
+// eachDay calls f with the days of the range in their order, and returns the instant from which on
+// clicks are in no day. That of a single subject is read with its days, by one statement, so that
+// no click is in both or neither. Several links are sealed at different instants: of them only the
+// days before the last midnight at which all were sealed are read.
+func (q *query) eachDay(
+	ctx context.Context, counts schema.QueryWithArgs, f func(*day) error,
+) (sealed time.Time, err error) {
 	if sealed, err = q.store.sealedAt(ctx, q.subject(q.store.DB.NewSelect(), "subject_id")); err != nil {
 		return sealed, err
 	}
@@ -33,7 +36,8 @@ func (q *query) eachDay(ctx context.Context, counts schema.QueryWithArgs, f func
 		stored = stored.Where("starts_at < ?", clickstore.Earlier(sealed, q.To))
 	} else {
 		stored = stored.Where("starts_at < ?", q.To).
-			ColumnExpr("(SELECT total.sealed_at FROM click_totals AS total WHERE total.subject_id = day.subject_id) AS sealed_at")
+			ColumnExpr("(SELECT total.sealed_at FROM click_totals AS total WHERE total.subject_id = day.subject_id) " +
+				"AS sealed_at")
 	}
 	rows, err := stored.Rows(ctx)
 	if err != nil {
@@ -74,9 +78,11 @@ func (s *Store) sealedAt(ctx context.Context, totals *bun.SelectQuery) (time.Tim
 	return open[0].SealedAt.UTC(), nil
 }
 
-// eachWhole calls f with the days that lie in the range as far as they are sealed, and are not cut. It returns the other
-// spans of the range.
-func (q *query) eachWhole(ctx context.Context, cuts []time.Time, f func(*day) error) (rest []clickstore.Range, err error) {
+// eachWhole calls f with the days that lie in the range as far as they are sealed, and are not cut.
+// It returns the other spans of the range.
+func (q *query) eachWhole(
+	ctx context.Context, cuts []time.Time, f func(*day) error,
+) (rest []clickstore.Range, err error) {
 	isCut, extends := cutDays(cuts), false
 	sealed, err := q.eachDay(ctx, bun.SafeQuery("counts"), func(d *day) error {
 		end := d.end()
@@ -101,8 +107,8 @@ func cutDays(cuts []time.Time) map[time.Time]bool {
 	return isCut
 }
 
-// addSpan appends the part of a span that is in the range. With extends, it extends the last span to the end of that part
-// instead, because the caller has counted no clicks between the two.
+// addSpan appends the part of a span that is in the range. With extends, it extends the last span
+// to the end of that part instead, because the caller has counted no clicks between the two.
 func (q *query) addSpan(spans []clickstore.Range, extends bool, from, to time.Time) []clickstore.Range {
 	span := clickstore.Range{From: clickstore.Later(from, q.From), To: clickstore.Earlier(to, q.To)}
 	switch {
@@ -125,7 +131,8 @@ func quartersOf(isCut map[time.Time]bool) schema.QueryWithArgs {
 		bun.In(slices.Collect(maps.Keys(isCut))), []byte{click.QuarterDimension}, click.QuartersBytes)
 }
 
-// countDays counts all clicks by the day, and by the quarter of an hour in days that a cut or an end of the range divides.
+// countDays counts all clicks by the day, and by the quarter of an hour in days that a cut or an
+// end of the range divides.
 func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []clickstore.Point, err error) {
 	isCut := cutDays(append([]time.Time{q.From, q.To}, cuts...))
 	isUnknown := map[time.Time]bool{} // days that do not know their quarters
@@ -195,8 +202,10 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 		if !span.From.Before(since) {
 			continue
 		}
-		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", q.WorkspaceID).
-			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", clickstore.Earlier(since, span.To)).Exists(ctx)
+		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?",
+			q.WorkspaceID).
+			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?",
+			clickstore.Earlier(since, span.To)).Exists(ctx)
 		if err != nil {
 			return fmt.Errorf("selecting old clicks: %w", err)
 		}

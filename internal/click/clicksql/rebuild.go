@@ -28,7 +28,8 @@ func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.compareAll(ctx, true, func(clickstore.Difference) {})
 }
 
-// compareAll compares all subjects that have a total or clicks, in the order of their ids. With fix it corrects differences.
+// compareAll compares all subjects that have a total or clicks, in the order of their ids. With fix
+// it corrects differences.
 func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.Difference)) (n int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
@@ -78,13 +79,15 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 			return err
 		}
 		want, err := s.addUp(ctx, tx, t)
-		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth // nobody asks for a workspace's
+		// nobody asks for a workspace's
+		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth
 		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots && isMonth {
 			return err
 		}
 		found(clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
 		if fix {
-			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2", "_month",
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2",
+				"_month",
 				"_before_month").WherePK().Exec(ctx)
 		}
 		return err
@@ -105,7 +108,8 @@ func (s *Store) compareMonth(
 		return nil, err
 	}
 	var is []day
-	err = tx.NewSelect().Model(&is).Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).
+	err = tx.NewSelect().Model(&is).Where("subject_id = ?", subject).Where("starts_at >= ?", month).
+		Where("starts_at < ?", end).
 		Scan(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +139,9 @@ func (s *Store) compareMonth(
 }
 
 // detailsDiffer compares the details of a subject's month with its days.
-func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions) (bool, error) {
+func (s *Store) detailsDiffer(
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions,
+) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
 		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
@@ -144,10 +150,11 @@ func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, mo
 	}
 	differs := false
 	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
-		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *storedDetail) {
-		one := want[dayKey{subject, d.start.Unix()}]
-		differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
-	})
+		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns,
+		func(d *storedDetail) {
+			one := want[dayKey{subject, d.start.Unix()}]
+			differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
+		})
 	return differs, err
 }
 

@@ -39,7 +39,8 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 			}
 		}
 		verify(0)
-		was := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links...))(t)
+		was := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t),
+			b.Member.ID(), links...))(t)
 		for i, breakage := range []string{
 			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
 			"UPDATE click_days SET latency_mean = 7 WHERE subject_id = ?",
@@ -55,7 +56,8 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		b.RecordClicks(links[0], clicktest.Noon, 5) // ingest continues
 		b.FlushClicks(t)
 		verify(0)
-		is := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links[1:]...))(t)
+		is := must.Value(b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(),
+			links[1:]...))(t)
 		delete(was, links[0])
 		if diff := cmp.Diff(was, is, clicktest.About); diff != "" {
 			t.Errorf("totals (-want +got):\n%s", diff)

@@ -38,7 +38,8 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 				w.Check(t, random, w.Ask(random, from.Add(-3*click.Day), clicktest.Noon.Add(2*click.Day)))
 			}
 			for _, m := range w.Members { // by the day, but for days that have not been summed up
-				w.Check(t, random, w.All(m, from.Truncate(click.Day), clicktest.Noon.Add(2*click.Day).Truncate(click.Day)))
+				w.Check(t, random,
+					w.All(m, from.Truncate(click.Day), clicktest.Noon.Add(2*click.Day).Truncate(click.Day)))
 			}
 			w.CheckTotals(t)
 			if t.Failed() {
@@ -53,7 +54,8 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 			clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-3*click.Day), clicktest.Noon))
 		}
 		slices.SortFunc(clicks, func(a, b click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
-		for _, until := range []time.Time{from.AddDate(0, 5, 3), from.AddDate(0, 11, 0).Truncate(click.Day), clicktest.Noon} {
+		for _, until := range []time.Time{from.AddDate(0, 5, 3), from.AddDate(0, 11, 0).Truncate(click.Day),
+			clicktest.Noon} {
 			end, _ := slices.BinarySearchFunc(clicks, until,
 				func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
 			n := end / 7
@@ -78,7 +80,8 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 
 		since := w.ClicksSince()
 		for _, breakage := range []string{
-			"UPDATE click_days SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE visits = 1 AND starts_at >= ?",
+			"UPDATE click_days SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE visits = 1 AND " +
+				"starts_at >= ?",
 			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?",
 			"UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
 		} {
@@ -110,7 +113,8 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 						batch = append(batch, w.Draw(random, from, clicktest.Noon))
 					}
 					own := clicksql.Store{DB: d, Now: clicktest.AtNoon}
-					if err := own.Write(context.Background(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
+					if err := own.Write(context.Background(),
+						clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -141,7 +145,8 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 		state := func() (all []string) {
 			for _, q := range []*bun.SelectQuery{
 				d.NewSelect().Table(clicksql.Days).
-					ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
+					ColumnExpr(
+						"CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
 				d.NewSelect().Table("click_totals").
 					ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
 			} {
@@ -166,8 +171,9 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 				how   string
 				stats *stats.Stats
 			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter",
-				w.QueryStats(t, clicktest.Question{Member: m, R: clickstore.Range{From: q.R.From.Add(time.Hour), To: q.R.To},
-					Zone: "Asia/Kathmandu"})}} {
+				w.QueryStats(t,
+					clicktest.Question{Member: m, R: clickstore.Range{From: q.R.From.Add(time.Hour), To: q.R.To},
+						Zone: "Asia/Kathmandu"})}} {
 				t.Run(m.Slug()+" "+read.how, func(t *testing.T) {
 					points := must.Value(read.stats.Series(t.Context(), stats.Day))(t)
 					var sum click.Count

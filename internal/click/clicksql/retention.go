@@ -23,15 +23,16 @@ const (
 	clicksAtOnce = 100_000
 )
 
-// busyToday is the number of clicks from which a day is sealed before it is over. Fewer are counted from their rows fast
-// enough. Tests reduce it.
+// busyToday is the number of clicks from which a day is sealed before it is over. Fewer are counted
+// from their rows fast enough. Tests reduce it.
 var busyToday int64 = 2000
 
 // openFor is how long clicks may wait for the database before they are late, which costs more.
 const openFor = time.Minute
 
-// Seal implements clickstore.Store: it adds clicks to the days of their links and workspaces, those of days that are over
-// and, of busy subjects, those of the quarters of an hour that are over. Then it stores busy days by column.
+// Seal implements clickstore.Store: it adds clicks to the days of their links and workspaces, those
+// of days that are over and, of busy subjects, those of the quarters of an hour that are over. Then
+// it stores busy days by column.
 func (s *Store) Seal(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.sealDays(ctx); err != nil {
@@ -165,11 +166,12 @@ func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjec
 	return nil
 }
 
-// openClicks selects the clicks of subjects, which a column names. It forces PostgreSQL to look those of each subject up
-// by index, because it cannot estimate their number.
+// openClicks selects the clicks of subjects, which a column names. It forces PostgreSQL to look
+// those of each subject up by index, because it cannot estimate their number.
 func (s *Store) openClicks(tx bun.Tx, column string, subjects []sealing) *bun.SelectQuery {
 	if s.DB.Kind == db.Postgres {
-		ids, from, until := make([]string, len(subjects)), make([]time.Time, len(subjects)), make([]time.Time, len(subjects))
+		ids, from, until := make([]string, len(subjects)), make([]time.Time, len(subjects)), make([]time.Time,
+			len(subjects))
 		for i, one := range subjects {
 			ids[i], from[i], until[i] = one.SubjectID, one.SealedAt, one.until
 		}
@@ -180,7 +182,8 @@ func (s *Store) openClicks(tx bun.Tx, column string, subjects []sealing) *bun.Se
 	}
 	return tx.NewSelect().Model((*click.Row)(nil)).WhereGroup("", func(q *bun.SelectQuery) *bun.SelectQuery {
 		for _, one := range subjects {
-			q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID, one.SealedAt, one.until)
+			q = q.WhereOr("? = ? AND clicked_at >= ? AND clicked_at < ?", bun.Ident(column), one.SubjectID,
+				one.SealedAt, one.until)
 		}
 		return q
 	})

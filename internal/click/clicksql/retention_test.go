@@ -49,8 +49,9 @@ func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
 // months are the tables that PostgreSQL keeps months of a table in.
 func months(t *testing.T, d *db.DB, table string) (names []string) {
 	t.Helper()
-	must.NoError(t, d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
-		Scan(db.AsSystem(t.Context()), &names))
+	must.NoError(t,
+		d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
+			Scan(db.AsSystem(t.Context()), &names))
 	return names
 }
 
@@ -67,7 +68,8 @@ func wantStored(t *testing.T, w *clicktest.World) {
 	if err != nil || rows != clicks {
 		t.Errorf("%d clicks are stored, want %d: %v", rows, clicks, err)
 	}
-	if !must.Value(w.DB.NewSelect().Table(clicksql.Days).Where("starts_at < ?", longAgo).Exists(db.AsSystem(t.Context())))(t) {
+	if !must.Value(w.DB.NewSelect().Table(clicksql.Days).Where("starts_at < ?", longAgo).
+		Exists(db.AsSystem(t.Context())))(t) {
 		t.Error("days were deleted")
 	}
 	if w.DB.Kind != db.Postgres {
@@ -103,8 +105,10 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 		}
 		w.CheckTotals(t)
 
-		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
-		for _, f := range []clickstore.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}},
+		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day),
+			clicktest.Noon.Truncate(click.Day))
+		for _, f := range []clickstore.Filter{{}, {Bots: new(false)},
+			{Values: map[click.Dimension]string{click.Country: "NP"}},
 			{Values: map[click.Dimension]string{click.Country: ""}}} {
 			q := ever
 			q.F = f
@@ -125,7 +129,8 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 		nepal := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP"}}
 		two := clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Device: visitor.Mobile}}
 		ask := func(from time.Time, zone string, f clickstore.Filter) (*stats.Stats, clicktest.Question) {
-			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: zone, F: f}
+			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon},
+				Zone: zone, F: f}
 			return w.QueryStats(t, q), q
 		}
 		for _, one := range []struct {
@@ -201,11 +206,13 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 			w.VerifyRollups(t)
 			for _, m := range w.Members {
 				for _, q := range []clicktest.Question{
-					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)),
+					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day),
+						clicktest.Noon.Add(click.Day).Truncate(click.Day)),
 					w.All(m, clickstore.Never, clickstore.Never.Add(60*click.Day)),
 				} {
 					meant := w.Meant(q)
-					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
+					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil ||
+						got != clicktest.CountAll(meant) {
 						t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
 					}
 					w.CheckBreakdown(t, q, click.Country, 3, meant)
@@ -233,16 +240,20 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 		}
 		w.Tidy(t)
 		for _, zone := range []string{"", "Asia/Kathmandu"} {
-			q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicktest.Noon.AddDate(-3, 0, 0), To: clicktest.Noon},
-				Zone: zone, F: clickstore.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
+			q := clicktest.Question{Member: w.Members[0],
+				R:    clickstore.Range{From: clicktest.Noon.AddDate(-3, 0, 0), To: clicktest.Noon},
+				Zone: zone,
+				F:    clickstore.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
 			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone},
 				w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
 			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 				t.Errorf("%v: %+v: %v", q, got, err)
 			}
 		}
-		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: clickstore.Subject{LinkID: id.New(id.Link)},
-			R: clickstore.Range{From: clicktest.Noon.AddDate(-9, 0, 0), To: clicktest.Noon}, Zone: "Asia/Kathmandu"}).
+		if got, err := w.QueryStats(t,
+			clicktest.Question{Member: w.Members[0], Of: clickstore.Subject{LinkID: id.New(id.Link)},
+				R:    clickstore.Range{From: clicktest.Noon.AddDate(-9, 0, 0), To: clicktest.Noon},
+				Zone: "Asia/Kathmandu"}).
 			Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
 			t.Errorf("a link without clicks: %v", err)
 		}
@@ -260,7 +271,8 @@ func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 		w.Tidy(t)
 		// begins within a day
 		edges := w.All(w.Members[0], longAgo.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day))
-		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(edges)) {
+		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil ||
+			got != clicktest.CountAll(w.Meant(edges)) {
 			t.Errorf("the first day has no clicks: %+v: %v", got, err)
 		}
 		// ends before there were clicks
@@ -283,7 +295,8 @@ func TestRetention_CanBeExtended(t *testing.T) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
 		w.Tidy(t)
 		w.Store.(*clicksql.Store).ClickMonths = 0
-		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
+		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day),
+			clicktest.Noon.Truncate(click.Day))
 		w.VerifyRollups(t)
 		must.Value(w.Rebuild(t.Context()))(t)
 		w.CheckTotals(t)
@@ -293,8 +306,8 @@ func TestRetention_CanBeExtended(t *testing.T) {
 	})
 }
 
-// TestRetention_DaysWithoutQuarters were sealed by an earlier version, or are damaged. Their clicks are counted one by one
-// as long as they are stored.
+// TestRetention_DaysWithoutQuarters were sealed by an earlier version, or are damaged. Their clicks
+// are counted one by one as long as they are stored.
 func TestRetention_DaysWithoutQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -305,11 +318,14 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())))(t)
 			for _, from := range []time.Time{clicksKept, clicksKept.Add(click.Day + time.Hour),
 				clicktest.Noon.AddDate(0, -3, 0)} {
-				q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon}, Zone: "Asia/Kathmandu"}
+				q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: from, To: clicktest.Noon},
+					Zone: "Asia/Kathmandu"}
 				w.CheckSeries(t, random, q, w.Meant(q))
 			}
 		}
-		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: clicksKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		s := w.QueryStats(t,
+			clicktest.Question{Member: w.Members[0],
+				R: clickstore.Range{From: clicksKept.Add(-60 * click.Day), To: clicktest.Noon}, Zone: "Asia/Kathmandu"})
 		_, err := s.Series(t.Context(), stats.Day)
 		wantRefused(t, "days of a zone", err)
 	})
@@ -334,10 +350,13 @@ func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), click.Count{Clicks: 1})
 			}
 			front := quarters.Encode()
-			must.Value(d.NewUpdate().Table(clicksql.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
-				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context())))(t)
+			must.Value(d.NewUpdate().Table(clicksql.Days).
+				Set("counts = ?", append(all.Encode()[len(front):], front...)).
+				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).
+				Exec(db.AsSystem(t.Context())))(t)
 		}
-		q := clicktest.Question{Member: w.Members[0], R: clickstore.Range{From: longAgo.Add(-60 * click.Day), To: clicktest.Noon},
+		q := clicktest.Question{Member: w.Members[0],
+			R:    clickstore.Range{From: longAgo.Add(-60 * click.Day), To: clicktest.Noon},
 			Zone: "Asia/Kathmandu"}
 		w.CheckSeries(t, random, q, w.Meant(q))
 	})

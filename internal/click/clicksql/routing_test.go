@@ -132,12 +132,14 @@ func TestRouting_IsRebuilt(t *testing.T) {
 		noColumn := []byte{1, 0} // one value, which is empty
 		for name, damage := range map[string]func() error{
 			"rollups": func() error {
-				_, err := d.NewUpdate().Table(clicksql.Days).Set("counts = ?", []byte{}).Where("subject_id = ?", routed).
+				_, err := d.NewUpdate().Table(clicksql.Days).Set("counts = ?", []byte{}).
+					Where("subject_id = ?", routed).
 					Exec(db.AsSystem(t.Context()))
 				return err
 			},
 			"columns": func() error {
-				_, err := d.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).Where("subject_id = ?", routed).
+				_, err := d.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).
+					Where("subject_id = ?", routed).
 					Exec(db.AsSystem(t.Context()))
 				return err
 			},
@@ -145,7 +147,9 @@ func TestRouting_IsRebuilt(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				must.NoError(t, damage())
 				var found []string
-				must.Value(w.Verify(t.Context(), func(f clickstore.Difference) { found = append(found, f.SubjectID) }))(t)
+				must.Value(w.Verify(t.Context(), func(f clickstore.Difference) {
+					found = append(found, f.SubjectID)
+				}))(t)
 				if diff := cmp.Diff([]string{routed}, found); diff != "" {
 					t.Errorf("differences (-want +got):\n%s", diff)
 				}
@@ -169,7 +173,8 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 		w := clicktest.NewWorld(t, d)
 		routed, _ := writeRouted(t, w, clicktest.Noon)
 		of := clickstore.Subject{LinkID: routed}
-		listed := must.Value(w.Stats.List(t.Context(), w.Members[0], of, nil, clickstore.Filter{}, page.Request{Size: 10}))(t)
+		listed := must.Value(w.Stats.List(t.Context(), w.Members[0], of, nil, clickstore.Filter{},
+			page.Request{Size: 10}))(t)
 		var exported []*click.Click
 		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
 		q.Of = of
@@ -192,7 +197,8 @@ func TestRouting_IsListedAndExported(t *testing.T) {
 			target, _ := line["targetId"].(string)
 			source, _ := line["qrSource"].(string)
 			lines = append(lines, []string{rule, target, source})
-			if len(line) != 7+len(slices.DeleteFunc(slices.Clone(row[len(row)-3:]), func(s string) bool { return s == "" })) {
+			if len(line) != 7+
+				len(slices.DeleteFunc(slices.Clone(row[len(row)-3:]), func(s string) bool { return s == "" })) {
 				t.Errorf("the line has fields of empty texts: %s", encoded)
 			}
 		}

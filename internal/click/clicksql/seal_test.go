@@ -13,8 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestSeal_SealsBusyDaysInParts writes clicks of a day before and after each part of it is sealed, by time and late, and
-// then none: the day is sealed as a whole when it is over. What is left over from a total that was lost is not counted.
+// TestSeal_SealsBusyDaysInParts writes clicks of a day before and after each part of it is sealed,
+// by time and late, and then none: the day is sealed as a whole when it is over. What is left over
+// from a total that was lost is not counted.
 func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -39,12 +40,19 @@ func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 			sealed time.Duration
 			inDays int64
 		}{
-			{"a quiet day", 10 * time.Hour, func() { write(busy, clicksql.BusyDay-1, 9*time.Hour); write(quiet, 1, 9*time.Hour) }, 0, 0},
-			{"a busy day", 11*time.Hour + 20*time.Minute, func() { write(busy, 1, 11*time.Hour) }, 11*time.Hour + 15*time.Minute, clicksql.BusyDay},
-			{"open clicks", 11*time.Hour + 40*time.Minute, func() { write(busy, 2, 11*time.Hour+20*time.Minute) }, 11*time.Hour + 15*time.Minute, clicksql.BusyDay},
-			{"late clicks", 12 * time.Hour, func() { write(busy, 4, 8*time.Hour) }, 11*time.Hour + 45*time.Minute, clicksql.BusyDay + 6},
+			{"a quiet day", 10 * time.Hour, func() {
+				write(busy, clicksql.BusyDay-1, 9*time.Hour)
+				write(quiet, 1, 9*time.Hour)
+			}, 0, 0},
+			{"a busy day", 11*time.Hour + 20*time.Minute, func() { write(busy, 1, 11*time.Hour) },
+				11*time.Hour + 15*time.Minute, clicksql.BusyDay},
+			{"open clicks", 11*time.Hour + 40*time.Minute, func() { write(busy, 2, 11*time.Hour+20*time.Minute) },
+				11*time.Hour + 15*time.Minute, clicksql.BusyDay},
+			{"late clicks", 12 * time.Hour, func() { write(busy, 4, 8*time.Hour) }, 11*time.Hour + 45*time.Minute,
+				clicksql.BusyDay + 6},
 			{"a lost total", 13 * time.Hour, func() {
-				must.Value(d.ExecContext(ctx, "DELETE FROM click_totals WHERE subject_id = ?", w.Links[quiet].LinkID))(t)
+				must.Value(d.ExecContext(ctx, "DELETE FROM click_totals WHERE subject_id = ?",
+					w.Links[quiet].LinkID))(t)
 				must.Value(w.Rebuild(t.Context()))(t)
 			}, 11*time.Hour + 45*time.Minute, clicksql.BusyDay + 6},
 			{"the day is over", 30 * time.Hour, func() {}, 24 * time.Hour, clicksql.BusyDay + 6},
@@ -56,10 +64,12 @@ func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 			var sealed time.Time
 			var inDays int64
 			must.NoError(t, d.NewSelect().Table("click_totals").Column("sealed_at").
-				ColumnExpr("(SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_days AS d WHERE d.subject_id = click_totals.subject_id)").
+				ColumnExpr("(SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_days AS d WHERE d.subject_id "+
+					"= click_totals.subject_id)").
 				Where("subject_id = ?", w.Links[busy].LinkID).Scan(ctx, &sealed, &inDays))
 			if !sealed.Equal(today.Add(step.sealed)) || inDays != step.inDays {
-				t.Errorf("%s: sealed up to %s with %d clicks, want %s with %d", step.name, sealed, inDays, today.Add(step.sealed), step.inDays)
+				t.Errorf("%s: sealed up to %s with %d clicks, want %s with %d", step.name, sealed, inDays,
+					today.Add(step.sealed), step.inDays)
 			}
 			w.CheckTotals(t)
 			w.VerifyRollups(t)

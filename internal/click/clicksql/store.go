@@ -21,7 +21,8 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means clickstore.DefaultMonths.
+	// ClickMonths is the number of whole months for which single clicks are stored; zero means
+	// clickstore.DefaultMonths.
 	ClickMonths int
 	// Now is the clock.
 	Now func() time.Time
@@ -39,7 +40,9 @@ type query struct {
 }
 
 // Points implements clickstore.Store.
-func (s *Store) Points(ctx context.Context, of clickstore.Query, cuts []time.Time) (points []clickstore.Point, err error) {
+func (s *Store) Points(
+	ctx context.Context, of clickstore.Query, cuts []time.Time,
+) (points []clickstore.Point, err error) {
 	q := query{of, s}
 	switch len(q.Values) {
 	case 0:

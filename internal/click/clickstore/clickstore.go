@@ -15,12 +15,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// Store keeps clicks. Callers of methods with a Query or a workspace's id pass a context that has entered the workspace, see
-// workspace.Membership.Enter. Points, Slices and Latencies return InvalidInput, which names the first day that works, for a
-// range of which something that the answer needs is deleted.
+// Store keeps clicks. Callers of methods with a Query or a workspace's id pass a context that has
+// entered the workspace, see workspace.Membership.Enter. Points, Slices and Latencies return
+// InvalidInput, which names the first day that works, for a range of which something that the
+// answer needs is deleted.
 type Store interface {
-	// Write writes a batch, with the totals, the position of its log and the announcement: all of them once, however often
-	// the batch, or a larger one that begins where it does, is written.
+	// Write writes a batch, with the totals, the position of its log and the announcement: all of
+	// them once, however often the batch, or a larger one that begins where it does, is written.
 	Write(ctx context.Context, b Batch) error
 
 	// Points counts clicks in pieces, none of which spans a cut, in the order of time.
@@ -47,22 +48,22 @@ type Store interface {
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
 	// PurgeWorkspace removes all clicks of a workspace, and what was counted of them.
 	PurgeWorkspace(ctx context.Context, workspaceID string) error
-	// Seal sums up the clicks of days (UTC) that are over, and of busy subjects those of the day so far. Later clicks of
-	// that time are added when they are written.
+	// Seal sums up the clicks of days (UTC) that are over, and of busy subjects those of the day so
+	// far. Later clicks of that time are added when they are written.
 	Seal(ctx context.Context) error
 	// Retain prepares the next months, and deletes what has been kept for long enough.
 	Retain(ctx context.Context) error
 
-	// Verify compares what is counted of every link and workspace with the single clicks, and calls found for each difference.
-	// It returns the number of links and workspaces. Only months whose clicks are all kept are compared. Clicks may be written
-	// meanwhile.
+	// Verify compares what is counted of every link and workspace with the single clicks, and calls
+	// found for each difference. It returns the number of links and workspaces. Only months whose
+	// clicks are all kept are compared. Clicks may be written meanwhile.
 	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
 	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
 	Rebuild(ctx context.Context) (subjects int, err error)
 }
 
-// DefaultMonths is the default number of whole months for which single clicks are stored. What is counted of days is stored
-// forever.
+// DefaultMonths is the default number of whole months for which single clicks are stored. What is
+// counted of days is stored forever.
 const DefaultMonths = 13
 
 // KeptSince is the instant since which single clicks are kept for whole months; zero months mean DefaultMonths.
@@ -75,8 +76,9 @@ var ErrRefused = errors.New("the store of clicks refuses a click")
 
 // NotKept is the error of a question that needs single clicks of a time in which they are deleted.
 func NotKept(since time.Time) error {
-	return errs.New(errs.InvalidInput, "Several filters, and parts of a day (UTC), are counted from single clicks, which "+
-		"are stored since %s: begin the range then or later.", since.Format(time.DateOnly)).At("range")
+	return errs.New(errs.InvalidInput,
+		"Several filters, and parts of a day (UTC), are counted from single clicks, which "+
+			"are stored since %s: begin the range then or later.", since.Format(time.DateOnly)).At("range")
 }
 
 // Difference is a link, or a workspace, whose counts are not those of its clicks in a month.

@@ -73,7 +73,8 @@ func (l *Ledger) Platform(ctx context.Context) (click.Tally, error) {
 
 // Position returns the position up to which the clicks of a log count; zero for a log that is not known.
 func (l *Ledger) Position(ctx context.Context, logID string) (position int64, err error) {
-	err = l.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
+	err = l.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).
+		Scan(db.AsSystem(ctx), &position)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -104,8 +105,9 @@ func Announce(ctx context.Context, tx bun.Tx, clicks []click.Click, now time.Tim
 			last = clicks[i].ClickedAt
 		}
 	}
-	_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, "+
-		"?, ?)",
+	_, err := tx.NewRaw(
+		"INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, "+
+			"?, ?)",
 		clicks[0].ID, clicks[len(clicks)-1].ID, db.Instant(first), db.Instant(last), db.Instant(now)).Exec(ctx)
 	return err
 }
@@ -113,7 +115,8 @@ func Announce(ctx context.Context, tx bun.Tx, clicks []click.Click, now time.Tim
 // WorkspacesOfLinks returns the workspaces that links belong to, as far as their totals know.
 func WorkspacesOfLinks(ctx context.Context, conn bun.IDB, linkIDs []string) (map[string]string, error) {
 	var rows []Total
-	err := conn.NewSelect().Model(&rows).Column("subject_id", "workspace_id").Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "workspace_id").Where("subject_id IN (?)",
+		bun.In(linkIDs)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the workspaces of links: %w", err)
 	}
@@ -124,9 +127,9 @@ func WorkspacesOfLinks(ctx context.Context, conn bun.IDB, linkIDs []string) (map
 	return found, nil
 }
 
-// AddTotals adds clicks to the totals of their links and workspaces, and gives them the workspaces that their links belong to now.
-// It returns those of links that have moved. Links come first and workspaces last, each in the order of their IDs, so that
-// concurrent writers do not deadlock.
+// AddTotals adds clicks to the totals of their links and workspaces, and gives them the workspaces
+// that their links belong to now. It returns those of links that have moved. Links come first and
+// workspaces last, each in the order of their IDs, so that concurrent writers do not deadlock.
 func AddTotals(ctx context.Context, tx bun.Tx, clicks []click.Click) (moved map[string]string, err error) {
 	links := TotalsOfLinks(clicks)
 	if err := MergeTotals(ctx, tx, links); err != nil {
@@ -136,8 +139,8 @@ func AddTotals(ctx context.Context, tx bun.Tx, clicks []click.Click) (moved map[
 	return moved, MergeTotals(ctx, tx, TotalsOfWorkspaces(clicks))
 }
 
-// Follow sets the workspaces of clicks to those of their links' totals, because a link may have moved since its clicks were
-// recorded. It returns the workspaces of those links.
+// Follow sets the workspaces of clicks to those of their links' totals, because a link may have
+// moved since its clicks were recorded. It returns the workspaces of those links.
 func Follow(totals []Total, clicks []click.Click) (moved map[string]string) {
 	workspaces := make(map[string]string, len(totals))
 	for _, t := range totals {
@@ -152,10 +155,12 @@ func Follow(totals []Total, clicks []click.Click) (moved map[string]string) {
 	return moved
 }
 
-// MoveTotals moves the total of a link without an account to a workspace, or makes one there: clicks that are not written yet find
-// their workspace by it. It adds the total to that of the workspace, and returns both; that of the workspace is nil if the
-// link has no clicks.
-func MoveTotals(ctx context.Context, tx bun.Tx, linkID, workspaceID string, now time.Time) (link, space *Total, err error) {
+// MoveTotals moves the total of a link without an account to a workspace, or makes one there:
+// clicks that are not written yet find their workspace by it. It adds the total to that of the
+// workspace, and returns both; that of the workspace is nil if the link has no clicks.
+func MoveTotals(
+	ctx context.Context, tx bun.Tx, linkID, workspaceID string, now time.Time,
+) (link, space *Total, err error) {
 	link = &Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, SealedAt: now.UTC().Truncate(click.Day)}
 	_, err = tx.NewInsert().Model(link).On("CONFLICT (subject_id) DO UPDATE").
 		Set("workspace_id = excluded.workspace_id").Returning(TotalColumns).Exec(ctx)

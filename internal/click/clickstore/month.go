@@ -11,12 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// This file counts the clicks of links in a month, for quotas. A total knows how many of its clicks were before its latest
-// month, and before the month that precedes it.
+// This file counts the clicks of links in a month, for quotas. A total knows how many of its clicks
+// were before its latest month, and before the month that precedes it.
 
-// SinceSQL returns the SQL of the number of clicks of a link, an SQL expression, since the start of a month; next is the
-// month after it. For a month before the last two that the link has clicks of, it is the number of all clicks, so that no
-// quota is exceeded: the clocks of nodes do not differ by that much.
+// SinceSQL returns the SQL of the number of clicks of a link, an SQL expression, since the start of
+// a month; next is the month after it. For a month before the last two that the link has clicks of,
+// it is the number of all clicks, so that no quota is exceeded: the clocks of nodes do not differ
+// by that much.
 func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
 	return bun.SafeQuery(fmt.Sprintf(`COALESCE((SELECT CASE WHEN total._month < ?0 THEN 0
 		WHEN total._month = ?0 THEN total.clicks - total._before_month
@@ -24,8 +25,9 @@ func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
 		FROM click_totals AS total WHERE total.subject_id = %s), 0)`, linkID), m, next)
 }
 
-// Since counts the clicks of links that the context sees since the start of a month, and returns the position up to which
-// they contain those of a log, as Position does: one statement reads both. Links without a click are missing.
+// Since counts the clicks of links that the context sees since the start of a month, and returns
+// the position up to which they contain those of a log, as Position does: one statement reads both.
+// Links without a click are missing.
 func (l *Ledger) Since(
 	ctx context.Context, logID string, linkIDs []string, m click.Month,
 ) (counts map[string]int64, position int64, err error) {
@@ -56,8 +58,8 @@ func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]int64, erro
 	return counts, nil
 }
 
-// MonthClicks counts the clicks of links since the start of a month. The context has entered their workspace. Links without a
-// click are missing.
+// MonthClicks counts the clicks of links since the start of a month. The context has entered their
+// workspace. Links without a click are missing.
 func (l *Ledger) MonthClicks(ctx context.Context, linkIDs []string, m click.Month) (map[string]int64, error) {
 	return countSince(ctx, l.sinceQuery(linkIDs, m))
 }
@@ -79,8 +81,9 @@ func (l *Ledger) BusyLinks(
 		ColumnExpr("? AS hits", SinceSQL("link.subject_id", m, m+1)).
 		Where("last_at >= ?", m.Start()).Where("subject_id <> workspace_id")
 	err := l.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").
-		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS "+
-			"allowed", hitQuota).
+		ColumnExpr(
+			"l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS "+
+				"allowed", hitQuota).
 		Where("w.deleted_at IS NULL").Where("l.hits >= ? * COALESCE(w.hit_quota, ?)", share, hitQuota).
 		GroupExpr("l.workspace_id, w.hit_quota").Scan(db.AsSystem(ctx), &found)
 	if err != nil {

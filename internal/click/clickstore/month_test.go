@@ -25,15 +25,16 @@ func TestMonth_CountsFromItsStart(t *testing.T) {
 		b.RecordClicks(linkID, m.Start(), 1, 1)
 		b.RecordClicks(other, clicktest.Noon, 1)
 		b.FlushClicks(t)
-		counts := must.Value(b.Ledger.MonthClicks(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), []string{linkID, other, id.New(id.Link)}, m))(t)
+		counts := must.Value(b.Ledger.MonthClicks(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t),
+			[]string{linkID, other, id.New(id.Link)}, m))(t)
 		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestMonth_IsExactAcrossItsEnd writes clicks around the end of a month in any order: both months are counted exactly, and an
-// earlier one never too low.
+// TestMonth_IsExactAcrossItsEnd writes clicks around the end of a month in any order: both months
+// are counted exactly, and an earlier one never too low.
 func TestMonth_IsExactAcrossItsEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

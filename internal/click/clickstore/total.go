@@ -29,8 +29,8 @@ type Total struct {
 	SealedAt time.Time
 	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
 	SealedClicks int64 `bun:"_sealed_clicks,scanonly"`
-	// Month is that of the latest click, BeforeMonth the number of clicks before it, and BeforeLast before the month that
-	// precedes it.
+	// Month is that of the latest click, BeforeMonth the number of clicks before it, and BeforeLast
+	// before the month that precedes it.
 	Month       click.Month `bun:"_month"`
 	BeforeMonth int64       `bun:"_before_month"`
 	BeforeLast  int64       `bun:"_before_last,scanonly"`
@@ -40,7 +40,8 @@ type Total struct {
 }
 
 // TotalColumns are those of a Total.
-const TotalColumns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, _sealed_clicks, " +
+const TotalColumns = "subject_id, workspace_id, clicks, latency_mean, latency_m2, bots, last_at, sealed_at, " +
+	"_sealed_clicks, " +
 	"_month, _before_month"
 
 // Never is what LastAt and SealedAt begin with.
@@ -91,8 +92,8 @@ func MergeTotals(ctx context.Context, tx bun.Tx, totals []Total) error {
 	return nil
 }
 
-// TotalsOfLinks and OfWorkspaces sum clicks up by link or by workspace, in the order of the ids. Links without an account belong
-// to no workspace.
+// TotalsOfLinks and OfWorkspaces sum clicks up by link or by workspace, in the order of the ids.
+// Links without an account belong to no workspace.
 func TotalsOfLinks(clicks []click.Click) []Total {
 	return sum(clicks, func(c *click.Click) string { return c.LinkID })
 }

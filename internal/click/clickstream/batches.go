@@ -59,7 +59,8 @@ type clickLog struct {
 // batches selects batches in order. On PostgreSQL, transactions commit out of order: only batches
 // of transactions before the oldest open one are selected, so no batch can be added between them.
 func (l *clickLog) batches() *bun.SelectQuery {
-	q := l.db.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
+	q := l.db.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at",
+		"written_at")
 	if l.db.Kind == db.Postgres {
 		return q.Column("xid").Where("xid < "+db.OldestTransaction).Order("xid", "id")
 	}
@@ -150,7 +151,8 @@ func (l *clickLog) clicksOf(
 	byID := make([]int, len(batches)) // the indexes of batches, in the order of ids
 	spans := make([]clickstore.Span, len(batches))
 	for i, b := range batches {
-		byID[i], spans[i] = i, clickstore.Span{FirstID: b.FirstID, LastID: b.LastID, FirstAt: b.FirstAt, LastAt: b.LastAt}
+		byID[i], spans[i] = i, clickstore.Span{FirstID: b.FirstID, LastID: b.LastID, FirstAt: b.FirstAt,
+			LastAt: b.LastAt}
 	}
 	slices.SortFunc(byID, func(i, j int) int { return cmp.Compare(batches[i].FirstID, batches[j].FirstID) })
 	found, err := l.clicks.Span(ctx, spans, workspaceIDs, l.linkID)

@@ -89,7 +89,8 @@ func (l *clickLog) begin(ctx context.Context, m workspace.Membership, after stri
 	return b.clickPosition(number), nil
 }
 
-// ByID returns the clicks of a workspace, which the context has entered, with the public ids, in any order. Ids of no click are missing.
+// ByID returns the clicks of a workspace, which the context has entered, with the public ids, in
+// any order. Ids of no click are missing.
 func (l *Live) ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error) {
 	return l.clicks.clicks.ByID(ctx, workspaceID, ids...)
 }
@@ -102,6 +103,8 @@ func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 }
 
 // After returns clicks of workspaces after a position. It returns Expired if some may have been deleted.
-func (l *Live) After(ctx context.Context, after feed.Position, workspaceIDs ...string) (feed.Step[*click.Click], error) {
+func (l *Live) After(
+	ctx context.Context, after feed.Position, workspaceIDs ...string,
+) (feed.Step[*click.Click], error) {
 	return l.clicks.After(ctx, after, workspaceIDs)
 }

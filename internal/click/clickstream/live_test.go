@@ -101,7 +101,8 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 			received[name] = ids
 		}
 		for i, l := range nodes {
-			whole, one, w := l.watch(t, b.Member, "", ""), l.watch(t, b.Member, links[0], ""), l.watch(t, b.Member, "", "")
+			whole, one, w := l.watch(t, b.Member, "", ""), l.watch(t, b.Member, links[0], ""), l.watch(t, b.Member, "",
+				"")
 			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.receiveIDs(t, all)) })
 			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.receiveIDs(t, all/2)) })
 			watching.Go(func() {
@@ -124,8 +125,10 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 						batch = append(batch, click.Click{WorkspaceID: b.Member.ID(), LinkID: links[n%2],
 							ClickedAt: clicktest.Noon.Add(time.Duration(n*round) * time.Second)})
 					}
-					batch = append(batch, click.Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: clicktest.Noon})
-					if err := w.Write(t.Context(), clickstore.Batch{Log: logID, To: int64(round + 1), Clicks: batch}); err != nil {
+					batch = append(batch,
+						click.Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: clicktest.Noon})
+					if err := w.Write(t.Context(),
+						clickstore.Batch{Log: logID, To: int64(round + 1), Clicks: batch}); err != nil {
 						t.Errorf("writer %d: %v", i, err)
 					}
 				}
@@ -173,8 +176,10 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	b := clicktest.Setup(t, d)
 	early, late := id.New(id.Link), id.New(id.Link)
 	w := clicksql.Store{DB: d, Now: clicktest.AtNoon}
-	must.NoError(t, w.Write(t.Context(), clickstore.Batch{Log: "log", To: 1, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
-		ClickedAt: clicktest.Noon}}}))
+	must.NoError(t,
+		w.Write(t.Context(),
+			clickstore.Batch{Log: "log", To: 1, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+				ClickedAt: clicktest.Noon}}}))
 	l := newLive(d)
 	watch := l.watch(t, b.Member, "", "")
 	start := must.Value(l.clicks.head(t.Context()))(t)
@@ -194,8 +199,9 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		})
 	}()
 	<-begun
-	if err := w.Write(t.Context(), clickstore.Batch{Log: "log", To: 2, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
-		ClickedAt: clicktest.Noon}}}); err != nil {
+	if err := w.Write(t.Context(),
+		clickstore.Batch{Log: "log", To: 2, Clicks: []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+			ClickedAt: clicktest.Noon}}}); err != nil {
 		t.Error(err)
 	}
 	for range 3 {

@@ -41,7 +41,8 @@ type bundle struct {
 func Setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{
-		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()), Ledger: &clickstore.Ledger{DB: d},
+		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()),
+		Ledger: &clickstore.Ledger{DB: d},
 	}
 	b.Stats = &stats.Store{Clicks: b.Store, Now: AtNoon}
 	b.stop = Start(t, b.Recorder)
@@ -115,7 +116,9 @@ func (b *bundle) RecordClicks(linkID string, at time.Time, latencies ...float64)
 }
 
 // StatsOf prepares to read stats as the member.
-func StatsOf(t *testing.T, b *bundle, of clickstore.Subject, r *clickstore.Range, zone string, f clickstore.Filter) *stats.Stats {
+func StatsOf(
+	t *testing.T, b *bundle, of clickstore.Subject, r *clickstore.Range, zone string, f clickstore.Filter,
+) *stats.Stats {
 	t.Helper()
 	stats, err := b.Stats.Stats(t.Context(), b.Member, of, r, zone, f)
 	if err != nil {

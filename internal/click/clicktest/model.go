@@ -39,7 +39,8 @@ func (q Question) String() string {
 	if q.F.Bots != nil {
 		bots = strconv.FormatBool(*q.F.Bots)
 	}
-	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.Member.Slug(), q.Links, q.R.From.Format(time.RFC3339Nano),
+	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.Member.Slug(), q.Links,
+		q.R.From.Format(time.RFC3339Nano),
 		q.R.To.Format(time.RFC3339Nano),
 		q.Zone, bots, q.F.Values)
 }
@@ -117,8 +118,9 @@ func (w *World) Meant(q Question) (found []*click.Click) {
 	r := q.whole()
 	for i := range w.Clicks {
 		c := &w.Clicks[i]
-		if c.WorkspaceID != q.Member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) || len(q.Links) > 0 &&
-			!slices.Contains(q.Links, c.LinkID) {
+		if c.WorkspaceID != q.Member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) ||
+			len(q.Links) > 0 &&
+				!slices.Contains(q.Links, c.LinkID) {
 			continue
 		}
 		if q.F.Bots != nil && *q.F.Bots != c.Bot {
@@ -290,7 +292,8 @@ func (w *World) checkLatency(t *testing.T, q Question, meant []*click.Click) {
 		squares += (c.LatencyMs - sum/n) * (c.LatencyMs - sum/n)
 	}
 	for i, one := range []struct{ got, want, margin float64 }{
-		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6}, {got.P50, sorted[int(math.Ceil(0.5*n))-1],
+		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6},
+		{got.P50, sorted[int(math.Ceil(0.5*n))-1],
 			0.05},
 		{got.P95, sorted[int(math.Ceil(0.95*n))-1], 0.05}, {got.P99, sorted[int(math.Ceil(0.99*n))-1], 0.05},
 	} {

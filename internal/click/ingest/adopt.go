@@ -201,8 +201,8 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 	return adopted, j.Remove()
 }
 
-// countAll counts the clicks of a month, by link, that logs have and the database does not. Those of a log that cannot be
-// read are missing.
+// countAll counts the clicks of a month, by link, that logs have and the database does not. Those
+// of a log that cannot be read are missing.
 func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m click.Month) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, j := range logs {

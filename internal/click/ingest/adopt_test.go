@@ -407,7 +407,8 @@ func TestRecorder_SurvivesLossOfItsFiles(t *testing.T) {
 				must.NoError(t, stop())
 				lost, counted, aside := r.Stats().Lost, clicktest.ClicksOf(t, d, linkID), r.Stats().Poison
 				if lost+counted+aside != 1027 || counted < 7 {
-					t.Errorf("%d clicks are counted, %d reported as lost and %d set aside, want 1027 together", counted, lost, aside)
+					t.Errorf("%d clicks are counted, %d reported as lost and %d set aside, want 1027 together", counted,
+						lost, aside)
 				}
 				if left := logs(t, dir); len(left) > 0 {
 					t.Errorf("%v stay", left)
@@ -437,7 +438,8 @@ func TestLog_SyncsAsConfigured(t *testing.T) {
 						for range 20 {
 							c := clicktest.ClickOf(linkID)
 							if end := r.Record(&c); mode == ingest.SyncAlways && r.Synced() < end {
-								t.Errorf("the click that ends at %d is answered when %d is on the disk", end, r.Synced())
+								t.Errorf("the click that ends at %d is answered when %d is on the disk", end,
+									r.Synced())
 							}
 						}
 					})

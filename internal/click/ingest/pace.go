@@ -34,8 +34,9 @@ type pace struct {
 
 func newPace(rush <-chan struct{}) pace { return pace{crowded: new(queue).isLong, rush: rush} }
 
-// rest pauses after a batch while redirects wait for processors. It returns the maximum number of records of the next batch, from the
-// duration and the clicks of the last one. free is the share of the log that is free.
+// rest pauses after a batch while redirects wait for processors. It returns the maximum number of
+// records of the next batch, from the duration and the clicks of the last one. free is the share of
+// the log that is free.
 func (p pace) rest(ctx context.Context, clicks int64, took time.Duration, free float64) (most int) {
 	p.crowded() // from now on
 	for rest := min(maxPause, time.Duration(throttleRatio*max(0, free)*float64(took))); rest > 0; rest -= idleTime {

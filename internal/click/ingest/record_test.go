@@ -29,7 +29,8 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 		want := &click.Click{
 			WorkspaceID: "w" + drawText(t, "workspace"),
 			LinkID:      "l" + drawText(t, "link"),
-			ClickedAt: time.UnixMicro(rapid.Int64Range(clickstore.Never.UnixMicro(), clickstore.Never.AddDate(200, 0, 0).UnixMicro()).
+			ClickedAt: time.UnixMicro(rapid.Int64Range(clickstore.Never.UnixMicro(),
+				clickstore.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
 			LatencyMs: rapid.Float64().Draw(t, "latency"),
 			Status:    rapid.IntRange(0, 999).Draw(t, "status"),
@@ -50,8 +51,9 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 func TestRecord_LeaseRoundTrips(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().
-			Draw(t, "hits")}
+		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"),
+			Hits: rapid.Int64().
+				Draw(t, "hits")}
 		if rapid.Bool().Draw(t, "monthly") {
 			want.Month = click.MonthOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
 		}

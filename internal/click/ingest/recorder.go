@@ -86,7 +86,8 @@ type RecorderStats struct {
 	// written to the database, including those of dead processes, in Batches batches. Waiting is the
 	// number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
-	// Recent is how many clicks it has written lately, including those of dead processes: within recentSpan, or twice that.
+	// Recent is how many clicks it has written lately, including those of dead processes: within
+	// recentSpan, or twice that.
 	Recent int64
 	// Poison counts records that were set aside.
 	Poison int64

@@ -164,13 +164,15 @@ func TestRecorder_CountsClicksLostWhenFull(t *testing.T) {
 				t.Errorf("round %d: its end was logged %d times, want once each", round, got)
 			}
 			for err := error(nil); err == nil; { // leases are shorter
-				if err = r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil && !errors.Is(err, wal.ErrFull) {
+				if err = r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil &&
+					!errors.Is(err, wal.ErrFull) {
 					t.Fatal(err)
 				}
 			}
 			ingestAll(t, r)
 			if got := clicktest.ClicksOf(t, d, linkID); got != s.Recorded || r.Stats().LogBytes > smallLog/2 {
-				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got, r.Stats().LogBytes,
+				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got,
+					r.Stats().LogBytes,
 					s.Recorded)
 			}
 		}
@@ -230,8 +232,9 @@ func TestRecorder_PausesBriefly(t *testing.T) {
 	}{
 		"a batch": {0, ingest.MaxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false,
 			ingest.MaxBatch / 2},
-		"a batch of seconds":  {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, false, 1250},
-		"a quick batch":       {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false, ingest.MaxBatch},
+		"a batch of seconds": {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, false, 1250},
+		"a quick batch": {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false,
+			ingest.MaxBatch},
 		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, ingest.MaxBatch},
 		"an outage":           {0, ingest.MaxBatch, time.Hour, ingest.LongestRest, false, ingest.MinBatch},
 		"nothing":             {0, 0, 0, 0, false, ingest.MaxBatch},
@@ -281,7 +284,8 @@ func TestFlush_EndsThePause(t *testing.T) {
 		began := time.Now()
 		most := r.Rest(ctx, 1, time.Hour)
 		if got := time.Since(began); got != 0 || most != ingest.MaxBatch {
-			t.Errorf("rested for %s while somebody waited, then %d clicks, want not at all, %d", got, most, ingest.MaxBatch)
+			t.Errorf("rested for %s while somebody waited, then %d clicks, want not at all, %d", got, most,
+				ingest.MaxBatch)
 		}
 		cancel()
 		flushing.Wait()
@@ -401,7 +405,8 @@ func TestFlush_WritesToTheDatabase(t *testing.T) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
-		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), linkID, id.New(id.Link))
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(),
+			linkID, id.New(id.Link))
 		want := map[string]clickstore.LinkTotal{linkID: {
 			Tally: click.Tally{Clicks: 3, LatencyMean: 2, LatencyM2: 2}, LastAt: clicktest.Noon,
 		}}
@@ -466,7 +471,8 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 					var batch []click.Click
 					for range 100 {
 						c := click.Click{WorkspaceID: b.Member.ID(), LinkID: links[random.IntN(len(links))],
-							ClickedAt: clicktest.Noon.Add(time.Duration(random.IntN(100)) * time.Minute), LatencyMs: random.ExpFloat64()}
+							ClickedAt: clicktest.Noon.Add(time.Duration(random.IntN(100)) * time.Minute),
+							LatencyMs: random.ExpFloat64()}
 						batch = append(batch, c)
 						mu.Lock()
 						want.Add(c.LatencyMs)
@@ -479,13 +485,15 @@ func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(), links...)
+		totals, err := b.Ledger.Totals(must.Value(b.Member.Enter(t.Context(), workspace.ReadLinks))(t), b.Member.ID(),
+			links...)
 		must.NoError(t, err)
 		var fromTotals, fromBuckets click.Tally
 		for _, linkID := range links {
 			fromTotals.Merge(totals[linkID].Tally)
-			q := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID}, &clickstore.Range{From: clicktest.Noon.Add(-time.Hour),
-				To: clicktest.Noon.Add(3 * time.Hour)}, "", clickstore.Filter{}).Query
+			q := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID},
+				&clickstore.Range{From: clicktest.Noon.Add(-time.Hour),
+					To: clicktest.Noon.Add(3 * time.Hour)}, "", clickstore.Filter{}).Query
 			tally, _, err := b.Latencies(db.AsSystem(t.Context()), q)
 			must.NoError(t, err)
 			fromBuckets.Merge(tally)

@@ -77,10 +77,12 @@ func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
-		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon, 20), clicktest.ClickOf(clicktest.RefuseOne(t, d))
+		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon,
+			20), clicktest.ClickOf(clicktest.RefuseOne(t, d))
 		poison.Visitor = clicktest.Person(&poison, 1)
 		for range 2 {
-			if err := w.Store.Write(t.Context(), clickstore.Batch{Log: w.Log, To: 1, Clicks: append(visitors[:40:40], poison)}); !db.IsRefused(err) {
+			if err := w.Store.Write(t.Context(),
+				clickstore.Batch{Log: w.Log, To: 1, Clicks: append(visitors[:40:40], poison)}); !db.IsRefused(err) {
 				t.Fatalf("a batch that the database refuses: %v", err)
 			}
 		}
@@ -114,7 +116,8 @@ func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	}
 	w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 20)...)
 	var tries int
-	if err := d.NewRaw("SELECT last_value FROM tries").Scan(db.AsOwner(t.Context()), &tries); err != nil || tries != 42 {
+	if err := d.NewRaw("SELECT last_value FROM tries").Scan(db.AsOwner(t.Context()), &tries); err != nil ||
+		tries != 42 {
 		t.Errorf("%d rows were tried, want 42: %v", tries, err)
 	}
 	if sum, rows := visitsOf(t, w, w.Links[0].LinkID); sum != 20 || rows != 20 {
@@ -142,7 +145,8 @@ func TestVisitors_AreSharedByNodes(t *testing.T) {
 						batch = append(batch, clicktest.CrowdOf(link, clicktest.Noon.Add(-click.Day), visitors)...)
 					}
 					random.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-					if err := own.Write(t.Context(), clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
+					if err := own.Write(t.Context(),
+						clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -221,7 +225,8 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 		must.NoError(t, ledger.ForgetVisitors(t.Context(), now))
 		if diff := cmp.Diff([]int64{1}, daysKept(t, d, "visitor_keys")); diff != "" || one.Of(clicktest.Noon) != nil ||
 			*one.Of(now) != *next {
-			t.Errorf("keys are kept of the days (-want +got):\n%s, yesterday's in memory: %v", diff, one.Of(clicktest.Noon))
+			t.Errorf("keys are kept of the days (-want +got):\n%s, yesterday's in memory: %v", diff,
+				one.Of(clicktest.Noon))
 		}
 	})
 }

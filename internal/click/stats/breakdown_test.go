@@ -49,16 +49,19 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 			t.Helper()
 			for _, q := range []clicktest.Question{
 				// by the day, when they are over
-				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
-					Truncate(click.Day)),
+				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
+					clicktest.Noon.Add(2*click.Day).
+						Truncate(click.Day)),
 				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour)),
-				{Member: w.Members[0], Of: clickstore.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID},
-					R: clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
+				{Member: w.Members[0], Of: clickstore.Subject{LinkID: w.Links[0].LinkID},
+					Links: []string{w.Links[0].LinkID},
+					R:     clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
 			} {
 				meant := w.Meant(q)
 				for first, other := range map[int]bool{1: true, 5: true, click.MaxValues: true} {
 					got, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Referrer, first)
-					if err != nil || len(got) != first+1 && first < click.MaxValues || got[len(got)-1].IsOther != other {
+					if err != nil || len(got) != first+1 && first < click.MaxValues ||
+						got[len(got)-1].IsOther != other {
 						t.Fatalf("first %d: %d slices: %v", first, len(got), err)
 					}
 					var sum click.Count
@@ -90,7 +93,8 @@ func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 			must.NoError(t, w.Seal(t.Context()))
 			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
 				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
-			if want := (stats.Slice{Value: "first.example", Count: click.Count{Clicks: 6}}); err != nil || got[0] != want {
+			if want := (stats.Slice{Value: "first.example", Count: click.Count{Clicks: 6}}); err != nil ||
+				got[0] != want {
 				t.Errorf("%+v, want %+v: %v", got, want, err)
 			}
 		}
@@ -144,7 +148,8 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 				[]stats.Slice{{Value: "", Count: click.Count{Clicks: 2}}}},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
 			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
+			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}},
+				click.Content,
 				[]stats.Slice{{Count: click.Count{Clicks: 1}}}},
 		} {
 			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
@@ -175,7 +180,8 @@ func TestBreakdown_RefusesBadArguments(t *testing.T) {
 		"the others": click.Others} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
-				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
+				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err,
+				errs.InvalidInput) {
 				t.Error(err)
 			}
 		})

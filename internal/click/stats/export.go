@@ -75,14 +75,18 @@ type Exports struct {
 // SignExport makes the URL, and returns when it expires. The session is the one of the account that signs
 // it, and empty for an API key. The caller has checked that the member may read the stats.
 // It returns InvalidInput for a byte order mark in another format than CSV.
-func (e Exports) SignExport(s *Stats, folderID *string, f Format, bom bool, sessionID string) (url string, until time.Time, err error) {
+func (e Exports) SignExport(
+	s *Stats, folderID *string, f Format, bom bool, sessionID string,
+) (url string, until time.Time, err error) {
 	if bom && f != CSV {
 		return "", until, errs.New(errs.InvalidInput, "A byte order mark is for CSV only: omit bom.").At("bom")
 	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	token, err := e.Sign(exports, &ExportRequest{
-		Grant:  secrets.Grant{WorkspaceID: s.Member.ID(), ActorID: s.Member.ActorID(), SessionID: sessionID, Until: until},
-		LinkID: s.LinkID, FolderID: folderID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f, BOM: bom,
+		Grant: secrets.Grant{WorkspaceID: s.Member.ID(), ActorID: s.Member.ActorID(), SessionID: sessionID,
+			Until: until},
+		LinkID: s.LinkID, FolderID: folderID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f,
+		BOM: bom,
 	})
 	return e.PublicURL + "/export/clicks?token=" + token, until, err
 }

@@ -27,7 +27,8 @@ func (s *Store) List(
 	}
 	if r != nil {
 		if !r.From.Before(r.To) {
-			return page.Page[*click.Click]{}, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
+			return page.Page[*click.Click]{}, errs.New(errs.InvalidInput, "The range must begin before it ends.").
+				At("range")
 		}
 		q.Range = *r
 	}
@@ -35,7 +36,8 @@ func (s *Store) List(
 	if request.After != "" {
 		at, number, ok := click.SplitID(request.After)
 		if !ok {
-			return page.Page[*click.Click]{}, errs.New(errs.InvalidInput, "The cursor is none of these clicks.").At("after")
+			return page.Page[*click.Click]{}, errs.New(errs.InvalidInput, "The cursor is none of these clicks.").
+				At("after")
 		}
 		p.After = &click.Click{ClickedAt: at, ID: number}
 	}

@@ -66,7 +66,8 @@ func (s *Stats) Intervals(interval Interval) (points []Point, err error) {
 	}
 	for start := s.start(interval, s.From); start.Before(s.To); start = s.after(interval, start) {
 		if len(points) == mostPoints {
-			return nil, errs.New(errs.InvalidInput, "The range has more than %d such intervals: use longer ones.", mostPoints).
+			return nil, errs.New(errs.InvalidInput, "The range has more than %d such intervals: use longer ones.",
+				mostPoints).
 				At("interval")
 		}
 		points = append(points, Point{Start: start.UTC()})

@@ -59,7 +59,8 @@ func (s *Store) Stats(
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
 	}
 	if r.From.Before(clickstore.Never) {
-		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", clickstore.Never.Format(time.DateOnly)).
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.",
+			clickstore.Never.Format(time.DateOnly)).
 			At("range")
 	}
 	if r.To.Sub(r.From) > longestRange {
@@ -67,10 +68,12 @@ func (s *Store) Stats(
 	}
 	location := routing.LoadZone(cmp.Or(timezone, "UTC"))
 	if location == nil {
-		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
+		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").
+			At("timezone")
 	}
-	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).
-		Truncate(click.BucketLength)}
+	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength),
+		To: r.To.UTC().Add(click.BucketLength - 1).
+			Truncate(click.BucketLength)}
 	q := clickstore.Query{WorkspaceID: m.ID(), Subject: of, Range: whole, Filter: f}
 	return &Stats{Query: q, Member: m, Zone: location, store: s}, nil
 }
@@ -95,7 +98,8 @@ func checked(f clickstore.Filter) (clickstore.Filter, error) {
 func (s *Stats) Previous() (*Stats, error) {
 	from := s.From.Add(-s.To.Sub(s.From))
 	if from.Before(clickstore.Never) {
-		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", clickstore.Never.Format(time.DateOnly)).
+		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.",
+			clickstore.Never.Format(time.DateOnly)).
 			At("range")
 	}
 	q := s.Query
@@ -199,5 +203,6 @@ func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
 		return nil, err
 	}
 	p := steps.Percentiles(0.5, 0.95, 0.99)
-	return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1], p[2]}, nil
+	return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1],
+		p[2]}, nil
 }

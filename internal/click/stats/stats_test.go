@@ -65,7 +65,8 @@ func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 		b.FlushClicks(t)
 		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
 			"Africa/Cairo"} {
-			queried := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID}, &clickstore.Range{From: from, To: to}, zone,
+			queried := clicktest.StatsOf(t, b, clickstore.Subject{LinkID: linkID},
+				&clickstore.Range{From: from, To: to}, zone,
 				clickstore.Filter{})
 			total := must.Value(queried.Total(t.Context()))(t)
 			for _, interval := range []stats.Interval{stats.Hour, stats.Day, stats.Week, stats.Month} {
@@ -78,7 +79,8 @@ func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 					}
 				}
 				if sum != 300 || total.Clicks != 300 || points[0].Start.After(from) {
-					t.Errorf("%s %s: %d in the series, %d in all, from %s", zone, interval, sum, total.Clicks, points[0].Start)
+					t.Errorf("%s %s: %d in the series, %d in all, from %s", zone, interval, sum, total.Clicks,
+						points[0].Start)
 				}
 			}
 		}
@@ -102,8 +104,10 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 		// no midnight
 		{"Africa/Cairo", stats.Day, month, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},
 		{"Asia/Kathmandu", stats.Day, month, "2026-11-20T12:00:00Z", []string{"20 00:00", "21 00:00", "22 00:00"}},
-		{"Pacific/Apia", stats.Day, month, "2011-12-29T20:00:00Z", []string{"29 00:00", "31 00:00", "01 00:00"}}, // no 30
-		{"Asia/Manila", stats.Day, month, "1844-12-30T00:00:00Z", []string{"29 00:00", "30 00:00", "01 00:00"}},  // no 31
+		// no 30
+		{"Pacific/Apia", stats.Day, month, "2011-12-29T20:00:00Z", []string{"29 00:00", "31 00:00", "01 00:00"}},
+		// no 31
+		{"Asia/Manila", stats.Day, month, "1844-12-30T00:00:00Z", []string{"29 00:00", "30 00:00", "01 00:00"}},
 		// a Sunday's week
 		{"UTC", stats.Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},
 		{"UTC", stats.Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
@@ -111,7 +115,8 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 		t.Run(fmt.Sprintf("%s by %s from %s", c.zone, c.interval, c.from), func(t *testing.T) {
 			location := must.Value(time.LoadLocation(c.zone))(t)
 			from := must.Value(time.Parse(time.RFC3339, c.from))(t)
-			s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: from, To: from.Add(c.long)}}, Zone: location}
+			s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: from, To: from.Add(c.long)}},
+				Zone: location}
 			var got []string
 			points := must.Value(s.Intervals(c.interval))(t)
 			for _, p := range points[:3] {
@@ -126,7 +131,8 @@ func TestSeries_FollowsTimeZone(t *testing.T) {
 
 func TestSeries_RefusesTooManyHours(t *testing.T) {
 	t.Parallel()
-	s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(0, 0, 32)}}, Zone: time.UTC}
+	s := stats.Stats{Query: clickstore.Query{Range: clickstore.Range{From: clicktest.Noon,
+		To: clicktest.Noon.AddDate(0, 0, 32)}}, Zone: time.UTC}
 	if _, err := s.Intervals(stats.Hour); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("32 days in hours: %v", err)
 	}

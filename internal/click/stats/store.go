@@ -1,5 +1,6 @@
-// Package stats answers what users ask about clicks: totals, series, breakdowns, latencies, lists and exports. It checks
-// the question, and has a clickstore.Store count. Resolvers, pages and exports call it.
+// Package stats answers what users ask about clicks: totals, series, breakdowns, latencies, lists
+// and exports. It checks the question, and has a clickstore.Store count. Resolvers, pages and
+// exports call it.
 package stats
 
 import (
@@ -21,8 +22,8 @@ type Store struct {
 	Now func() time.Time
 }
 
-// enter enters the workspace of a subject. It returns Forbidden, or NotFound for a link outside of the fence of an API key. Who
-// has chosen several links has applied the fence.
+// enter enters the workspace of a subject. It returns Forbidden, or NotFound for a link outside of
+// the fence of an API key. Who has chosen several links has applied the fence.
 func (s *Store) enter(ctx context.Context, m workspace.Membership, of clickstore.Subject) (context.Context, error) {
 	if of.Links != nil {
 		return m.Enter(ctx, workspace.ReadStats)

@@ -197,7 +197,8 @@ func TestChart_WithoutClicks(t *testing.T) {
 		for i := range p.Days {
 			p.Days[i].Clicks = 0
 		}
-		if page := body(p); !strings.Contains(page, ">No clicks</text>") || !strings.Contains(page, "There are no clicks.") {
+		if page := body(p); !strings.Contains(page, ">No clicks</text>") ||
+			!strings.Contains(page, "There are no clicks.") {
 			t.Errorf("%d days without a click do not say so", n)
 		}
 	}

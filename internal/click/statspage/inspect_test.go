@@ -28,8 +28,10 @@ func TestWriteInspection_ShowsHostsAndURL(t *testing.T) {
 	t.Parallel()
 	stats := example(3)
 	in := Inspection{
-		ShortURL: "https://lnk.example/autumn", Host: "xn--pypal-4ve.example", URL: "https://xn--pypal-4ve.example/?a=<b>",
-		Others: []string{"a.example", "xn--bcher-kva.example"}, CreatedAt: time.Date(2026, 11, 25, 23, 0, 0, 0, time.UTC),
+		ShortURL: "https://lnk.example/autumn", Host: "xn--pypal-4ve.example",
+		URL:       "https://xn--pypal-4ve.example/?a=<b>",
+		Others:    []string{"a.example", "xn--bcher-kva.example"},
+		CreatedAt: time.Date(2026, 11, 25, 23, 0, 0, 0, time.UTC),
 		ReportURL: "https://lnk.example/abuse?link=x",
 	}
 	for name, p := range map[string]*Page{"alone": nil, "with stats": &stats} {
@@ -53,7 +55,8 @@ func TestWriteInspection_ShowsHostsAndURL(t *testing.T) {
 			if !strings.Contains(words(doc), in.URL) || attribute(elements(doc, "html")[0], "lang") != "pt" {
 				t.Errorf("the URL or the language is missing: %s", w.Body)
 			}
-			if hasStats := len(elements(doc, "table")) > 0; hasStats != (p != nil) || len(elements(doc, "script", "img")) > 0 {
+			if hasStats := len(elements(doc, "table")) > 0; hasStats != (p != nil) ||
+				len(elements(doc, "script", "img")) > 0 {
 				t.Errorf("with stats: %t, want %t", hasStats, p != nil)
 			}
 			style := elements(doc, "style")

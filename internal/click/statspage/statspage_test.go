@@ -126,7 +126,8 @@ func TestPage_CompliesWithPolicy(t *testing.T) {
 		}
 		for d := range doc.Descendants() {
 			for _, a := range d.Attr {
-				if a.Key == "style" || a.Key == "src" || strings.HasPrefix(a.Key, "on") || a.Key == "href" && d.Data != "a" {
+				if a.Key == "style" || a.Key == "src" || strings.HasPrefix(a.Key, "on") ||
+					a.Key == "href" && d.Data != "a" {
 					t.Errorf("%d days: <%s %s=%q>", n, d.Data, a.Key, a.Val)
 				}
 			}

@@ -98,23 +98,28 @@ var (
 	// another.
 	browserMarks = []mark{
 		{"MessengerForiOS", "Messenger"}, {"Orca-Android", "Messenger"}, {"FBAN/", "Facebook"}, {"FBAV/", "Facebook"},
-		{"Instagram ", "Instagram"}, {"Barcelona ", "Threads"}, {"musical_ly", "TikTok"}, {"BytedanceWebview", "TikTok"},
+		{"Instagram ", "Instagram"}, {"Barcelona ", "Threads"}, {"musical_ly", "TikTok"},
+		{"BytedanceWebview", "TikTok"},
 		{"TikTok", "TikTok"}, {"LinkedInApp", "LinkedIn"}, {"Snapchat/", "Snapchat"}, {"[Pinterest/", "Pinterest"},
 		{"Twitter for ", "X"}, {"MicroMessenger/", "WeChat"}, {" Line/", "LINE"}, {"KAKAOTALK", "KakaoTalk"},
 		{" GSA/", "Google"},
-		{"DuckDuckGo/", "DuckDuckGo"}, {" Ddg/", "DuckDuckGo"}, {"Opera Mini/", "Opera Mini"}, {"UCBrowser/", "UC Browser"},
+		{"DuckDuckGo/", "DuckDuckGo"}, {" Ddg/", "DuckDuckGo"}, {"Opera Mini/", "Opera Mini"},
+		{"UCBrowser/", "UC Browser"},
 		{"MiuiBrowser/", "Mi Browser"}, {" Silk/", "Amazon Silk"}, {"OculusBrowser/", "Meta Quest Browser"},
 		{"PlayStation", "PlayStation"}, {"Web0S", "webOS"},
-		{"CriOS/", "Chrome"}, {"FxiOS/", "Firefox"}, {"EdgiOS/", "Edge"}, {" OPT/", "Opera"}, {" YaBrowser/", "Yandex Browser"},
+		{"CriOS/", "Chrome"}, {"FxiOS/", "Firefox"}, {"EdgiOS/", "Edge"}, {" OPT/", "Opera"},
+		{" YaBrowser/", "Yandex Browser"},
 	}
 	osMarks = []mark{
-		{"PlayStation", "PlayStation"}, {"Nintendo", "Nintendo"}, {"Xbox", "Xbox"}, {"Web0S", "webOS"}, {"Tizen", "Tizen"},
+		{"PlayStation", "PlayStation"}, {"Nintendo", "Nintendo"}, {"Xbox", "Xbox"}, {"Web0S", "webOS"},
+		{"Tizen", "Tizen"},
 		{"HarmonyOS", "HarmonyOS"}, {"OpenHarmony", "HarmonyOS"}, {"KAIOS", "KaiOS"}, {"CrOS", "ChromeOS"},
 		{"FreeBSD", "FreeBSD"}, {"OpenBSD", "OpenBSD"},
 	}
 	// appleMarks are browsers for iOS that name a Macintosh on iPads and for desktop sites.
 	appleMarks = []mark{
-		{"CriOS/", "iOS"}, {"FxiOS/", "iOS"}, {"EdgiOS/", "iOS"}, {" OPT/", "iOS"}, {" OPiOS/", "iOS"}, {" OPX/", "iOS"},
+		{"CriOS/", "iOS"}, {"FxiOS/", "iOS"}, {"EdgiOS/", "iOS"}, {" OPT/", "iOS"}, {" OPiOS/", "iOS"},
+		{" OPX/", "iOS"},
 		{" Focus/", "iOS"},
 	}
 	deviceMarks = []mark{
@@ -186,9 +191,9 @@ func osName(o name.OS, text string) string {
 	return string(o)
 }
 
-// deviceOf returns the kind of device. On Android only telephones send "Mobile". Safari on most iPads sends
-// the same text as on a Mac and is counted as a desktop's. An iOS browser that names a Macintosh is on an iPad, or on an
-// iPhone that requests a desktop site, which is rarer.
+// deviceOf returns the kind of device. On Android only telephones send "Mobile". Safari on most
+// iPads sends the same text as on a Mac and is counted as a desktop's. An iOS browser that names a
+// Macintosh is on an iPad, or on an iPhone that requests a desktop site, which is rarer.
 func deviceOf(text, os string) string {
 	if device := findMark(deviceMarks, text); device != "" {
 		return device

@@ -125,7 +125,8 @@ func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 	other := filepath.Join(dir, "other")
 	must.NoError(t, visitortest.WriteRecords(other, map[string]visitortest.Record{"81.2.69.0/24": {}}))
 	for _, path := range []string{other, dir, filepath.Join(dir, "missing")} {
-		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -133,7 +134,8 @@ func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 
 func TestCountries_SurviveADamagedFile(t *testing.T) {
 	t.Parallel()
-	good := must.Value(os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"})))(t)
+	good := must.Value(
+		os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"})))(t)
 	for i := range good {
 		for _, b := range []byte{0, 0x7f, 0xff, good[i] ^ 1} {
 			bad := bytes.Clone(good)

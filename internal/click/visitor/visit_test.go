@@ -119,7 +119,9 @@ func TestRead_KnownAgentAllocatesNothing(t *testing.T) {
 	}
 	r, req := NewReader(nil), commonRequest()
 	r.read(req, visitor, "")
-	if n := testing.AllocsPerRun(100, func() { r.read(req, visitor, "https://shop.example/?utm_source=mail") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		r.read(req, visitor, "https://shop.example/?utm_source=mail")
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -168,7 +170,8 @@ func FuzzRead(f *testing.F) {
 func commonRequest() *http.Request {
 	return request("", map[string]string{
 		"User-Agent": chrome, "Referer": "https://www.example.com/articles/1", "Accept-Language": "en-GB,en;q=0.9",
-		"Accept": "text/html", "Accept-Encoding": "gzip, br", "Sec-Fetch-Mode": "navigate", "Upgrade-Insecure-Requests": "1",
+		"Accept": "text/html", "Accept-Encoding": "gzip, br", "Sec-Fetch-Mode": "navigate",
+		"Upgrade-Insecure-Requests": "1",
 	})
 }
 

@@ -85,7 +85,8 @@ func (c *Chunk) take(rest []byte, most int, end, last bool) {
 		if size == 0 {
 			size = nextRecord(rest)
 			if size == len(rest) && !end {
-				size -= headerBytes + MaxRecord - 1 // a record that begins in these bytes may continue in the next buffer
+				// a record that begins in these bytes may continue in the next buffer
+				size -= headerBytes + MaxRecord - 1
 			}
 			if size < len(rest) || !last {
 				c.Damaged = append(c.Damaged, rest[:size]...)

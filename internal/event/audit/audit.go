@@ -311,15 +311,16 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export returns a batch of the changes that an account made in the workspaces to which opened restricts a query, after an ID. next is the
-// ID to continue after; empty at the end.
+// Export returns a batch of the changes that an account made in the workspaces to which opened
+// restricts a query, after an ID. next is the ID to continue after; empty at the end.
 func (s *Store) Export(
 	ctx context.Context, accountID string, opened func(*bun.SelectQuery) *bun.SelectQuery, after string,
 ) (events []Exported, next string, err error) {
 	events = []Exported{}
 	err = s.DB.NewSelect().Model((*Event)(nil)).
 		Column("id", "workspace_id", "action", "target_id", "details", "created_at").
-		Where("actor_id = ?", accountID).Where("id > ?", after).Apply(opened). // bound to the account, not to a workspace
+		// bound to the account, not to a workspace
+		Where("actor_id = ?", accountID).Where("id > ?", after).Apply(opened).
 		Order("id").Limit(batch).Scan(db.AsSystem(ctx), &events)
 	if err != nil {
 		return nil, "", fmt.Errorf("exporting audit events: %w", err)

@@ -27,7 +27,8 @@ var noon = dbtest.Noon
 func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
 	t.Helper()
 	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, ?) ON "+
+		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, "+
+			"?) ON "+
 			"CONFLICT DO NOTHING",
 			workspaceID, workspaceID, noon, noon).Exec(ctx)
 		if err != nil {
@@ -76,9 +77,12 @@ func TestList_Filters(t *testing.T) {
 			filter *Filter
 			want   []string
 		}{
-			"none":              {nil, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"}},
-			"actions":           {&Filter{Actions: []Action{LinkDeleted, KeyCreated}}, []string{"t0", "t3", "t6", "t9"}},
-			"an actor":          {&Filter{ActorID: new("usr_a"), Actions: []Action{LinkDeleted}}, []string{"t3", "t6", "t9"}},
+			"none": {nil,
+				[]string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"}},
+			"actions": {&Filter{Actions: []Action{LinkDeleted, KeyCreated}},
+				[]string{"t0", "t3", "t6", "t9"}},
+			"an actor": {&Filter{ActorID: new("usr_a"), Actions: []Action{LinkDeleted}},
+				[]string{"t3", "t6", "t9"}},
 			"the server itself": {&Filter{ActorID: new("")}, []string{"t0", "t4", "t8"}},
 			"a target":          {&Filter{TargetID: new("t5")}, []string{"t5"}},
 			"another's target":  {&Filter{TargetID: new("foreign")}, nil},
@@ -92,7 +96,8 @@ func TestList_Filters(t *testing.T) {
 		}
 		for _, odd := range []string{"' OR true --", "\x00", "\xff", "USR_A", string(make([]byte, 200))} {
 			for _, f := range []*Filter{{ActorID: &odd}, {TargetID: &odd}} {
-				if _, err := List(t.Context(), d, "ws_mine", f, page.Request{Size: 1}); !errs.Is(err, errs.InvalidInput) {
+				if _, err := List(t.Context(), d, "ws_mine", f, page.Request{Size: 1}); !errs.Is(err,
+					errs.InvalidInput) {
 					t.Errorf("%q: %v", odd, err)
 				}
 			}

@@ -43,7 +43,8 @@ type FeedRequest struct {
 	Actions, Wanted []Action
 	// TargetID is empty for all objects.
 	TargetID string
-	// OnlyTarget means that the caller may see the events of TargetID only: neither the newest event nor After is another's.
+	// OnlyTarget means that the caller may see the events of TargetID only: neither the newest
+	// event nor After is another's.
 	OnlyTarget bool
 	// After is the event after which to continue; empty means the oldest.
 	After string
@@ -143,7 +144,8 @@ const clockSkew = time.Hour
 func (f *recent) start(ctx context.Context) (feed.Position, error) {
 	var at struct{ XID, Seq *int64 }
 	err := f.db.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", f.workspaceID).
-		Where("id < ?", id.From(id.Event, f.since.Add(-clockSkew))).Order("id DESC").Limit(1).Scan(ctx, &at.XID, &at.Seq)
+		Where("id < ?", id.From(id.Event, f.since.Add(-clockSkew))).Order("id DESC").Limit(1).
+		Scan(ctx, &at.XID, &at.Seq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return feed.Position{}, fmt.Errorf("looking up the start of the feed: %w", err)
 	}
@@ -163,8 +165,9 @@ func ofTarget(targetID string) func(*bun.SelectQuery) *bun.SelectQuery {
 	}
 }
 
-// PositionOf returns the position of an event of a workspace or, if the id is not empty, of an object in it. It returns InvalidInput, and Expired for an
-// event that is not or no longer in the feed.
+// PositionOf returns the position of an event of a workspace or, if the id is not empty, of an
+// object in it. It returns InvalidInput, and Expired for an event that is not or no longer in the
+// feed.
 func PositionOf(
 	ctx context.Context, d *db.DB, workspaceID, targetID, eventID string, now time.Time,
 ) (at feed.Position, err error) {
@@ -172,11 +175,14 @@ func PositionOf(
 		return at, errs.New(errs.InvalidInput, "after must be the id of an event.").At("after")
 	}
 	err = d.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", workspaceID).
-		Where("id = ?", eventID).Apply(ofTarget(targetID)).Where("seq IS NOT NULL").Where("created_at > ?", db.Instant(now.Add(-FeedRetention))).
+		Where("id = ?", eventID).Apply(ofTarget(targetID)).Where("seq IS NOT NULL").Where("created_at > ?",
+		db.Instant(now.Add(-FeedRetention))).
 		Scan(ctx, &at)
 	if errors.Is(err, sql.ErrNoRows) {
-		return at, errs.New(errs.Expired, "after is not an event of the last %d days. Read Workspace.events without after "+
-			"for all events of that time, or continue after its head.", int(FeedRetention/(24*time.Hour))).At("after")
+		return at, errs.New(errs.Expired,
+			"after is not an event of the last %d days. Read Workspace.events without after "+
+				"for all events of that time, or continue after its head.", int(FeedRetention/(24*time.Hour))).
+			At("after")
 	}
 	if err != nil {
 		return at, fmt.Errorf("looking up an event: %w", err)

@@ -35,7 +35,8 @@ type LogRequest struct {
 	Limit       int
 }
 
-// Select selects events in the order of their commits, as rows of audit_events AS event. The caller adds columns and conditions.
+// Select selects events in the order of their commits, as rows of audit_events AS event. The caller
+// adds columns and conditions.
 func Select(d *db.DB, r LogRequest) *bun.SelectQuery {
 	o := orderOf(r.TargetID)
 	return positioned(d).Where("workspace_id IN (?)", bun.In(r.WorkspaceIDs)).
@@ -72,7 +73,8 @@ func WrittenAfter(ctx context.Context, d *db.DB, after feed.Position, limit int)
 	return rows, nil
 }
 
-// Part selects the events of all workspaces after a position, up to another one, as rows of audit_events AS event. The caller adds columns.
+// Part selects the events of all workspaces after a position, up to another one, as rows of
+// audit_events AS event. The caller adds columns.
 func Part(d *db.DB, after, upTo feed.Position) *bun.SelectQuery {
 	q := positioned(d).Apply(afterOnly(d, after))
 	if d.Kind == db.Postgres {
@@ -81,7 +83,8 @@ func Part(d *db.DB, after, upTo feed.Position) *bun.SelectQuery {
 	return q.Where("event.seq <= ?", upTo.Seq)
 }
 
-// afterOnly selects the events of all workspaces after a position. SQLite has an index of their numbers: their transactions are zero.
+// afterOnly selects the events of all workspaces after a position. SQLite has an index of their
+// numbers: their transactions are zero.
 func afterOnly(d *db.DB, p feed.Position) condition {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if d.Kind == db.Postgres {

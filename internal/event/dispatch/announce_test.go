@@ -52,7 +52,8 @@ func TestDispatcher_DisablesWebhooksOfLostAccounts(t *testing.T) {
 			r := newReceiver(t)
 			admin := workspacetest.Join(t, d, b.m.ID(), workspace.Admin)
 			w, _, err := b.Webhooks.Create(t.Context(), admin, webhook.Change{
-				Name: optional.Set("n"), URL: optional.Set(r.URL), Types: optional.Set([]audit.Action{audit.LinkUpdated}),
+				Name: optional.Set("n"), URL: optional.Set(r.URL),
+				Types: optional.Set([]audit.Action{audit.LinkUpdated}),
 			})
 			must.NoError(t, err)
 			b.exec(t, lose, admin.AccountID())

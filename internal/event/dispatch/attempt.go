@@ -62,7 +62,8 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 		if delivery.Type != audit.LinkClicked {
 			w.SelectionError = o.problem
 		}
-		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).Set("failing_since = ?", w.FailingSince).
+		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).Set("failing_since = ?",
+			w.FailingSince).
 			Set("selection_error = ?", w.SelectionError)
 		if _, err := setDue(tx, q, w.ID, d.now(), false, w.IsBehind()).Exec(ctx); err != nil || o.succeeded() {
 			return err
@@ -84,7 +85,9 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 
 // finish stores the state of a delivery after an attempt. It reports whether the node had lost the claim:
 // then another node sends it, and its attempt counts.
-func (d *Dispatcher) finish(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, o outcome) (lost bool, err error) {
+func (d *Dispatcher) finish(
+	ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, o outcome,
+) (lost bool, err error) {
 	tries := delivery.Tries + 1
 	status, dueAt := webhook.Delivered, (*time.Time)(nil)
 	switch {
@@ -95,9 +98,11 @@ func (d *Dispatcher) finish(ctx context.Context, tx bun.Tx, delivery *webhook.De
 		pause := max(vary(schedule[tries]), o.retryAfter)
 		status, dueAt = webhook.Waiting, new(db.Instant(d.now().Add(pause)))
 	}
-	n, err := db.Affected(tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("status = ?", status).Set("tries = ?", tries).Set("due_at = ?", dueAt).
+	n, err := db.Affected(tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("status = ?", status).
+		Set("tries = ?", tries).Set("due_at = ?", dueAt).
 		Set("claimed_until = NULL").Set("first_tried_at = coalesce(first_tried_at, ?)", o.SentAt).
-		Where("id = ?", delivery.ID).Where("status = 'WAITING'").Where("claimed_until = ?", delivery.ClaimedUntil).Exec(ctx))
+		Where("id = ?", delivery.ID).Where("status = 'WAITING'").Where("claimed_until = ?", delivery.ClaimedUntil).
+		Exec(ctx))
 	return n == 0, err
 }
 
@@ -113,7 +118,8 @@ const maxAttempts = 20
 func storeAttempt(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, a webhook.Attempt) error {
 	a.DeliveryID = delivery.ID
 	_, err := tx.NewInsert().Model(&a).
-		Value("number", "(SELECT coalesce(max(number), 0) + 1 FROM webhook_attempts WHERE delivery_id = ?)", delivery.ID).
+		Value("number", "(SELECT coalesce(max(number), 0) + 1 FROM webhook_attempts WHERE delivery_id = ?)",
+			delivery.ID).
 		Returning("number").Exec(ctx)
 	if err != nil || a.Number <= maxAttempts {
 		return err

@@ -182,7 +182,8 @@ func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
 		before := b.delivery(t, w)
 		sendLate()
 		if got := b.delivery(t, w); before.Tries != 1 || got.Tries != 1 || !got.DueAt.Equal(*before.DueAt) {
-			t.Errorf("%d tries, due at %s; before the late attempt %d and %s", got.Tries, got.DueAt, before.Tries, before.DueAt)
+			t.Errorf("%d tries, due at %s; before the late attempt %d and %s", got.Tries, got.DueAt, before.Tries,
+				before.DueAt)
 		}
 		if n := len(r.got()); n != 2 {
 			t.Errorf("%d requests", n)
@@ -270,7 +271,8 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
 		b.clock.advance(31 * 24 * time.Hour)
 		must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil || len(r.got()) != 1 || b.waiting(t, w) != 1 {
+		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil || len(r.got()) != 1 ||
+			b.waiting(t, w) != 1 {
 			t.Errorf("%d requests, %d deliveries wait while paused, %v", len(r.got()), b.waiting(t, w), err)
 		}
 		recent := b.write(t, audit.LinkUpdated, newLinkID())

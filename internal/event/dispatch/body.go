@@ -27,9 +27,11 @@ const (
 
 // Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data of users.
 type Renderer interface {
-	// Event returns the data of an event; nil if it has more than MaxBody bytes. With problem, the selection is not valid any more, and
-	// the default data was rendered. After an error, rendering again can succeed.
-	Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (data json.RawMessage, problem string, err error)
+	// Event returns the data of an event; nil if it has more than MaxBody bytes. With problem, the
+	// selection is not valid any more, and the default data was rendered. After an error, rendering
+	// again can succeed.
+	Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (data json.RawMessage,
+		problem string, err error)
 	// Clicks returns the data of each of a batch of clicks.
 	Clicks(ctx context.Context, m workspace.Membership, clicks []*click.Click) ([]json.RawMessage, error)
 }
@@ -61,7 +63,8 @@ func (d *Dispatcher) bodyOf(
 	return rendered.encode(), problem, err
 }
 
-// eventMessage renders an event: with the selection, if the body is too large with the default data, and if it still is without changes.
+// eventMessage renders an event: with the selection, if the body is too large with the default
+// data, and if it still is without changes.
 func (d *Dispatcher) eventMessage(
 	ctx context.Context, m workspace.Membership, w *webhook.Webhook, e *audit.Event,
 ) (_ message, problem string, err error) {
@@ -90,8 +93,8 @@ func (d *Dispatcher) eventMessage(
 	return message{}, "", errors.New("the default data of an event is too large")
 }
 
-// clicksBody renders a batch of clicks. Clicks that have been removed since are missing. If the body is too large, the last clicks become
-// another delivery.
+// clicksBody renders a batch of clicks. Clicks that have been removed since are missing. If the
+// body is too large, the last clicks become another delivery.
 func (d *Dispatcher) clicksBody(
 	ctx context.Context, m workspace.Membership, w *webhook.Webhook, delivery *webhook.Delivery,
 ) (string, error) {
@@ -137,7 +140,8 @@ func (d *Dispatcher) split(
 		if err := d.Touch(ctx, tx, w.ID); err != nil {
 			return err
 		}
-		n, err := db.Affected(tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("clicks = ?", end).Set("click_ids = ?", idsOf(clicks[:end])).
+		n, err := db.Affected(tx.NewUpdate().Model((*webhook.Delivery)(nil)).Set("clicks = ?", end).
+			Set("click_ids = ?", idsOf(clicks[:end])).
 			Where("id = ?", delivery.ID).Where("claimed_until = ?", delivery.ClaimedUntil).Exec(ctx))
 		if err != nil {
 			return err
@@ -154,7 +158,9 @@ func (d *Dispatcher) split(
 }
 
 // clicksByID returns the stored clicks with the ids, in their order.
-func (d *Dispatcher) clicksByID(ctx context.Context, m workspace.Membership, ids []string) (clicks []*click.Click, err error) {
+func (d *Dispatcher) clicksByID(
+	ctx context.Context, m workspace.Membership, ids []string,
+) (clicks []*click.Click, err error) {
 	if ctx, err = m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,9 @@ type sized struct {
 	problem                          string
 }
 
-func (s sized) Event(_ context.Context, _ workspace.Membership, selection *string, e *audit.Event) (json.RawMessage, string, error) {
+func (s sized) Event(
+	_ context.Context, _ workspace.Membership, selection *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	size := s.normal
 	if selection != nil {
 		size = s.selected
@@ -43,7 +45,8 @@ func (s sized) Clicks(
 	_ context.Context, _ workspace.Membership, clicks []*click.Click,
 ) (data []json.RawMessage, err error) {
 	for _, c := range clicks {
-		data = append(data, json.RawMessage(fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", s.click))))
+		data = append(data,
+			json.RawMessage(fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", s.click))))
 	}
 	return data, nil
 }
@@ -78,7 +81,8 @@ func TestDispatcher_TruncatesBodies(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(text), &body); err != nil || len(body.Data) != c.size ||
 				body.Truncated != c.truncated || len(text) > 32*kib {
-				t.Errorf("%+v: %d bytes of %d, truncated: %v, %v", c.rendered, len(body.Data), len(text), body.Truncated, err)
+				t.Errorf("%+v: %d bytes of %d, truncated: %v, %v", c.rendered, len(body.Data), len(text),
+					body.Truncated, err)
 			}
 		}
 	})
@@ -128,8 +132,8 @@ func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RendersEachAttempt changes the rendering between the attempts of a delivery, and reports the problem of a
-// selection until the next rendering.
+// TestDispatcher_RendersEachAttempt changes the rendering between the attempts of a delivery, and
+// reports the problem of a selection until the next rendering.
 func TestDispatcher_RendersEachAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -149,7 +153,8 @@ func TestDispatcher_RendersEachAttempt(t *testing.T) {
 			t.Helper()
 			b.send(t, w)
 			got := b.last(t, r, n)
-			if !strings.Contains(got.body, `"`+strings.Repeat("x", size)+`"`) || got.header.Get("webhook-id") != messageID {
+			if !strings.Contains(got.body, `"`+strings.Repeat("x", size)+`"`) ||
+				got.header.Get("webhook-id") != messageID {
 				t.Errorf("sent %v: %s", got.header, got.body)
 			}
 			return got
@@ -220,7 +225,9 @@ func TestDispatcher_DoesWithoutLargeData(t *testing.T) {
 // dropped renders no data of selections.
 type dropped struct{ plain }
 
-func (p dropped) Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (json.RawMessage, string, error) {
+func (p dropped) Event(
+	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	if selection != nil {
 		return nil, "", nil
 	}
@@ -308,10 +315,12 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 		}
 		record := b.recorder(t)
 		insert := func(from, to int) {
-			must.Value(d.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+			must.Value(
+				d.NewRaw(
+					`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`, from, to, b.m.ID(), w.ID,
-				b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
+					b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 		}
 		insert(1, 10_000)
 		b.run(t)

@@ -15,7 +15,8 @@ func TestTarget_SlowWebhooksShareAHalf(t *testing.T) {
 		for _, concurrency := range []int64{1, 2} {
 			taken := int64(0)
 			for i := range 100 {
-				one := target{Account: fmt.Sprint(i), WorkspaceID: fmt.Sprint(i), Host: "host", Concurrency: concurrency}
+				one := target{Account: fmt.Sprint(i), WorkspaceID: fmt.Sprint(i), Host: "host",
+					Concurrency: concurrency}
 				if name == "many hosts" {
 					one.Host = fmt.Sprint(i)
 				}

@@ -42,7 +42,9 @@ import (
 // plain renders ids.
 type plain struct{}
 
-func (plain) Event(_ context.Context, _ workspace.Membership, _ *string, e *audit.Event) (json.RawMessage, string, error) {
+func (plain) Event(
+	_ context.Context, _ workspace.Membership, _ *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	data, err := json.Marshal(map[string]any{"id": e.ID, "link": e.TargetID})
 	return data, "", err
 }
@@ -69,7 +71,9 @@ type failing struct {
 
 var errRender = errors.New("rendering failed")
 
-func (f failing) Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (json.RawMessage, string, error) {
+func (f failing) Event(
+	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	if m.ID() == f.workspaceID {
 		panic(errRender)
 	}
@@ -192,8 +196,9 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	c := must.Value(config.Parse(map[string]string{
-		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1", "LINKFORGE_RATE_LIMITS": "off",
-		"LINKFORGE_JWT_SECRET": strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
+		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1",
+		"LINKFORGE_RATE_LIMITS": "off",
+		"LINKFORGE_JWT_SECRET":  strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
 		"LINKFORGE_ENCRYPTION_KEY": strings.Repeat("0a", 32),
 	}, config.Checks{}))(t)
 	b := &bundle{clock: &clock{now: dbtest.Noon}, mails: &mails{}}
@@ -316,7 +321,8 @@ func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
 // waiting is the number of waiting deliveries of a webhook.
 func (b *bundle) waiting(t *testing.T, w *webhook.Webhook) int64 {
 	t.Helper()
-	n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).Where("status = 'WAITING'").
+	n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'").
 		Count(db.AsSystem(t.Context())))(t)
 	return n
 }

@@ -20,7 +20,8 @@ import (
 // TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits, and is not claimed.
 func TestDispatcher_LimitsRates(t *testing.T) {
 	t.Parallel()
-	if a, b := dispatch.Rates(); a.Attempts != 20 || b.Attempts != 100 || a.Window != time.Second || b.Window != time.Second {
+	if a, b := dispatch.Rates(); a.Attempts != 20 || b.Attempts != 100 || a.Window != time.Second ||
+		b.Window != time.Second {
 		t.Errorf("rates %+v, %+v", a, b)
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

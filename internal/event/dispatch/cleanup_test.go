@@ -30,10 +30,11 @@ func (b *bundle) cleanUp(t *testing.T) {
 // insertDeliveries inserts due deliveries about different links, with the numbers from 1.
 func (b *bundle) insertDeliveries(t *testing.T, w *webhook.Webhook, n int) {
 	t.Helper()
-	must.Value(b.DB.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+	must.Value(
+		b.DB.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 		status, due_at, created_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ?, ? FROM n`, n, b.m.ID(), w.ID,
-		b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
+			b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 }
 
 // TestStore_RetainsDeliveries cleans up after 30 days.
@@ -153,7 +154,8 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 // insertLink stores a link.
 func (b *bundle) insertLink(t *testing.T, linkID string) {
 	t.Helper()
-	b.exec(t, `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status,
+	b.exec(t,
+		`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status,
 		created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`, linkID, b.m.ID(), []byte(linkID), b.clock.Now())
 }
 
@@ -171,13 +173,16 @@ func TestDispatcher_RendersClicksAgain(t *testing.T) {
 			t.Helper()
 			way := webhook.Redelivery{IDs: []string{b.delivery(t, w).ID}}
 			must.Value(b.Webhooks.Redeliver(t.Context(), b.m, w.ID, way))(t)
-			until(t, "the batch is delivered again", func() bool { return len(r.got()) == n && len(b.delivered(t, w)) == 1 })
+			until(t, "the batch is delivered again", func() bool {
+				return len(r.got()) == n && len(b.delivered(t, w)) == 1
+			})
 			return b.last(t, r, n).body
 		}
 		if got := again(2); got != first.body || strings.Count(got, `"id"`) != 3 {
 			t.Errorf("sent %s after %s", got, first.body)
 		}
-		must.Value(d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").Exec(db.AsSystem(t.Context())))(t)
+		must.Value(d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").
+			Exec(db.AsSystem(t.Context())))(t)
 		if got := again(3); strings.Count(got, `"id"`) != 2 {
 			t.Errorf("sent %s after a click was removed", got)
 		}

@@ -74,7 +74,8 @@ func (d *Dispatcher) nextClicks(ctx context.Context, from feed.Position) (p part
 	return p, nil
 }
 
-// storeClicks creates the deliveries of clicks. Webhooks that are not active, or have too many waiting deliveries, count them as skipped.
+// storeClicks creates the deliveries of clicks. Webhooks that are not active, or have too many
+// waiting deliveries, count them as skipped.
 func (d *Dispatcher) storeClicks(
 	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]feed.Item[*click.Click],
 ) error {
@@ -118,7 +119,8 @@ func (d *Dispatcher) storeClicks(
 	if err := d.Add(ctx, tx, deliveries); err != nil {
 		return err
 	}
-	_, err = tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("due_at = ?", d.now()).Where("id IN (?)", bun.In(due)).Exec(ctx)
+	_, err = tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("due_at = ?", d.now()).Where("id IN (?)", bun.In(due)).
+		Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("making webhooks due: %w", err)
 	}
@@ -139,8 +141,10 @@ func taggedLinks(
 		WebhookID string
 		LinkID    string // empty for a tag that no link has
 	}
-	err := tx.NewSelect().TableExpr("webhook_tags AS wanted").ColumnExpr("wanted.webhook_id, COALESCE(link_tags.link_id, '') AS link_id").
-		Join("LEFT JOIN link_tags ON link_tags.workspace_id = wanted.workspace_id AND link_tags.tag = wanted.tag AND link_tags.link_id IN (?)",
+	err := tx.NewSelect().TableExpr("webhook_tags AS wanted").
+		ColumnExpr("wanted.webhook_id, COALESCE(link_tags.link_id, '') AS link_id").
+		Join("LEFT JOIN link_tags ON link_tags.workspace_id = wanted.workspace_id AND link_tags.tag = wanted.tag AND "+
+			"link_tags.link_id IN (?)",
 			bun.In(slices.Collect(maps.Keys(clicked)))).
 		Where("wanted.webhook_id IN (?)", bun.In(webhookIDs)).Scan(ctx, &rows)
 	if err != nil {
@@ -171,8 +175,9 @@ func clicksAfter(p feed.Position, items []feed.Item[*click.Click]) (clicks []*cl
 func (d *Dispatcher) batch(w *webhook.Webhook, clicks []*click.Click) *webhook.Delivery {
 	first := clicks[0].PublicID()
 	return d.NewDelivery(w, webhook.Delivery{
-		EventID: first, SubjectID: first, Type: audit.LinkClicked, Number: clicks[0].ID, Clicks: int64(len(clicks)), ClickIDs: idsOf(clicks),
-		DueAt: new(d.now()),
+		EventID: first, SubjectID: first, Type: audit.LinkClicked, Number: clicks[0].ID, Clicks: int64(len(clicks)),
+		ClickIDs: idsOf(clicks),
+		DueAt:    new(d.now()),
 	})
 }
 
@@ -193,7 +198,8 @@ func skip(ctx context.Context, tx bun.Tx, skipped map[string]int64) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := tx.NewRaw(`WITH skipped (id, n) AS (VALUES ?) UPDATE webhooks SET skipped_clicks = skipped_clicks + skipped.n
+	_, err := tx.NewRaw(
+		`WITH skipped (id, n) AS (VALUES ?) UPDATE webhooks SET skipped_clicks = skipped_clicks + skipped.n
 		FROM skipped WHERE webhooks.id = skipped.id`, bun.In(rows)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("counting skipped clicks: %w", err)
@@ -201,9 +207,11 @@ func skip(ctx context.Context, tx bun.Tx, skipped map[string]int64) error {
 	return nil
 }
 
-// skipExpired moves a position after which clicks can no longer be read to the first one where they can. The webhooks that received clicks
-// before count the clicks between them as skipped.
-func (d *Dispatcher) skipExpired(ctx context.Context, expired feed.Position, receivers []*webhook.Webhook) (p part, err error) {
+// skipExpired moves a position after which clicks can no longer be read to the first one where they
+// can. The webhooks that received clicks before count the clicks between them as skipped.
+func (d *Dispatcher) skipExpired(
+	ctx context.Context, expired feed.Position, receivers []*webhook.Webhook,
+) (p part, err error) {
 	at, err := d.Clicks.Resume(ctx)
 	if err != nil {
 		return p, err

@@ -30,8 +30,8 @@ func (b *bundle) readClicks(t *testing.T, w *webhook.Webhook, want int64) {
 	}
 }
 
-// awaitFinal waits until no transaction can add clicks before the recorded ones. A search that sees a batch become final
-// finds it, and so does the next one.
+// awaitFinal waits until no transaction can add clicks before the recorded ones. A search that sees
+// a batch become final finds it, and so does the next one.
 func (b *bundle) awaitFinal(t *testing.T) {
 	t.Helper()
 	if b.DB.Kind == db.SQLite {
@@ -63,8 +63,9 @@ func (b *bundle) holdTransaction(t *testing.T) (release func()) {
 	}
 }
 
-// TestDispatcher_ReadsClicksOfReceivers has clicks from before a webhook, before it receives clicks, of other workspaces, and while it is
-// paused. The clicks that its workspace has while another webhook receives them are in batches of their own.
+// TestDispatcher_ReadsClicksOfReceivers has clicks from before a webhook, before it receives
+// clicks, of other workspaces, and while it is paused. The clicks that its workspace has while
+// another webhook receives them are in batches of their own.
 func TestDispatcher_ReadsClicksOfReceivers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -144,7 +145,8 @@ func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		made := must.Value(b.Creation.CreateMany(t.Context(), b.m, creation.Batch{Links: []*creation.Input{
-			{URL: "https://example.com/1", Tags: []string{"partner", "other"}}, {URL: "https://example.com/2", Tags: []string{"other"}},
+			{URL: "https://example.com/1", Tags: []string{"partner", "other"}},
+			{URL: "https://example.com/2", Tags: []string{"other"}},
 			{URL: "https://example.com/3"},
 		}}))(t)
 		hooks := map[*webhook.Webhook]int{}
@@ -158,7 +160,8 @@ func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
 		clicktest.Run(t, clicks.Recorder)
 		record := func() {
 			for _, r := range made {
-				clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: r.Link.ID, Status: 302, ClickedAt: b.clock.Now()})
+				clicks.Record(&click.Click{WorkspaceID: b.m.ID(), LinkID: r.Link.ID, Status: 302,
+					ClickedAt: b.clock.Now()})
 			}
 			must.NoError(t, clicks.Flush(t.Context()))
 			b.awaitFinal(t)

@@ -1,5 +1,6 @@
-// Package dispatch creates the deliveries of webhooks and sends them, by the Standard Webhooks specification, version 1.0.0. It reads the
-// event log of package audit and the clicks of package clickstream. Package graph renders the bodies. Any number of nodes run a Dispatcher.
+// Package dispatch creates the deliveries of webhooks and sends them, by the Standard Webhooks
+// specification, version 1.0.0. It reads the event log of package audit and the clicks of package
+// clickstream. Package graph renders the bodies. Any number of nodes run a Dispatcher.
 package dispatch
 
 import (
@@ -21,7 +22,8 @@ import (
 )
 
 const (
-	// interval is the longest time between two runs of a loop. Without news they find what a node that has died did not do.
+	// interval is the longest time between two runs of a loop. Without news they find what a node
+	// that has died did not do.
 	interval = 30 * time.Second
 	// clickInterval is the time between two reads of clicks, and so the longest span of a batch.
 	clickInterval = time.Second
@@ -55,7 +57,8 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	// newEvents, newClicks, wake and disabled have its loops look for events, clicks, due deliveries and disabled webhooks.
+	// newEvents, newClicks, wake and disabled have its loops look for events, clicks, due
+	// deliveries and disabled webhooks.
 	newEvents, newClicks, wake, disabled chan struct{}
 	// stopped says that the operator has stopped all webhooks.
 	stopped atomic.Bool
@@ -147,8 +150,8 @@ func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
 
 const statementTimeout = 5 * time.Second
 
-// disable disables the webhooks of creators that have lost the permission, and sends emails that no node has sent. Their deliveries are
-// not sent anyway.
+// disable disables the webhooks of creators that have lost the permission, and sends emails that no
+// node has sent. Their deliveries are not sent anyway.
 func (d *Dispatcher) disable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()

@@ -183,7 +183,8 @@ func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 		b.run(t)
 		for _, tenant := range []*bundle{&broken, b} {
 			tenant.write(t, audit.LinkUpdated, newLinkID())
-			clicks.Record(&click.Click{WorkspaceID: tenant.m.ID(), LinkID: newLinkID(), Status: 302, ClickedAt: b.clock.Now()})
+			clicks.Record(&click.Click{WorkspaceID: tenant.m.ID(), LinkID: newLinkID(), Status: 302,
+				ClickedAt: b.clock.Now()})
 		}
 		must.NoError(t, clicks.Flush(t.Context()))
 		until(t, "the other webhook has its event and its click", func() bool { return len(b.delivered(t, w)) == 2 })

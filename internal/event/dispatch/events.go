@@ -14,8 +14,9 @@ import (
 const (
 	// maxWritten is how many events of all workspaces one part of the log has.
 	maxWritten = 5000
-	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its other events get theirs when half of the
-	// room is free: a webhook sends at a bounded rate, so deliveries further ahead would only take space earlier.
+	// maxUntried is how many deliveries of events a webhook has before their first attempt. Its
+	// other events get theirs when half of the room is free: a webhook sends at a bounded rate, so
+	// deliveries further ahead would only take space earlier.
 	maxUntried = 200
 )
 
@@ -30,8 +31,8 @@ func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part,
 	return part{reached: reached, more: len(rows) == maxWritten, store: store}, nil
 }
 
-// markBehind makes the webhooks due that receive events of a part of the log. claim creates the deliveries. Those that were not behind need
-// not read what precedes the part.
+// markBehind makes the webhooks due that receive events of a part of the log. claim creates the
+// deliveries. Those that were not behind need not read what precedes the part.
 func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until feed.Position) error {
 	receivers := audit.Part(d.DB, after, until).ColumnExpr("wanted.webhook_id").
 		Join("JOIN webhook_types AS wanted ON wanted.type = event.action AND wanted.workspace_id = event.workspace_id").
@@ -40,7 +41,8 @@ func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until fee
 		Where("(until_xid, until_seq) < (?, ?)", until.XID, until.Seq).Order("id")
 	const skips = "CASE WHEN (xid, seq) >= (until_xid, until_seq) AND (xid, seq) < (?0, ?1) THEN "
 	_, err := tx.NewUpdate().Model((*webhook.Webhook)(nil)).Set("xid = "+skips+"?0 ELSE xid END", after.XID, after.Seq).
-		Set("seq = "+skips+"?1 ELSE seq END", after.XID, after.Seq).Set("until_xid = ?", until.XID).Set("until_seq = ?", until.Seq).
+		Set("seq = "+skips+"?1 ELSE seq END", after.XID, after.Seq).Set("until_xid = ?", until.XID).
+		Set("until_seq = ?", until.Seq).
 		Set("due_at = ?", d.now()).Where("id IN (?)", d.DB.ForChange(marked)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("marking webhooks: %w", err)
@@ -48,8 +50,9 @@ func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until fee
 	return nil
 }
 
-// refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their first attempt, and moves its position,
-// which the caller stores. It reports whether there was room. If events are left, it stays behind.
+// refill creates deliveries of the next events of a locked webhook, until maxUntried wait for their
+// first attempt, and moves its position, which the caller stores. It reports whether there was
+// room. If events are left, it stays behind.
 func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) (hasRoom bool, err error) {
 	if !w.IsBehind() {
 		return true, nil

@@ -65,12 +65,15 @@ func (d *Dispatcher) FindEvents(ctx context.Context) error {
 
 // FailReading claims the event log, and fails to read it.
 func (d *Dispatcher) FailReading(ctx context.Context) error {
-	return d.readLog(ctx, eventLog, func(context.Context, feed.Position) (part, error) { return part{}, errors.New("no events") })
+	return d.readLog(ctx, eventLog, func(context.Context, feed.Position) (part, error) {
+		return part{}, errors.New("no events")
+	})
 }
 
 // ClaimEvents claims the event log as a node that dies, and reports whether it did.
 func (d *Dispatcher) ClaimEvents(ctx context.Context) (bool, error) {
-	n, err := db.Affected(d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", d.now().Add(readTimeout)).Where("log = ?", eventLog).
+	n, err := db.Affected(d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", d.now().Add(readTimeout)).
+		Where("log = ?", eventLog).
 		Where("claimed_until IS NULL").Exec(db.AsSystem(ctx)))
 	return n == 1, err
 }

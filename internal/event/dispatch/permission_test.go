@@ -16,7 +16,9 @@ import (
 )
 
 // calls are the calls that send what a webhook receives to a place of the caller, or return its secret.
-func (b *bundle) calls(t *testing.T, w *webhook.Webhook, deliveryID string) map[string]func(workspace.Membership) error {
+func (b *bundle) calls(
+	t *testing.T, w *webhook.Webhook, deliveryID string,
+) map[string]func(workspace.Membership) error {
 	update := func(c webhook.Change) func(workspace.Membership) error {
 		return func(m workspace.Membership) error {
 			_, err := b.Webhooks.Update(t.Context(), m, w.ID, c)
@@ -57,7 +59,8 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, r := setup(t, d), newReceiver(t)
 		selecting := hook(r.URL, audit.LinkUpdated)
-		selecting.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"), NeedsStats: true})
+		selecting.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"),
+			NeedsStats: true})
 		for name, c := range map[string]struct {
 			change webhook.Change
 			scope  string

@@ -57,13 +57,16 @@ func (b *bundle) readUpTo(t *testing.T, eventID string) {
 	t.Helper()
 	until(t, "the event was read", func() bool {
 		must.NoError(t, b.dispatcher.FindEvents(t.Context()))
-		n := must.Value(b.DB.NewSelect().TableExpr("webhook_readers AS reader").Join("JOIN audit_events AS event ON event.id = ?", eventID).
-			Where("log = 'EVENTS'").Where("(reader.xid, reader.seq) >= (event.xid, event.seq)").Count(db.AsSystem(t.Context())))(t)
+		n := must.Value(b.DB.NewSelect().TableExpr("webhook_readers AS reader").
+			Join("JOIN audit_events AS event ON event.id = ?", eventID).
+			Where("log = 'EVENTS'").Where("(reader.xid, reader.seq) >= (event.xid, event.seq)").
+			Count(db.AsSystem(t.Context())))(t)
 		return n == 1
 	})
 }
 
-// TestStore_LosesNoEventWhileItChanges: events that are read while a webhook becomes active, or skips its backlog, are sent or skipped.
+// TestStore_LosesNoEventWhileItChanges: events that are read while a webhook becomes active, or
+// skips its backlog, are sent or skipped.
 func TestStore_LosesNoEventWhileItChanges(t *testing.T) {
 	t.Parallel()
 	for name, skips := range map[string]bool{"continues": false, "skips": true} {
@@ -82,7 +85,9 @@ func TestStore_LosesNoEventWhileItChanges(t *testing.T) {
 					t.Errorf("%d of the backlog are sent", n)
 				}
 				next := b.write(t, audit.LinkUpdated, newLinkID())
-				until(t, "the next event is sent", func() bool { return len(r.got()) > 0 && r.ids()[len(r.got())-1] == next })
+				until(t, "the next event is sent", func() bool {
+					return len(r.got()) > 0 && r.ids()[len(r.got())-1] == next
+				})
 			})
 		})
 	}
@@ -118,7 +123,8 @@ func TestStore_KeepsConcurrentChanges(t *testing.T) {
 			done <- err
 		}()
 		until(t, "the change waits", func() bool {
-			q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").Where("wait_event_type = 'Lock'")
+			q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").
+				Where("wait_event_type = 'Lock'")
 			return must.Value(q.Exists(db.AsOwner(t.Context())))(t)
 		})
 		_, err := tx.NewRaw("UPDATE webhook_types SET type = 'LINK_DELETED' WHERE webhook_id = ?", w.ID).Exec(ctx)
@@ -130,7 +136,8 @@ func TestStore_KeepsConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created while a node has looked up those that receive clicks.
+// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created while a node has looked up
+// those that receive clicks.
 func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -145,7 +152,8 @@ func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 			w, _ = other.create(t, r.URL, audit.LinkClicked)
 			record(3, other.m)
 			b.awaitFinal(t)
-		}, func() { must.NoError(t, b.dispatcher.ReadClicks(t.Context())) }, "SELECT webhook_id FROM webhook_types WHERE type")
+		}, func() { must.NoError(t, b.dispatcher.ReadClicks(t.Context())) },
+			"SELECT webhook_id FROM webhook_types WHERE type")
 		b.readClicks(t, w, 1)
 	})
 }
@@ -176,7 +184,9 @@ type poison struct {
 	eventID string
 }
 
-func (p poison) Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (json.RawMessage, string, error) {
+func (p poison) Event(
+	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	if e.ID == p.eventID {
 		return nil, "", errRender
 	}
@@ -219,7 +229,8 @@ func TestStore_RestoresTwice(t *testing.T) {
 	})
 }
 
-// TestDispatcher_WaitsWithoutRoom: while too many deliveries wait for a later attempt, a webhook that is behind is not due before them.
+// TestDispatcher_WaitsWithoutRoom: while too many deliveries wait for a later attempt, a webhook
+// that is behind is not due before them.
 func TestDispatcher_WaitsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

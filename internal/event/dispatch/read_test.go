@@ -47,11 +47,15 @@ func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 		b.write(t, audit.LinkCreated, newLinkID())
 		until(t, "the events are final", func() bool { return b.isFinal(t, 100) })
 		const first = "id IN (SELECT id FROM webhook_deliveries ORDER BY number LIMIT ?)"
-		for _, c := range []struct{ sent, waiting, backlog int64 }{{0, 200, 450}, {50, 150, 400}, {150, 202, 300}, {352, 98, 98}, {450, 0, 0}} {
+		for _, c := range []struct {
+			sent, waiting, backlog int64
+		}{{0, 200, 450}, {50, 150, 400}, {150, 202, 300}, {352, 98, 98}, {450, 0, 0}} {
 			b.exec(t, "UPDATE webhook_deliveries SET status = 'DELIVERED', tries = 1 WHERE "+first, c.sent)
 			if c.sent == 150 { // clicks have their own bound, and retries none
-				b.exec(t, "UPDATE webhook_deliveries SET type = 'LINK_CLICKED' WHERE status = 'WAITING' AND "+first, 151)
-				b.exec(t, "UPDATE webhook_deliveries SET tries = 1 WHERE status = 'WAITING' AND type <> 'LINK_CLICKED' AND "+first, 152)
+				b.exec(t, "UPDATE webhook_deliveries SET type = 'LINK_CLICKED' WHERE status = 'WAITING' AND "+first,
+					151)
+				b.exec(t, "UPDATE webhook_deliveries SET tries = 1 WHERE status = 'WAITING' AND type <> "+
+					"'LINK_CLICKED' AND "+first, 152)
 			}
 			until(t, "the next events have deliveries", func() bool {
 				must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
@@ -111,7 +115,9 @@ type blocking struct {
 	started, released chan struct{}
 }
 
-func (r blocking) Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (json.RawMessage, string, error) {
+func (r blocking) Event(
+	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
+) (json.RawMessage, string, error) {
 	if m.ID() == r.workspaceID {
 		r.started <- struct{}{}
 		select {
@@ -149,7 +155,8 @@ func TestDispatcher_SendsWhileItRenders(t *testing.T) {
 	})
 }
 
-// TestDispatcher_MarksWhatReceives: only webhooks of the workspace with a type of its events are behind, also while they are paused.
+// TestDispatcher_MarksWhatReceives: only webhooks of the workspace with a type of its events are
+// behind, also while they are paused.
 func TestDispatcher_MarksWhatReceives(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -165,7 +172,8 @@ func TestDispatcher_MarksWhatReceives(t *testing.T) {
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
 		behind := func(w *webhook.Webhook) bool {
 			n := must.Value(d.NewSelect().Table("webhooks").Where("id = ?", w.ID).
-				Where("(xid, seq) < (until_xid, until_seq)").Where("due_at IS NOT NULL").Count(db.AsSystem(t.Context())))(t)
+				Where("(xid, seq) < (until_xid, until_seq)").Where("due_at IS NOT NULL").
+				Count(db.AsSystem(t.Context())))(t)
 			return n == 1
 		}
 		must.NoError(t, b.dispatcher.FindEvents(t.Context()))
@@ -174,13 +182,16 @@ func TestDispatcher_MarksWhatReceives(t *testing.T) {
 		}
 		want := b.write(t, audit.DomainLost, newLinkID())
 		b.run(t)
-		until(t, "the matching event is delivered", func() bool { return slices.Equal(b.delivered(t, idle), []string{want}) })
+		until(t, "the matching event is delivered", func() bool {
+			return slices.Equal(b.delivered(t, idle), []string{want})
+		})
 		b.update(t, paused, webhook.Change{Status: optional.Set(webhook.Active)})
 		until(t, "the event of the pause is delivered", func() bool { return len(b.delivered(t, paused)) == 1 })
 	})
 }
 
-// TestReader_IsOneAtATime: while a node reads a log, others do not. They read it after a failure, and when the node has not returned.
+// TestReader_IsOneAtATime: while a node reads a log, others do not. They read it after a failure,
+// and when the node has not returned.
 func TestReader_IsOneAtATime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

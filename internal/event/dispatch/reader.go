@@ -48,7 +48,9 @@ type part struct {
 }
 
 // readLog reads a log to its end, unless another node does.
-func (d *Dispatcher) readLog(ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error)) error {
+func (d *Dispatcher) readLog(
+	ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error),
+) error {
 	ctx = db.AsSystem(ctx)
 	for {
 		p, err := d.readPart(ctx, log, next)
@@ -64,7 +66,8 @@ func (d *Dispatcher) readLog(ctx context.Context, log string, next func(ctx cont
 	}
 }
 
-// readPart claims a log and reads the next part of it. What the part means is stored in the transaction that moves the position.
+// readPart claims a log and reads the next part of it. What the part means is stored in the
+// transaction that moves the position.
 func (d *Dispatcher) readPart(
 	ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error),
 ) (p part, err error) {
@@ -72,7 +75,8 @@ func (d *Dispatcher) readPart(
 	defer cancel()
 	now := d.now()
 	var claims []reader
-	_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).Where("log = ?", log).
+	_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).
+		Where("log = ?", log).
 		Where("claimed_until IS NULL OR claimed_until <= ?", now).Returning("*").Exec(reading, &claims)
 	if err != nil || len(claims) == 0 {
 		return p, err
@@ -89,11 +93,12 @@ func (d *Dispatcher) readPart(
 	return p, err
 }
 
-// end ends a claim at the position that a part has reached, and stores what the part means. If the claim was lost to another node, it does
-// nothing.
+// end ends a claim at the position that a part has reached, and stores what the part means. If the
+// claim was lost to another node, it does nothing.
 func (d *Dispatcher) end(ctx context.Context, claim reader, p part) error {
 	return d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).Set("seq = ?", p.reached.Seq).
+		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).
+			Set("seq = ?", p.reached.Seq).
 			Set("read_at = ?", db.Instant(p.reached.At)).Set("claimed_until = NULL").
 			Where("log = ?", claim.Log).Where("claimed_until = ?", claim.ClaimedUntil).Exec(ctx))
 		if err != nil || n == 0 || p.store == nil {

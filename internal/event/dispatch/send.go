@@ -55,9 +55,11 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 	return claims.Wait()
 }
 
-// sendNext claims up to limit due deliveries of a webhook, and sends them in the background. Each gives a request back to the bounds. It
-// returns how many they are.
-func (d *Dispatcher) sendNext(ctx context.Context, webhookID string, limit int64, bounds []admission.Bound) (int64, error) {
+// sendNext claims up to limit due deliveries of a webhook, and sends them in the background. Each
+// gives a request back to the bounds. It returns how many they are.
+func (d *Dispatcher) sendNext(
+	ctx context.Context, webhookID string, limit int64, bounds []admission.Bound,
+) (int64, error) {
 	w, deliveries, err := d.claim(ctx, webhookID, limit)
 	for _, delivery := range deliveries {
 		d.flights.Go(func() {
@@ -119,7 +121,8 @@ func (d *Dispatcher) report(ctx context.Context, err error) {
 	}
 }
 
-// mayAttempt consumes an attempt of the rates. If none is left, the webhook sends nothing on this node until the next window.
+// mayAttempt consumes an attempt of the rates. If none is left, the webhook sends nothing on this
+// node until the next window.
 func (d *Dispatcher) mayAttempt(ctx context.Context, w *webhook.Webhook) bool {
 	if ctx.Err() != nil {
 		return false

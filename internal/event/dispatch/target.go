@@ -31,7 +31,8 @@ const accountOf = `coalesce((SELECT api_keys.created_by FROM api_keys WHERE api_
 
 // subjects are the expressions of the subjects of bounds, by kind.
 var subjects = map[string]string{
-	"account": accountOf, "workspace": "workspace_id", "host": "host", "account and host": accountOf + " || ' ' || host",
+	"account": accountOf, "workspace": "workspace_id", "host": "host", "account and host": accountOf +
+		" || ' ' || host",
 	"workspace and host": "workspace_id || ' ' || host", "slow": "CASE concurrency WHEN 1 THEN '' ELSE 'quick' END",
 	"slow and host": "CASE concurrency WHEN 1 THEN host ELSE '' END",
 }
@@ -85,8 +86,9 @@ func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, e
 	return t, nil
 }
 
-// due returns webhooks with due deliveries that may send more, those that have been due for the longest time. Workspaces take turns, those
-// with the fewest requests in flight first. It leaves out webhooks of ended API keys and deleted workspaces.
+// due returns webhooks with due deliveries that may send more, those that have been due for the
+// longest time. Workspaces take turns, those with the fewest requests in flight first. It leaves
+// out webhooks of ended API keys and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if d.sending.Used(allRequests) == maxSending {
 		return nil, nil

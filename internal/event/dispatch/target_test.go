@@ -24,7 +24,8 @@ func TestDispatcher_TakesTurns(t *testing.T) {
 		var names, got []string
 		for i, tenant := range []*bundle{b, b, b, &other, &other} {
 			w, _ := tenant.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
-			b.exec(t, "UPDATE webhooks SET due_at = ? WHERE id = ?", dbtest.Noon.Add(time.Duration(i-9)*time.Second), w.ID)
+			b.exec(t, "UPDATE webhooks SET due_at = ? WHERE id = ?", dbtest.Noon.Add(time.Duration(i-9)*time.Second),
+				w.ID)
 			names = append(names, w.ID)
 		}
 		due := func() []string { return must.Value(b.dispatcher.Due(t.Context()))(t) }

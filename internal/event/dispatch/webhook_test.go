@@ -46,7 +46,8 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 		}
 		must.Value(b.Blocklist.Block(t.Context(), "blocked.example", ""))(t)
 		w, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
-			URL: optional.Set(" https://hooks.example:8443/a//?b=2&a=1#part"), Types: optional.Set([]audit.Action{audit.LinkCreated})})
+			URL:   optional.Set(" https://hooks.example:8443/a//?b=2&a=1#part"),
+			Types: optional.Set([]audit.Action{audit.LinkCreated})})
 		must.NoError(t, err)
 		for url, want := range map[string]errs.Kind{
 			"http://hooks.example/":                    errs.InvalidURL,
@@ -70,12 +71,14 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 				Types: optional.Set([]audit.Action{audit.LinkCreated})})
 			_, updated := s.Update(t.Context(), b.m, w.ID, webhook.Change{URL: optional.Set(url)})
 			for _, err := range []error{created, updated} {
-				if e := errs.From(err); e.Kind != want || !slices.Equal(e.Field, []string{"url"}) || strings.Contains(e.Public(), "rule R") {
+				if e := errs.From(err); e.Kind != want || !slices.Equal(e.Field, []string{"url"}) ||
+					strings.Contains(e.Public(), "rule R") {
 					t.Errorf("%s: %v, want %s at url", url, err, want)
 				}
 			}
 		}
-		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" { // a receiver may tell apart what is canonically equal
+		// a receiver may tell apart what is canonically equal
+		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" {
 			t.Errorf("the URL is %s", got)
 		}
 	})
@@ -205,7 +208,8 @@ func TestDispatcher_EndsWithTheKey(t *testing.T) {
 			revoked_at) VALUES (?, ?, 'n', 'p', ?, 's', ?, ?, ?)`, keyID, b.m.ID(), []byte(keyID), b.m.AccountID(),
 			b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context()))
 		if err == nil {
-			_, err = d.NewRaw("UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, w.ID).Exec(db.AsSystem(t.Context()))
+			_, err = d.NewRaw("UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, w.ID).
+				Exec(db.AsSystem(t.Context()))
 		}
 		must.NoError(t, err)
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -219,7 +223,8 @@ func TestDispatcher_EndsWithTheKey(t *testing.T) {
 			t.Errorf("ACTIVE: %v", err)
 		}
 		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
-		if text := b.mails.sent()[0]; strings.Contains(text, "ACTIVE") || !strings.Contains(text, "Create another webhook") {
+		if text := b.mails.sent()[0]; strings.Contains(text, "ACTIVE") ||
+			!strings.Contains(text, "Create another webhook") {
 			t.Errorf("the email has a remedy that is refused: %s", text)
 		}
 	})
@@ -238,7 +243,8 @@ func TestStore_OperatorsWordStands(t *testing.T) {
 		if !errs.Is(err, errs.UnsafeURL) {
 			t.Error(err)
 		}
-		if err := b.Webhooks.SetBlocked(t.Context(), w.ID, false); err != nil || b.reload(t, w.ID).Status != webhook.Active {
+		if err := b.Webhooks.SetBlocked(t.Context(), w.ID, false); err != nil ||
+			b.reload(t, w.ID).Status != webhook.Active {
 			t.Error(err)
 		}
 	})
@@ -350,7 +356,9 @@ func TestStore_SkipsAndRedelivers(t *testing.T) {
 		again := webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true}
 		must.Value(b.Webhooks.Update(t.Context(), b.m, w.ID, again))(t)
 		after := b.write(t, audit.LinkUpdated, newLinkID())
-		until(t, "the event after it is delivered", func() bool { return slices.Equal(b.delivered(t, w), []string{after}) })
+		until(t, "the event after it is delivered", func() bool {
+			return slices.Equal(b.delivered(t, w), []string{after})
+		})
 		n, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{
 			From: new(dbtest.Noon.Add(-time.Hour)), To: new(dbtest.Noon.Add(time.Hour)),
 		})
@@ -361,7 +369,8 @@ func TestStore_SkipsAndRedelivers(t *testing.T) {
 			got := b.delivered(t, w)
 			return slices.Contains(got, early) && slices.Contains(got, skipped) && len(r.got()) == 4
 		})
-		if _, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{}); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{}); !errs.Is(err,
+			errs.InvalidInput) {
 			t.Errorf("no way: %v", err)
 		}
 		foreign := webhook.Redelivery{IDs: []string{id.New(id.Delivery)}}
@@ -383,7 +392,8 @@ func TestStore_ChecksPermissions(t *testing.T) {
 		}{
 			"without WEBHOOKS_WRITE": {[]string{"LINKS_READ"}, []audit.Action{audit.LinkCreated}, false},
 			"without LINKS_READ":     {[]string{"WEBHOOKS_WRITE"}, []audit.Action{audit.LinkCreated}, false},
-			"both":                   {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkCreated}, true},
+			"both": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkCreated},
+				true},
 			"clicks": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkClicked},
 				false},
 			"domains": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.DomainLost}, false},

@@ -47,10 +47,11 @@ func (f *Filter) wants(e *audit.Event) bool {
 	return (f.Actions == nil || slices.Contains(f.Actions, e.Action)) && (f.TargetID == "" || f.TargetID == e.TargetID)
 }
 
-// Watch starts after the event with the id after or, if it is empty, with new events. The caller leaves out
-// what its membership, as it is then, does not permit (EventActions). Watch returns Forbidden, InvalidInput for an
-// invalid id, Expired for an event that the workspace does not have, or that is too old, and NotFound for a link outside of
-// the fence of an API key. The caller closes the watch.
+// Watch starts after the event with the id after or, if it is empty, with new events. The caller
+// leaves out what its membership, as it is then, does not permit (EventActions). Watch returns
+// Forbidden, InvalidInput for an invalid id, Expired for an event that the workspace does not have,
+// or that is too old, and NotFound for a link outside of the fence of an API key. The caller closes
+// the watch.
 func (l *Live) Watch(
 	ctx context.Context, m workspace.Membership, f Filter, after string,
 ) (*feed.Watch[*audit.Event], error) {

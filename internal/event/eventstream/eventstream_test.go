@@ -177,7 +177,8 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 				t.Errorf("%s (-feed +received):\n%s", name, diff)
 			}
 		}
-		if !slices.Equal(received["one at 0"], received["one at 1"]) || !feedtest.IsSubsequence(received["one at 0"], order) {
+		if !slices.Equal(received["one at 0"], received["one at 1"]) ||
+			!feedtest.IsSubsequence(received["one at 0"], order) {
 			t.Error("the events of one link come in another order")
 		}
 		if diff := cmp.Diff(feedIDs(t, s, other), received["foreign"]); diff != "" {

@@ -72,7 +72,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_
 	}
 	w.Position, w.Until, w.Clicks = head, head, clicks
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Webhook)(nil), maxPerWorkspace, "webhooks"); err != nil {
+		if err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Webhook)(nil), maxPerWorkspace,
+			"webhooks"); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(w).Exec(ctx); err != nil {
@@ -239,7 +240,8 @@ func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.URL.To, _, _ = strings.Cut(urlnorm.Location(c.URL.To), "#") // as it was given: a receiver may tell apart what is canonically equal
+	// as it was given: a receiver may tell apart what is canonically equal
+	c.URL.To, _, _ = strings.Cut(urlnorm.Location(c.URL.To), "#")
 	c.host = u.Host()
 	return c, s.checkHost(ctx, u)
 }

@@ -79,7 +79,8 @@ func (s *Store) removeAll(ctx context.Context, match func(*bun.SelectQuery) *bun
 	}
 	for _, webhookID := range ids {
 		_, err := db.InBatches(Batch, func() (int64, error) {
-			some := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", webhookID).Limit(Batch)
+			some := s.DB.NewSelect().Model((*Delivery)(nil)).Column("id").Where("webhook_id = ?", webhookID).
+				Limit(Batch)
 			return db.Affected(s.DB.NewDelete().Model((*Delivery)(nil)).Where("id IN (?)", some).Exec(ctx))
 		})
 		if err == nil {

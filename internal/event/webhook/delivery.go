@@ -39,7 +39,8 @@ type Delivery struct {
 	// Clicks is the size of a batch, ClickIDs are the ids of its clicks, separated by spaces.
 	Clicks   int64
 	ClickIDs string `bun:"click_ids"`
-	// SubjectID is what the event is about. First attempts about it are sent in the order of Number, which is that of the event in the log.
+	// SubjectID is what the event is about. First attempts about it are sent in the order of
+	// Number, which is that of the event in the log.
 	SubjectID string
 	Type      audit.Action
 	Number    int64
@@ -171,7 +172,8 @@ func (s *Store) AttemptsOf(ctx context.Context, m workspace.Membership, ids ...s
 // skipWaiting marks the waiting deliveries of a webhook as skipped.
 func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 	_, err := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Skipped).
-		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).Where("status = ?", Waiting).Exec(ctx)
+		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", webhookID).
+		Where("status = ?", Waiting).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("skipping deliveries: %w", err)
 	}
@@ -179,15 +181,19 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 }
 
 // OfEvents returns new deliveries of selected events for a webhook, by position, and the position of the last one.
-func (s *Store) OfEvents(ctx context.Context, w *Webhook, events *bun.SelectQuery) (rows []*Delivery, last feed.Position, err error) {
+func (s *Store) OfEvents(
+	ctx context.Context, w *Webhook, events *bun.SelectQuery,
+) (rows []*Delivery, last feed.Position, err error) {
 	var found []audit.Written
-	err = events.Column("id", "action", "xid", "seq", "target_id").Where("created_at > ?", s.now().Add(-audit.FeedRetention)).Scan(ctx, &found)
+	err = events.Column("id", "action", "xid", "seq", "target_id").Where("created_at > ?",
+		s.now().Add(-audit.FeedRetention)).Scan(ctx, &found)
 	if err != nil {
 		return nil, last, fmt.Errorf("reading events for a webhook: %w", err)
 	}
 	for _, e := range found {
 		last = e.Position
-		rows = append(rows, s.NewDelivery(w, Delivery{EventID: e.ID, SubjectID: e.TargetID, Type: e.Action, Number: e.Seq}))
+		rows = append(rows,
+			s.NewDelivery(w, Delivery{EventID: e.ID, SubjectID: e.TargetID, Type: e.Action, Number: e.Seq}))
 	}
 	return rows, last, nil
 }
@@ -198,7 +204,8 @@ func (s *Store) NewDelivery(w *Webhook, d Delivery) *Delivery {
 	return &d
 }
 
-// Add stores deliveries of webhooks, which the caller has locked and makes due. Events that have a delivery get no other one.
+// Add stores deliveries of webhooks, which the caller has locked and makes due. Events that have a
+// delivery get no other one.
 func (s *Store) Add(ctx context.Context, tx bun.Tx, deliveries []*Delivery) error {
 	err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (webhook_id, event_id) DO NOTHING"}, deliveries)
 	if err != nil {
@@ -210,7 +217,8 @@ func (s *Store) Add(ctx context.Context, tx bun.Tx, deliveries []*Delivery) erro
 // requeue makes the deliveries of a locked webhook that match wait for their first attempt. They are due when
 // Release has been called.
 func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQuery) *bun.UpdateQuery) error {
-	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").Set("first_tried_at = NULL").
+	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").
+		Set("first_tried_at = NULL").
 		Set("due_at = NULL").Set("claimed_until = NULL").Where("webhook_id = ?", w.ID)
 	if _, err := match(q).Exec(ctx); err != nil {
 		return fmt.Errorf("starting deliveries again: %w", err)

@@ -36,8 +36,10 @@ func (s *Store) WithFilter(q *bun.SelectQuery) *bun.SelectQuery {
 		list = "json_agg"
 	}
 	return q.ColumnExpr("?TableColumns").
-		ColumnExpr("(SELECT coalesce(CAST(?(type ORDER BY type) AS TEXT), '[]') FROM webhook_types WHERE webhook_id = webhook.id) AS types", bun.Safe(list)).
-		ColumnExpr("(SELECT coalesce(CAST(?(tag ORDER BY tag) AS TEXT), '[]') FROM webhook_tags WHERE webhook_id = webhook.id) AS tags", bun.Safe(list))
+		ColumnExpr("(SELECT coalesce(CAST(?(type ORDER BY type) AS TEXT), '[]') FROM webhook_types WHERE webhook_id "+
+			"= webhook.id) AS types", bun.Safe(list)).
+		ColumnExpr("(SELECT coalesce(CAST(?(tag ORDER BY tag) AS TEXT), '[]') FROM webhook_tags WHERE webhook_id = "+
+			"webhook.id) AS tags", bun.Safe(list))
 }
 
 // storeFilter replaces the types and tags of a webhook.
@@ -61,14 +63,17 @@ func storeFilter(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	return db.InsertRows(ctx, tx, db.Insert{}, tags)
 }
 
-// Select selects the events of the log with the types and the tags of a webhook, by position. A purged link has no tags.
+// Select selects the events of the log with the types and the tags of a webhook, by position. A
+// purged link has no tags.
 func (s *Store) Select(w *Webhook, r audit.LogRequest) *bun.SelectQuery {
 	r.WorkspaceIDs = []string{w.WorkspaceID}
-	r.Actions = slices.DeleteFunc(slices.Clone(w.Types), func(t audit.Action) bool { return t == audit.LinkClicked }) // not in the log
+	// not in the log
+	r.Actions = slices.DeleteFunc(slices.Clone(w.Types), func(t audit.Action) bool { return t == audit.LinkClicked })
 	return audit.Select(s.DB, r).Where(TagsMatch, w.ID)
 }
 
-// TagsMatch is the condition that a webhook, whose id is its argument, has no tags, or one of those of the link of an event.
+// TagsMatch is the condition that a webhook, whose id is its argument, has no tags, or one of those
+// of the link of an event.
 const TagsMatch = `NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = ?0) OR EXISTS (
 	SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
 	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id AND webhook_tags.webhook_id = ?0)`
@@ -81,7 +86,8 @@ func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, e
 	events := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("1").
 		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").
 		Where("(event.xid, event.seq) > (webhook.xid, webhook.seq)").
-		Where("(event.xid, event.seq) <= (webhook.until_xid, webhook.until_seq)").Where("event.created_at > ?", s.now().Add(-audit.FeedRetention)).
+		Where("(event.xid, event.seq) <= (webhook.until_xid, webhook.until_seq)").Where("event.created_at > ?",
+		s.now().Add(-audit.FeedRetention)).
 		Where("event.action IN (SELECT type FROM webhook_types WHERE webhook_id = webhook.id)").
 		Where(TagsMatch, bun.Safe("webhook.id")).
 		Limit(maxCounted)
@@ -101,8 +107,9 @@ func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, e
 	return unread, nil
 }
 
-// ReplaceTags replaces tags in the filters of the workspace's webhooks; nil removes them. A filter that would become empty
-// stays, because it would select events about all links. The caller has checked the permission.
+// ReplaceTags replaces tags in the filters of the workspace's webhooks; nil removes them. A filter
+// that would become empty stays, because it would select events about all links. The caller has
+// checked the permission.
 func (s *Store) ReplaceTags(ctx context.Context, tx bun.Tx, m workspace.Membership, from []string, to *string) error {
 	var ids []string
 	q := tx.NewSelect().Model((*Webhook)(nil)).Column("id").Where("workspace_id = ?", m.ID()).Order("id")
@@ -110,7 +117,8 @@ func (s *Store) ReplaceTags(ctx context.Context, tx bun.Tx, m workspace.Membersh
 		return fmt.Errorf("locking webhooks: %w", err)
 	}
 	var webhooks []*Webhook // a statement that waits for a lock reads other tables as of before
-	if err := s.WithFilter(tx.NewSelect().Model(&webhooks)).Where("id IN (?)", bun.In(ids)).Order("id").Scan(ctx); err != nil {
+	if err := s.WithFilter(tx.NewSelect().Model(&webhooks)).Where("id IN (?)", bun.In(ids)).Order("id").
+		Scan(ctx); err != nil {
 		return fmt.Errorf("reading the tags of webhooks: %w", err)
 	}
 	for _, w := range webhooks {

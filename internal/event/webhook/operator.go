@@ -60,9 +60,12 @@ func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []
 	return rows, nil
 }
 
-// SetBlocked disables a webhook so that members cannot enable it, or reverses that: it is active again. It returns NotFound.
+// SetBlocked disables a webhook so that members cannot enable it, or reverses that: it is active
+// again. It returns NotFound.
 func (s *Store) SetBlocked(ctx context.Context, webhookID string, blocked bool) error {
-	n, err := s.setBlocked(ctx, blocked, func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("id = ?", webhookID) })
+	n, err := s.setBlocked(ctx, blocked, func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("id = ?", webhookID)
+	})
 	if err == nil && n == 0 {
 		return errs.New(errs.NotFound, "There is no such webhook. This lists them: linkforge webhooks list.")
 	}
@@ -77,7 +80,8 @@ func (s *Store) BlockHost(ctx context.Context, host string) (int, error) {
 		return 0, errs.New(errs.InvalidInput, "This is not a host: %s", err)
 	}
 	return s.setBlocked(ctx, true, func(q *bun.SelectQuery) *bun.SelectQuery {
-		return q.Where("NOT blocked").Where("host = ? OR host LIKE ? ESCAPE '\\'", u.Host(), "%."+db.EscapeLike(u.Host()))
+		return q.Where("NOT blocked").Where("host = ? OR host LIKE ? ESCAPE '\\'", u.Host(),
+			"%."+db.EscapeLike(u.Host()))
 	})
 }
 
@@ -128,8 +132,9 @@ func (s *Store) setOneBlocked(ctx context.Context, tx bun.Tx, w *Webhook, blocke
 		s.now()).WithChanges(audit.Compare(before.fields(), w.fields())))
 }
 
-// AfterRestore moves the positions of webhooks and of their readers into the order that the event log has in another cluster, by
-// sequence alone. It precedes audit.AfterRestore. Events that have a delivery get no other one.
+// AfterRestore moves the positions of webhooks and of their readers into the order that the event
+// log has in another cluster, by sequence alone. It precedes audit.AfterRestore. Events that have a
+// delivery get no other one.
 func (s *Store) AfterRestore(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	clicks, err := s.Clicks.Head(ctx) // batches have the transactions of the former cluster
@@ -139,11 +144,13 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 	const last = "(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL)"
 	const next = `(SELECT min(event.seq) - 1 FROM audit_events AS event
 		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL AND (event.xid, event.seq) > (webhook.xid, webhook.seq))`
-	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(" + next + ", " + last + ")").Set("xid = 0").Where("xid > 0").Exec(ctx)
+	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(" + next + ", " + last + ")").Set("xid = 0").
+		Where("xid > 0").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("moving the positions of webhooks: %w", err)
 	}
-	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("until_seq = "+last).Set("until_xid = 0").Set("due_at = ?", s.now()).
+	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("until_seq = "+last).Set("until_xid = 0").
+		Set("due_at = ?", s.now()).
 		Set("click_xid = ?", clicks.XID).Set("click_seq = ?", clicks.Seq).Where("1 = 1").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("making webhooks due: %w", err)

@@ -43,7 +43,8 @@ func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 // checkReadsDeliveries returns Forbidden unless the caller may read the selected deliveries of a webhook. They may
 // be of types that the webhook does not receive any more.
 func checkReadsDeliveries(
-	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, selected func(*bun.SelectQuery) *bun.SelectQuery,
+	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook,
+	selected func(*bun.SelectQuery) *bun.SelectQuery,
 ) error {
 	hidden := slices.DeleteFunc(Types(), func(t audit.Action) bool { return m.May(permissionFor(t)) })
 	if len(hidden) == 0 {

@@ -82,8 +82,8 @@ func (r Redelivery) check() error {
 	return nil
 }
 
-// deliveriesOf returns deliveries of the events of the span that match the webhook; none for another way. The context is that of the
-// workspace.
+// deliveriesOf returns deliveries of the events of the span that match the webhook; none for
+// another way. The context is that of the workspace.
 func (s *Store) deliveriesOf(ctx context.Context, w *Webhook, r Redelivery) ([]*Delivery, error) {
 	if r.From == nil {
 		return nil, nil
@@ -99,15 +99,16 @@ func (s *Store) deliveriesOf(ctx context.Context, w *Webhook, r Redelivery) ([]*
 		return nil, err
 	}
 	if len(deliveries) > maxRedelivered {
-		return nil, errs.New(errs.InvalidInput, "range must have at most %d events. Choose a shorter one.", maxRedelivered).
+		return nil, errs.New(errs.InvalidInput, "range must have at most %d events. Choose a shorter one.",
+			maxRedelivered).
 			At("range")
 	}
 	return deliveries, nil
 }
 
-// requeueSelected has the selected deliveries of a locked webhook wait for their first attempt. Events of the span
-// that have no delivery get one. It returns the number of deliveries, NotFound for unknown ones, or Forbidden for deliveries that the
-// caller may not read.
+// requeueSelected has the selected deliveries of a locked webhook wait for their first attempt.
+// Events of the span that have no delivery get one. It returns the number of deliveries, NotFound
+// for unknown ones, or Forbidden for deliveries that the caller may not read.
 func (s *Store) requeueSelected(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook, r Redelivery, ofEvents []*Delivery,
 ) (int, error) {

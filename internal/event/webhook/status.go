@@ -56,8 +56,8 @@ func (w *Webhook) moveTo(head feed.Position) {
 	w.Position = w.Until
 }
 
-// activate makes a locked webhook active. The caller stores it. The schedule begins again for waiting deliveries, and for deliveries that
-// have failed since FailingSince.
+// activate makes a locked webhook active. The caller stores it. The schedule begins again for
+// waiting deliveries, and for deliveries that have failed since FailingSince.
 func (s *Store) activate(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	failingSince := w.FailingSince
 	w.Status, w.FailingSince, w.DueAt = Active, nil, new(s.now())
@@ -87,8 +87,8 @@ func (s *Store) checkCreator(ctx context.Context, tx bun.Tx, w *Webhook) error {
 // holders are the roles whose accounts may have webhooks.
 var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
 
-// lostAccount is the condition that a webhook depends on an account that has left the workspace, is disabled or deleted,
-// or has none of the roles that are its argument.
+// lostAccount is the condition that a webhook depends on an account that has left the workspace, is
+// disabled or deleted, or has none of the roles that are its argument.
 const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
 	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
 	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
@@ -140,7 +140,8 @@ func (s *Store) Disable(ctx context.Context, tx bun.Tx, w *Webhook, details audi
 		WithChanges(audit.Compare(w.fields(), after.fields())))
 }
 
-// WithoutEnded leaves out webhooks of API keys that have ended, of accounts that have lost the permission, and of deleted workspaces.
+// WithoutEnded leaves out webhooks of API keys that have ended, of accounts that have lost the
+// permission, and of deleted workspaces.
 func (s *Store) WithoutEnded(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.Where("NOT EXISTS (?)", s.endedKey()).Where("NOT ("+lostAccount+")", holders).
 		Where(`NOT EXISTS (SELECT 1 FROM workspaces WHERE workspaces.id = webhook.workspace_id
@@ -155,10 +156,12 @@ type endedRow struct {
 	IsOfKey bool `bun:",scanonly"`
 }
 
-// DisableEnded disables the webhooks of API keys that have been revoked or have expired, and of accounts that have lost the permission.
+// DisableEnded disables the webhooks of API keys that have been revoked or have expired, and of
+// accounts that have lost the permission.
 func (s *Store) DisableEnded(ctx context.Context) error {
 	var rows []endedRow
-	err := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("EXISTS (?) AS is_of_key", s.endedKey()).
+	err := s.DB.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("EXISTS (?) AS is_of_key",
+		s.endedKey()).
 		Where("webhook.status <> ?", Disabled).Where("EXISTS (?) OR "+lostAccount, s.endedKey(), holders).
 		Limit(Batch).Scan(ctx)
 	if err != nil {

@@ -75,6 +75,7 @@ func (s *Store) checkHost(ctx context.Context, u urlnorm.URL) error {
 func (s *Store) allows(a netip.Addr) bool { return s.Allow(a.Unmap().WithZone("")) }
 
 func errNotPublic() error {
-	return errs.New(errs.UnsafeURL, "The host has an address that is not public. Use a host that the internet can reach.").
+	return errs.New(errs.UnsafeURL,
+		"The host has an address that is not public. Use a host that the internet can reach.").
 		At("url")
 }

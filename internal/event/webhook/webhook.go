@@ -1,6 +1,6 @@
-// Package webhook owns the webhooks of workspaces: their settings and secrets, which events each of them receives, and their deliveries
-// with the attempts to send them. Package dispatch creates and sends deliveries, package graph has the API, package cli the operator's
-// commands.
+// Package webhook owns the webhooks of workspaces: their settings and secrets, which events each of
+// them receives, and their deliveries with the attempts to send them. Package dispatch creates and
+// sends deliveries, package graph has the API, package cli the operator's commands.
 package webhook
 
 import (
@@ -64,8 +64,9 @@ type Webhook struct {
 	// Secret and OldSecret are encrypted. The old one signs until OldSecretEndsAt.
 	Secret, OldSecret []byte
 	OldSecretEndsAt   *time.Time
-	// Position is up to where the event log has become deliveries, Until up to where there may be events for it. It is behind if Until is
-	// later. Otherwise no event up to where the readers are is for it.
+	// Position is up to where the event log has become deliveries, Until up to where there may be
+	// events for it. It is behind if Until is later. Otherwise no event up to where the readers are
+	// is for it.
 	feed.Position
 	Until feed.Position `bun:"embed:until_"`
 	// Clicks is the position of the batch of clicks after which it receives clicks.
@@ -73,7 +74,8 @@ type Webhook struct {
 	SkippedClicks int64
 	// DueAt is when deliveries have to be looked at.
 	DueAt *time.Time
-	// Concurrency is how many deliveries all nodes may send at once: 1 after a timeout or a slow answer, doubled by each quick success.
+	// Concurrency is how many deliveries all nodes may send at once: 1 after a timeout or a slow
+	// answer, doubled by each quick success.
 	Concurrency int64
 	// FailingSince is the time since which all attempts have failed; nil if the last one succeeded.
 	FailingSince *time.Time
@@ -116,7 +118,8 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 func (s *Store) Rows() workspace.Collection[Webhook] {
 	return workspace.Collection[Webhook]{
 		DB: s.DB, Permission: workspace.WriteWebhooks, Prefix: id.Webhook, Column: "id",
-		Missing: "There is no such webhook.", Also: s.WithFilter, In: func(w *Webhook, m workspace.Membership) { w.In = m },
+		Missing: "There is no such webhook.", Also: s.WithFilter,
+		In: func(w *Webhook, m workspace.Membership) { w.In = m },
 	}
 }
 
@@ -133,6 +136,7 @@ func (w *Webhook) fields() []audit.Field {
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "selection", "needs_stats", "selection_error", "status", "xid", "seq", "until_xid", "until_seq", "due_at",
+	"name", "url", "host", "selection", "needs_stats", "selection_error", "status", "xid", "seq", "until_xid",
+	"until_seq", "due_at",
 	"failing_since", "click_xid", "click_seq", "kept_by",
 }

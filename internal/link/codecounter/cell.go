@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// A cell is a server with a database of its own. Cells that share their code secrets issue different codes, because each
-// has a part of the counters.
+// A cell is a server with a database of its own. Cells that share their code secrets issue
+// different codes, because each has a part of the counters.
 const (
 	// Cells is the number of cells.
 	Cells = 50
@@ -24,8 +24,9 @@ const (
 // firstOf returns the first counter of a cell.
 func firstOf(cell int) uint64 { return uint64(cell) * cellSize }
 
-// pinCell records the cell of a database that has issued no codes. A database with codes and without a cell is cell 0. It
-// returns an error for another cell than the recorded one: its codes would be those of another cell.
+// pinCell records the cell of a database that has issued no codes. A database with codes and
+// without a cell is cell 0. It returns an error for another cell than the recorded one: its codes
+// would be those of another cell.
 func (c *Counter) pinCell(ctx context.Context) error {
 	own := strconv.Itoa(c.cell)
 	kept, err := c.keep(ctx, "cell",

@@ -19,8 +19,8 @@ func emptyOf(t *testing.T, kind db.Kind) *db.DB {
 	return dbtest.MigratedSQLite(t)
 }
 
-// TestCells_IssueDifferentCodes takes codes with one secret in three databases, before and after a restore, and with a new
-// secret: each counter is one of the own cell.
+// TestCells_IssueDifferentCodes takes codes with one secret in three databases, before and after a
+// restore, and with a new secret: each counter is one of the own cell.
 func TestCells_IssueDifferentCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,7 +1,7 @@
 // Package codecounter issues the codes of the strategy COUNTER: each node allocates blocks of
-// counters of its cell, and a code secret turns counters into codes. It owns the counters and the checks that no
-// code secret in use is missing and that the cell stays the same, but no links. Package creation requests codes; the server and the
-// commands check secrets.
+// counters of its cell, and a code secret turns counters into codes. It owns the counters and the
+// checks that no code secret in use is missing and that the cell stays the same, but no links.
+// Package creation requests codes; the server and the commands check secrets.
 package codecounter
 
 import (
@@ -43,7 +43,8 @@ type epoch struct {
 	issued uint64
 }
 
-// New returns the counter of a node of a cell, 0 to Cells-1. The first secret generates codes; the others were replaced.
+// New returns the counter of a node of a cell, 0 to Cells-1. The first secret generates codes; the
+// others were replaced.
 func New(d *db.DB, secrets [][]byte, cell int) *Counter {
 	c := &Counter{db: d, cell: cell}
 	for _, secret := range secrets {
@@ -97,7 +98,8 @@ func (c *Counter) refill(ctx context.Context) error {
 		return fmt.Errorf("allocating a block of counters: %w", err)
 	}
 	if end > firstOf(c.cell+1) {
-		return errs.New(errs.CodeExhausted, "Every code of this strategy has been given out. Use another one.").At("strategy")
+		return errs.New(errs.CodeExhausted, "Every code of this strategy has been given out. Use another one.").
+			At("strategy")
 	}
 	if err := c.readIssued(ctx); err != nil {
 		return err
@@ -150,7 +152,8 @@ func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, ?) ON CONFLICT DO NOTHING", firstEpoch, firstOf(cell)).
+	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, ?) ON CONFLICT DO NOTHING", firstEpoch,
+		firstOf(cell)).
 		Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("creating the counter of codes: %w", err)
@@ -163,8 +166,9 @@ func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
 		return 0, fmt.Errorf("moving the counter of codes: %w", err)
 	}
 	if len(moved) == 0 {
-		return 0, errs.New(errs.CodeExhausted, "So few codes of the strategy COUNTER are left that the counter cannot be "+
-			"moved ahead. Use another strategy.")
+		return 0, errs.New(errs.CodeExhausted,
+			"So few codes of the strategy COUNTER are left that the counter cannot be "+
+				"moved ahead. Use another strategy.")
 	}
 	return slices.Max(moved), nil
 }

@@ -65,7 +65,8 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 
 // keep stores a value of the instance, unless it has one of the name, and returns the one that it has.
 func (c *Counter) keep(ctx context.Context, name string, value any) (kept string, err error) {
-	_, err = c.db.NewRaw("INSERT INTO instance (name, value) SELECT ?, ? WHERE TRUE ON CONFLICT DO NOTHING", name, value).
+	_, err = c.db.NewRaw("INSERT INTO instance (name, value) SELECT ?, ? WHERE TRUE ON CONFLICT DO NOTHING", name,
+		value).
 		Exec(ctx)
 	if err == nil {
 		err = c.db.NewSelect().Table("instance").Column("value").Where("name = ?", name).Scan(ctx, &kept)

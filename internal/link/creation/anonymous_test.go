@@ -35,7 +35,8 @@ func TestStore_CreateAnonymous(t *testing.T) {
 			t.Errorf("a loop: %v", err)
 		}
 		b.config.AnonymousTTL = 0
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.Forbidden) {
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err,
+			errs.Forbidden) {
 			t.Errorf("switched off: %v", err)
 		}
 	})

@@ -32,9 +32,10 @@ type call struct {
 	hasLeft bool
 }
 
-// batch creates the links of calls. A shared one has calls of several workspaces, with policy SkipFailed and without a
-// key: it only inserts links, waits at most 100 ms for another transaction, and leaves the calls of workspaces that need
-// more. Other batches have calls of one workspace.
+// batch creates the links of calls. A shared one has calls of several workspaces, with policy
+// SkipFailed and without a key: it only inserts links, waits at most 100 ms for another
+// transaction, and leaves the calls of workspaces that need more. Other batches have calls of one
+// workspace.
 type batch struct {
 	*Store
 	now      time.Time
@@ -136,8 +137,8 @@ func (b *batch) enter(ctx context.Context) context.Context {
 	return db.WithShortLockTimeout(db.AsCreator(ctx, ids...))
 }
 
-// prepare looks up what upserts name, validates, compares passwords and generates codes, which would take too long in the
-// transaction. It reports whether a transaction is needed.
+// prepare looks up what upserts name, validates, compares passwords and generates codes, which
+// would take too long in the transaction. It reports whether a transaction is needed.
 func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 	b.items = nil
 	for _, c := range b.calls {
@@ -314,8 +315,9 @@ func (b *batch) findDomains(ctx context.Context) error {
 		case it.domain == nil:
 			it.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
 		case it.domain.CodeSpace != domain.Own:
-			it.Err = errs.New(errs.InvalidInput, "%s has no codes of its own: all codes of the workspace answer there. "+
-				"Omit domainId.", it.domain.Host).At("domainId")
+			it.Err = errs.New(errs.InvalidInput,
+				"%s has no codes of its own: all codes of the workspace answer there. "+
+					"Omit domainId.", it.domain.Host).At("domainId")
 		}
 	}
 	return nil

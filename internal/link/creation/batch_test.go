@@ -47,7 +47,8 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			{URL: "https://example.com/a", Strategy: new(link.Random)},
 		}
 		results := b.createMany(t, link.SkipFailed, in...)
-		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created", "created",
+		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created",
+			"created",
 			"created"}
 		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -57,7 +58,8 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			t.Error("what is the same has not the same link")
 		}
 		for _, i := range []int{8, 9} {
-			if l := results[i].Link; len(l.Code) != shortcode.CounterLength || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+			if l := results[i].Link; len(l.Code) != shortcode.CounterLength || b.ShortURL(l) != "http://sho.rt/"+
+				l.Code {
 				t.Errorf("%s link at %s", l.Strategy, b.ShortURL(l))
 			}
 		}
@@ -103,8 +105,10 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 		} {
 			for _, key := range []*string{nil, &name} {
 				written.any = false
-				results, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
-				if err != nil || written.any || slices.ContainsFunc(results, func(r link.Result) bool { return r.Err == nil }) {
+				results, err := b.CreateMany(t.Context(), b.Mine,
+					Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
+				if err != nil || written.any ||
+					slices.ContainsFunc(results, func(r link.Result) bool { return r.Err == nil }) {
 					t.Errorf("%s: %v, inserted: %t, error: %v", name, outcomes(results), written.any, err)
 				}
 			}
@@ -128,7 +132,8 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
-		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") ||
+		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 5)...)); !slices.Contains(got,
+			"QUOTA_EXCEEDED") ||
 			slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
@@ -263,7 +268,8 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 		b.Quota.Default = 3 * link.MaxBatch
 		for _, want := range []string{"created", "there"} {
 			for call := range 3 {
-				for i, said := range outcomes(b.createMany(t, link.SkipFailed, urls(call*link.MaxBatch, (call+1)*link.MaxBatch)...)) {
+				for i, said := range outcomes(b.createMany(t, link.SkipFailed,
+					urls(call*link.MaxBatch, (call+1)*link.MaxBatch)...)) {
 					if said != want {
 						t.Fatalf("row %d of call %d: %s, want %s", i, call, said, want)
 					}
@@ -286,7 +292,8 @@ func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 		taken := *other
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
 		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
-		for _, r := range b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"}, counted("https://example.com/b")) {
+		for _, r := range b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"},
+			counted("https://example.com/b")) {
 			if _, err := b.Get(t.Context(), b.Mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
 			}
@@ -337,7 +344,8 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				"SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
 			"INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, " +
 				"redirect_status, created_at, updated_at) " +
-				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
+				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash +
+				", 302, ?0, ?0 FROM small",
 		} {
 			must.Value(d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
 				Exec(db.AsSystem(t.Context())))(t)
@@ -352,16 +360,20 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				hashes.add(member.ID(), []byte{byte(i)})
 				codes.add(member.ID(), fmt.Sprintf("new-%d", i))
 			}
-			for _, ctx := range []context.Context{db.InWorkspace(t.Context(), member.ID(), ""), db.AsCreator(t.Context(), member.ID())} {
+			for _, ctx := range []context.Context{db.InWorkspace(t.Context(), member.ID(), ""),
+				db.AsCreator(t.Context(), member.ID())} {
 				batch := b.newBatch()
-				must.NoError(t, lookUp(batch, watched, new([]*link.Link), "strategy = 'DETERMINISTIC'", "canonical_hash", "BYTEA", hashes).Run(ctx))
+				must.NoError(t, lookUp(batch, watched, new([]*link.Link), "strategy = 'DETERMINISTIC'",
+					"canonical_hash", "BYTEA", hashes).Run(ctx))
 				must.NoError(t, lookUp(batch, watched, new([]*link.Link), "TRUE", "code", "TEXT", codes).Run(ctx))
 			}
 		})
 		for _, column := range []string{"canonical_hash", "code"} {
 			whole := regexp.MustCompile(`(Index Cond|USING INDEX).*workspace_id *=.* AND \(?` + column + ` *=`)
-			if n := len(slices.DeleteFunc(slices.Clone(plans), func(p string) bool { return !whole.MatchString(p) })); n != 2 {
-				t.Errorf("in %d of 2 scopes, links are looked up by its workspace and its %s:\n%s", n, column, strings.Join(plans, "\n--\n"))
+			if n := len(slices.DeleteFunc(slices.Clone(plans),
+				func(p string) bool { return !whole.MatchString(p) })); n != 2 {
+				t.Errorf("in %d of 2 scopes, links are looked up by its workspace and its %s:\n%s", n, column,
+					strings.Join(plans, "\n--\n"))
 			}
 		}
 	})

@@ -87,15 +87,18 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 			if l, err := b.ByCode(t.Context(), b.Mine, code, nil); err != nil || l.ID != promo.ID {
 				t.Errorf("%s belongs to %+v, %v", code, l, err)
 			}
-			if l, err := b.History.ByPastAddress(t.Context(), resolve.Address{Slug: "mine", Code: code}, b.Now); err != nil || l.ID != promo.ID {
+			if l, err := b.History.ByPastAddress(t.Context(), resolve.Address{Slug: "mine", Code: code},
+				b.Now); err != nil || l.ID != promo.ID {
 				t.Errorf("%s was %+v, %v", code, l, err)
 			}
 		}
-		upserted, err := b.Upsert(t.Context(), b.Mine, &Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("PROMO")})
+		upserted, err := b.Upsert(t.Context(), b.Mine,
+			&Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("PROMO")})
 		if err != nil || upserted.Link.ID != promo.ID || upserted.Link.Code != "Promo" {
 			t.Errorf("%+v, %v", upserted, err)
 		}
-		_, err = b.Upsert(t.Context(), b.Mine, &Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("promos")})
+		_, err = b.Upsert(t.Context(), b.Mine,
+			&Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("promos")})
 		if !errs.Is(err, errs.Immutable) {
 			t.Errorf("another code: %v", err)
 		}
@@ -105,7 +108,8 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 	})
 }
 
-// TestCustomCodes_LeaveGeneratedCodes: a generated code differs by case from a custom one, and wins in its own spelling.
+// TestCustomCodes_LeaveGeneratedCodes: a generated code differs by case from a custom one, and wins
+// in its own spelling.
 func TestCustomCodes_LeaveGeneratedCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -118,7 +122,8 @@ func TestCustomCodes_LeaveGeneratedCodes(t *testing.T) {
 		b.create(t, custom("https://example.com/custom", lower))
 		upper := strings.ToUpper(lower)
 		for code, want := range map[string]string{
-			generated.Code: generated.OriginalURL, lower: "https://example.com/custom", upper: "https://example.com/custom",
+			generated.Code: generated.OriginalURL, lower: "https://example.com/custom",
+			upper: "https://example.com/custom",
 		} {
 			if got := b.goesTo(t, b.Store.Store, code); got != want && upper != generated.Code {
 				t.Errorf("%s goes to %q, want %q", code, got, want)
@@ -166,14 +171,15 @@ func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
 	})
 }
 
-// TestFoldCodes_NamesTwoCodes: the workspace changes once no two links have codes that differ in case only; those of deleted
-// links answer no more, and come back only if their code is free.
+// TestFoldCodes_NamesTwoCodes: the workspace changes once no two links have codes that differ in
+// case only; those of deleted links answer no more, and come back only if their code is free.
 func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.setCaseSensitive(t)
-		for _, code := range []string{"Promo", "promo", "Sale", "gone", "GONE", "Seventh", "seventh", "Decimation", "decimation"} {
+		for _, code := range []string{"Promo", "promo", "Sale", "gone", "GONE", "Seventh", "seventh", "Decimation",
+			"decimation"} {
 			b.create(t, custom("https://example.com/"+code, code))
 		}
 		if got := b.goesTo(t, b.Store.Store, "PROMO"); got != "" {
@@ -194,7 +200,8 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
 			t.Errorf("restoring a link by a member who was read before: %v", err)
 		}
-		if _, _, err := b.Create(t.Context(), b.Mine, custom("https://example.com/Promo", "Promo")); !errs.Is(err, errs.CodeTaken) {
+		if _, _, err := b.Create(t.Context(), b.Mine, custom("https://example.com/Promo", "Promo")); !errs.Is(err,
+			errs.CodeTaken) {
 			t.Errorf("reviving a link by a member who was read before: %v", err)
 		}
 		b.reloadMine(t)
@@ -247,7 +254,8 @@ func TestFoldCodes_MissesNoLink(t *testing.T) {
 			var unkeyed, twice int
 			ctx := db.AsSystem(t.Context())
 			must.NoError(t, errors.Join(
-				d.NewRaw("SELECT count(*) FROM links WHERE strategy = 'CUSTOM' AND code_key IS NULL").Scan(ctx, &unkeyed),
+				d.NewRaw("SELECT count(*) FROM links WHERE strategy = 'CUSTOM' AND code_key IS NULL").
+					Scan(ctx, &unkeyed),
 				d.NewRaw("SELECT count(*) - count(DISTINCT lower(code)) FROM links").Scan(ctx, &twice)))
 			if folded == nil && unkeyed+twice > 0 {
 				t.Errorf("%d links without a key, %d codes twice", unkeyed, twice)
@@ -257,7 +265,8 @@ func TestFoldCodes_MissesNoLink(t *testing.T) {
 	})
 }
 
-// TestFoldCodes_WaitsForRestores: a deleted link may be about to return with a code that differs in case from another one's.
+// TestFoldCodes_WaitsForRestores: a deleted link may be about to return with a code that differs in
+// case from another one's.
 func TestFoldCodes_WaitsForRestores(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

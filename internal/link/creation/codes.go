@@ -17,7 +17,8 @@ func (it *item) customCodes() ([]string, error) {
 	strategy, custom := it.draft.Strategy, it.in.CustomCode
 	switch {
 	case it.domain != nil && strategy != link.Custom && strategy != link.Random:
-		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").At("strategy")
+		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").
+			At("strategy")
 	case strategy != link.Custom && custom != nil:
 		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
 	case strategy != link.Custom:
@@ -91,7 +92,8 @@ func (b *batch) assignCode(it *item) bool {
 	return ok
 }
 
-// setCode gives the draft a code. Generated codes of the workspace work at the root, where they are unique over the instance.
+// setCode gives the draft a code. Generated codes of the workspace work at the root, where they are
+// unique over the instance.
 func (it *item) setCode(code string) {
 	l := it.draft
 	l.Code, l.RootCode, l.CodeKey = code, nil, nil

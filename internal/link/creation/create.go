@@ -81,10 +81,11 @@ type Batch struct {
 	Import *Import `json:"-"`
 }
 
-// Import is an import whose step a call is part of. Its links may have expired, and their versions say that they are imported.
+// Import is an import whose step a call is part of. Its links may have expired, and their versions
+// say that they are imported.
 type Import struct {
-	// Begin begins the transaction, and End ends it with the results. Both may be called again, and neither if nothing can be
-	// created.
+	// Begin begins the transaction, and End ends it with the results. Both may be called again, and
+	// neither if nothing can be created.
 	Begin func(ctx context.Context, tx bun.Tx) error
 	End   func(ctx context.Context, tx bun.Tx, results []link.Result) error
 }
@@ -125,7 +126,8 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		}
 	}
 	hasRouting := slices.ContainsFunc(in.Links, func(l *Input) bool { return l.Routing != nil })
-	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) { // they read before the transaction checks the membership
+	// they read before the transaction checks the membership
+	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) {
 		return nil, errors.New("creating links with a presumed membership")
 	}
 	key, err := s.newKey(m, in)
@@ -183,6 +185,7 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *li
 	}
 	claimToken = claimPrefix + rand.Text()
 	end := s.now().Add(s.config.AnonymousTTL)
-	l, _, err = s.Create(ctx, workspace.Public(), Input{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
+	l, _, err = s.Create(ctx, workspace.Public(),
+		Input{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
 	return l, claimToken, err
 }

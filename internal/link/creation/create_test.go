@@ -27,12 +27,13 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 		change string
 		want   string
 	}{
-		"nothing":             {"", "created with 302"},
-		"another workspace":   {"UPDATE workspaces SET updated_at = ?2 WHERE id <> ?0", "created with 302"},
-		"the member removed":  {"DELETE FROM members" + fromMember, errs.NotFound.Code()},
-		"a lower role":        {"UPDATE members SET role = 'VIEWER'" + fromMember, errs.Forbidden.Code()},
-		"a higher role":       {"UPDATE members SET role = 'ADMIN'" + fromMember, "created with 302"},
-		"another default":     {"UPDATE workspaces SET default_redirect_status = 301 WHERE id = ?0", "created with 301"},
+		"nothing":            {"", "created with 302"},
+		"another workspace":  {"UPDATE workspaces SET updated_at = ?2 WHERE id <> ?0", "created with 302"},
+		"the member removed": {"DELETE FROM members" + fromMember, errs.NotFound.Code()},
+		"a lower role":       {"UPDATE members SET role = 'VIEWER'" + fromMember, errs.Forbidden.Code()},
+		"a higher role":      {"UPDATE members SET role = 'ADMIN'" + fromMember, "created with 302"},
+		"another default": {"UPDATE workspaces SET default_redirect_status = 301 WHERE id = ?0",
+			"created with 301"},
 		"a lower quota":       {"UPDATE workspaces SET link_quota = 0 WHERE id = ?0", errs.QuotaExceeded.Code()},
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?2 WHERE id = ?0", errs.NotFound.Code()},
 		"a verified domain": {"INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) " +
@@ -44,7 +45,8 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 				b := setup(t, d)
 				editor := b.caller(t, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor))
 				if c.change != "" {
-					must.Value(d.NewRaw(c.change, b.Mine.ID(), editor.accountID, noon).Exec(db.AsSystem(t.Context())))(t)
+					must.Value(d.NewRaw(c.change, b.Mine.ID(), editor.accountID, noon).
+						Exec(db.AsSystem(t.Context())))(t)
 				}
 				in := Input{URL: "https://www.example.com/a"}
 				if got := editor.create(t, in); got != c.want {
@@ -138,7 +140,8 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 	for name, calls := range map[string][]call{
 		"nothing special": {{"", "a", "", made}, {"", "same", "", made}},
 		"duplicates": {
-			{removed, "same", "", errs.NotFound.Code()}, {"", "same", "", made}, {lowered, "same", "", errs.Forbidden.Code()},
+			{removed, "same", "", errs.NotFound.Code()}, {"", "same", "", made},
+			{lowered, "same", "", errs.Forbidden.Code()},
 			{"", "same", "", found},
 		},
 		"refused input": {
@@ -151,7 +154,8 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				b := setup(t, d)
 				b.refuseTitle(t, "refused")
-				b.create(t, Input{URL: "https://www.example.com/before"}) // no call leaves the batch for want of a quota
+				// no call leaves the batch for want of a quota
+				b.create(t, Input{URL: "https://www.example.com/before"})
 				callers, got, want := make([]caller, len(calls)), make([]string, len(calls)), []string{}
 				release := b.hold(t)
 				var running sync.WaitGroup
@@ -194,7 +198,8 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 		deleted, _ := b.create(t, url("deleted"))
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
-		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
+			Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
 		got := make([]string, len(names))
 		release := b.hold(t)

@@ -35,12 +35,14 @@ type facts struct {
 	refused *errs.Error
 	// lacksFolder means that the folder of the draft does not exist.
 	lacksFolder bool
-	// same is the link that equal requests share: the deterministic link for the URL, or the one with both the code and
-	// the URL. ofCode has the code that the caller chose, in any case if the workspace wants that, and ofID the external id.
+	// same is the link that equal requests share: the deterministic link for the URL, or the one
+	// with both the code and the URL. ofCode has the code that the caller chose, in any case if the
+	// workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
 	// outside is the error of a link among these that the caller must not see; nil if there is none.
 	outside *errs.Error
-	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there is another one to try.
+	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there
+	// is another one to try.
 	isTaken, hasNextCode bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
 	overQuota *errs.Error
@@ -86,7 +88,8 @@ func decide(p *proposal, f *facts) decision {
 		return p.adopt(cmp.Or(l, f.ofCode))
 	case l != nil && l.DisabledAt != nil:
 		return refuse(link.ErrDisabled().At("url"))
-	case l != nil && l.PurgedAt == nil && p.draft.ExternalID != nil && !optional.Equal(p.draft.ExternalID, l.ExternalID):
+	case l != nil && l.PurgedAt == nil && p.draft.ExternalID != nil &&
+		!optional.Equal(p.draft.ExternalID, l.ExternalID):
 		return refuse(errExistsWithout("externalId"))
 	case f.ofID != nil && (l == nil || f.ofID.ID != l.ID):
 		return refuse(link.ErrExternalIDTaken())
@@ -177,8 +180,8 @@ func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 	return append(all, check.Differences(in.Routing, d.Routing, l.Routing)...)
 }
 
-// errOutside returns the error for the links that a proposal finds outside of the fence of its API key; nil if there are none. It
-// says nothing about them but that they exist.
+// errOutside returns the error for the links that a proposal finds outside of the fence of its API
+// key; nil if there are none. It says nothing about them but that they exist.
 func errOutside(p *proposal, f *facts, isInside func(folderID *string) bool) *errs.Error {
 	isOutside := func(l *link.Link) bool { return l != nil && l.PurgedAt == nil && !isInside(l.FolderID) }
 	switch {
@@ -205,9 +208,11 @@ const withOtherID = "with another externalId"
 // errOfOther is the error of a proposal whose URL or code belongs to a link that it cannot return.
 func errOfOther(strategy link.Strategy, described string) *errs.Error {
 	if strategy == link.Custom {
-		return errs.New(errs.CodeTaken, "The code belongs to a link %s. Choose another code.", described).At("customCode")
+		return errs.New(errs.CodeTaken, "The code belongs to a link %s. Choose another code.", described).
+			At("customCode")
 	}
-	return errs.New(errs.Conflict, "The URL belongs to a link %s. Use the strategy RANDOM or COUNTER for another link to it.", described).
+	return errs.New(errs.Conflict,
+		"The URL belongs to a link %s. Use the strategy RANDOM or COUNTER for another link to it.", described).
 		At("url")
 }
 

@@ -68,7 +68,8 @@ func TestDecide_ByFacts(t *testing.T) {
 		}
 	}
 	names := map[string]string{
-		"LATER": "QUOTA_EXCEEDED", "UNSAFE": "UNSAFE_URL url", "DISABLED": "UNSAFE_URL url", "CODE": "CODE_TAKEN customCode",
+		"LATER": "QUOTA_EXCEEDED", "UNSAFE": "UNSAFE_URL url", "DISABLED": "UNSAFE_URL url",
+		"CODE":    "CODE_TAKEN customCode",
 		"NO_CODE": "CODE_EXHAUSTED url", "NO_RANDOM": "CODE_EXHAUSTED strategy", "OTHER_ID": "CONFLICT externalId",
 		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "next": string(triesNext),
 	}
@@ -133,7 +134,8 @@ func TestDecide_ByFacts(t *testing.T) {
 			"- - CODE CODE - - - - CODE -"},
 		"a disabled one has it": {facts{ofCode: known("b", all(elsewhere, disabled))},
 			"- - CODE CODE - - - - DISABLED -"},
-		"another has the code and id": {facts{ofCode: known("b", all(elsewhere, own)), ofID: known("b", all(elsewhere, own))},
+		"another has the code and id": {facts{ofCode: known("b", all(elsewhere, own)),
+			ofID: known("b", all(elsewhere, own))},
 			"- - - ID_TAKEN - - - - change -"},
 		"one has the code, one the id": {facts{ofCode: known("b", elsewhere), ofID: known("c", all(elsewhere, own))},
 			"- - - ID_TAKEN - - - - change -"},

@@ -52,7 +52,8 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 			for k := range calls {
 				c := calls[(k+i)%2]
 				_, _ = b.createApart(ctx, []*call{c})
-				if c.err != nil || len(c.results) != 1 || c.results[0].Link == nil || c.results[0].Link.DeletedAt != nil {
+				if c.err != nil || len(c.results) != 1 || c.results[0].Link == nil ||
+					c.results[0].Link.DeletedAt != nil {
 					t.Fatalf("%d, %d: %+v, %v", i, k, c.results, c.err)
 				}
 				if c.results[0].Created {
@@ -103,8 +104,8 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 	return db.Lookup{}, func() map[string]bool { return map[string]bool{string(b): true} }
 }
 
-// TestEqual_RefusedLinkRefusesNoOther: a link with the same URL as one that is refused because of its routing is created,
-// or revived.
+// TestEqual_RefusedLinkRefusesNoOther: a link with the same URL as one that is refused because of
+// its routing is created, or revived.
 func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

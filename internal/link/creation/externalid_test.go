@@ -25,16 +25,19 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 			there *link.Link
 			want  string
 		}{
-			"the same":                {in: Input{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
-			"none":                    {in: Input{URL: url}, there: own},
-			"another":                 {in: Input{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"in other letters":        {in: Input{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
-			"with a space":            {in: Input{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
-			"of a link without":       {in: Input{URL: "https://example.com/plain", ExternalID: new("A-9")}, want: "CONFLICT"},
-			"the same with a code":    {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
-			"another with a code":     {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"taken":                   {in: Input{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
-			"taken, of a random code": {in: Input{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")}, want: taken},
+			"the same":         {in: Input{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
+			"none":             {in: Input{URL: url}, there: own},
+			"another":          {in: Input{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"in other letters": {in: Input{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
+			"with a space":     {in: Input{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
+			"of a link without": {in: Input{URL: "https://example.com/plain", ExternalID: new("A-9")},
+				want: "CONFLICT"},
+			"the same with a code": {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-2")}, there: custom},
+			"another with a code": {in: Input{URL: url, CustomCode: &promo, ExternalID: new("A-9")},
+				want: "CONFLICT"},
+			"taken": {in: Input{URL: "https://example.com/new", ExternalID: new("A-1")}, want: taken},
+			"taken, of a random code": {in: Input{URL: url, Strategy: new(link.Random), ExternalID: new("A-1")},
+				want: taken},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, created, err := b.Create(t.Context(), b.Mine, c.in)

@@ -18,8 +18,8 @@ type foundLinks struct {
 	lookups                                 []db.Lookup
 }
 
-// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one with the custom code in
-// any case, and the one with the external id.
+// lookUps returns the lookups of what items may find: the deterministic link for the URL, the one
+// with the custom code in any case, and the one with the external id.
 func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 	hashes, codes, codeKeys, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}, wanted[string]{}
 	for _, it := range items {
@@ -59,7 +59,8 @@ func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 // matchAndDecide decides about the unresolved items, which find their existing links.
 func (b *batch) matchAndDecide(ctx context.Context, tx bun.Tx, e *foundLinks) error {
 	// A due change may have given a link another URL.
-	if err := link.Complete(ctx, tx, b.now, slices.Concat(e.byHash, e.byCode, e.byCodeKey, e.byExternalID)...); err != nil {
+	if err := link.Complete(ctx, tx, b.now,
+		slices.Concat(e.byHash, e.byCode, e.byCodeKey, e.byExternalID)...); err != nil {
 		return err
 	}
 	items := b.unresolved()
@@ -67,8 +68,8 @@ func (b *batch) matchAndDecide(ctx context.Context, tx bun.Tx, e *foundLinks) er
 	return b.decideAll(ctx, tx, items)
 }
 
-// decideAll decides about items by the facts. A shared batch leaves items that it cannot serve. It returns errRetry if a
-// password must be compared first, which takes too long for a transaction.
+// decideAll decides about items by the facts. A shared batch leaves items that it cannot serve. It
+// returns errRetry if a password must be compared first, which takes too long for a transaction.
 func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
@@ -103,7 +104,8 @@ func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
 // match gives items those of the links that they find.
 func (e *foundLinks) match(items []*item) {
-	ofID, ofCode, ofKey := make(map[place]*link.Link, len(e.byExternalID)), map[place]*link.Link{}, map[place]*link.Link{}
+	ofID, ofCode, ofKey := make(map[place]*link.Link,
+		len(e.byExternalID)), map[place]*link.Link{}, map[place]*link.Link{}
 	for _, l := range e.byExternalID {
 		if l.ExternalID != nil { // a due change may have released it
 			ofID[place{l.WorkspaceID, *l.ExternalID}] = l
@@ -130,7 +132,8 @@ func (e *foundLinks) match(items []*item) {
 		}
 		if it.draft.CodeKey != nil {
 			if holder := ofKey[it.at(*it.draft.CodeKey)]; holder != nil {
-				if it.facts.ofCode, it.facts.same = holder, nil; bytes.Equal(holder.CanonicalHash, it.draft.CanonicalHash) {
+				if it.facts.ofCode, it.facts.same = holder, nil; bytes.Equal(holder.CanonicalHash,
+					it.draft.CanonicalHash) {
 					it.facts.same = holder
 				}
 			}
@@ -142,8 +145,8 @@ func (e *foundLinks) match(items []*item) {
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
 func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
 
-// leaveIf leaves the calls of the workspaces with an item that meets the condition to other batches. Only a shared batch
-// does so. It returns errRetry if the batch has written something.
+// leaveIf leaves the calls of the workspaces with an item that meets the condition to other
+// batches. Only a shared batch does so. It returns errRetry if the batch has written something.
 func (b *batch) leaveIf(condition func(*item) bool) error {
 	if !b.isShared {
 		return nil

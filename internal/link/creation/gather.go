@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of many workspaces, and ids
-// of workspaces, for calls that the batch of a lane cannot serve. Calls that arrive while a batch of the key runs share
-// the next one.
+// gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of
+// many workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls
+// that arrive while a batch of the key runs share the next one.
 type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
@@ -51,8 +51,8 @@ func (s *Store) lane(workspaceID string) string {
 	return fmt.Sprint("lane ", h.Sum32()%s.lanes)
 }
 
-// firstError returns the error of a batch, or else that of a call. The latter is read only then: a caller who leaves gets
-// the former while the batch goes on.
+// firstError returns the error of a batch, or else that of a call. The latter is read only then: a
+// caller who leaves gets the former while the batch goes on.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err
@@ -60,10 +60,12 @@ func firstError(err error, c *call) error {
 	return c.err
 }
 
-// isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a link fails, one that
-// saves its results, one of an import, one that changes links, one for a domain, and one with a fence, which must not share the links of others.
+// isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a
+// link fails, one that saves its results, one of an import, one that changes links, one for a
+// domain, and one with a fence, which must not share the links of others.
 func (c *call) isAlone() bool {
-	return c.policy == link.AllOrNothing || c.key != nil || c.imported != nil || c.items[0].upsert != nil || c.member.Fence() != nil ||
+	return c.policy == link.AllOrNothing || c.key != nil || c.imported != nil || c.items[0].upsert != nil ||
+		c.member.Fence() != nil ||
 		len(c.items) > maxSharedLinks || c.size() > maxSharedBytes ||
 		slices.ContainsFunc(c.items, func(it *item) bool { return it.in.DomainID != nil })
 }

@@ -28,11 +28,12 @@ func (b *bundle) hold(t *testing.T) (release func()) {
 	held, over := make(chan struct{}), make(chan struct{})
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), b.lane(""), nil, func(context.Context, []*call) (struct{}, error) {
-			close(held)
-			<-over
-			return struct{}{}, nil
-		})
+		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), b.lane(""), nil,
+			func(context.Context, []*call) (struct{}, error) {
+				close(held)
+				<-over
+				return struct{}{}, nil
+			})
 	})
 	<-held
 	return func() {
@@ -69,7 +70,8 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			{member: b.Mine, in: Input{URL: "https://example.com/there"}, want: "there"},
 			{member: other, in: Input{URL: "https://example.com/there"}, want: "there"},
 			{member: b.Mine, in: Input{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.Mine, in: Input{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
+			{member: b.Mine,
+				in:   Input{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
 				want: "created"},
 			{member: other, in: Input{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
 				want: errs.CodeTaken.Code()},
@@ -105,7 +107,8 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			}
 		}
 		var actors []string
-		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.Mine.ID()).
+		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?",
+			b.Mine.ID()).
 			Scan(db.AsSystem(t.Context()), &actors)
 		slices.Sort(actors)
 		want := slices.Concat(slices.Repeat([]string{b.Mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
@@ -161,7 +164,8 @@ func (b *bundle) refuseTitle(t *testing.T, title string) {
 	t.Helper()
 	statement := map[db.Kind]string{
 		db.Postgres: "ALTER TABLE links ADD CHECK (title <> '" + title + "')",
-		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = '" + title + "' BEGIN SELECT RAISE(ABORT, " +
+		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = '" + title +
+			"' BEGIN SELECT RAISE(ABORT, " +
 			"'refused'); END",
 	}[b.DB.Kind]
 	must.Value(b.DB.ExecContext(db.AsOwner(t.Context()), statement))(t)

@@ -67,7 +67,8 @@ func (s *Store) savedResults(
 		case l == nil:
 			results = append(results, link.Result{OperationID: r.OperationID, Err: link.ErrNotFound()})
 		default:
-			results = append(results, link.Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
+			results = append(results,
+				link.Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
 		}
 	}
 	return results, true, nil

@@ -66,12 +66,14 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.Foreign, Batch{Links: []*Input{counted("https://example.com/other")},
-			IdempotencyKey: &key})
+		results, err := b.CreateMany(t.Context(), b.Foreign,
+			Batch{Links: []*Input{counted("https://example.com/other")},
+				IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
 		}
-		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256), "hostile": "a\x00b"} {
+		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256),
+			"hostile": "a\x00b"} {
 			t.Run(name, func(t *testing.T) {
 				if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
 					t.Errorf("a key that is %s: %v", name, err)
@@ -101,7 +103,8 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 		b.Quota.Default = 2
 		b.create(t, Input{URL: "https://example.com/there"})
 		for range 2 {
-			if results, err = b.keyed(t, "there", &Input{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
+			if results, err = b.keyed(t, "there", &Input{URL: "https://example.com/there"}); err != nil ||
+				results[0].Err != nil ||
 				results[0].Created {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
@@ -178,7 +181,8 @@ func TestIdempotencyKey_IsPerActor(t *testing.T) {
 		}
 		creator := workspacetest.Key(t, d, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
 		for range 2 { // a key that reads no links gets the result of its own call again
-			results, err := b.CreateMany(t.Context(), creator, Batch{Links: []*Input{counted("https://example.com/c")}, IdempotencyKey: &key})
+			results, err := b.CreateMany(t.Context(), creator,
+				Batch{Links: []*Input{counted("https://example.com/c")}, IdempotencyKey: &key})
 			if err != nil || !results[0].Created {
 				t.Errorf("%+v, %v", results, err)
 			}

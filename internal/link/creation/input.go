@@ -39,7 +39,8 @@ type Input struct {
 	Metadata []*linkfield.Pair
 	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
 	Routing *routing.Change
-	// Archived and StatsPublic are false if nil. Without them, the input of an idempotency key is as it was before them.
+	// Archived and StatsPublic are false if nil. Without them, the input of an idempotency key is
+	// as it was before them.
 	Archived    *bool `json:",omitempty"`
 	StatsPublic *bool `json:",omitempty"`
 
@@ -76,9 +77,11 @@ func (in *Input) draft(m workspace.Membership, now time.Time, isImported bool) (
 		return nil, err
 	}
 	fields := link.Change{
-		Title: optional.Set(in.Title), Note: optional.Set(in.Note), Tags: optional.Set(in.Tags), FolderID: optional.Set(in.FolderID),
-		StartsAt: optional.Set(in.StartsAt), ExpiresAt: optional.Set(in.ExpiresAt), MaxClicks: optional.Set(in.MaxClicks),
-		Archived: optional.Set(optional.Value(in.Archived)), StatsPublic: optional.Set(optional.Value(in.StatsPublic)),
+		Title: optional.Set(in.Title), Note: optional.Set(in.Note), Tags: optional.Set(in.Tags),
+		FolderID: optional.Set(in.FolderID),
+		StartsAt: optional.Set(in.StartsAt), ExpiresAt: optional.Set(in.ExpiresAt),
+		MaxClicks: optional.Set(in.MaxClicks),
+		Archived:  optional.Set(optional.Value(in.Archived)), StatsPublic: optional.Set(optional.Value(in.StatsPublic)),
 		ExternalID: optional.Set(in.ExternalID), Metadata: optional.Set(in.Metadata),
 		KeepsPast: isImported,
 	}

@@ -196,8 +196,9 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// confirmCodes returns errRetry if a workspace of custom links without code keys, which were inserted or locked, wants these.
-// It waits for nobody: the rows keep other transactions from changing that.
+// confirmCodes returns errRetry if a workspace of custom links without code keys, which were
+// inserted or locked, wants these. It waits for nobody: the rows keep other transactions from
+// changing that.
 func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
 	assumed := map[string]bool{}
 	for _, l := range links {
@@ -210,7 +211,8 @@ func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link)
 		return nil
 	}
 	var stale []string
-	err := tx.NewSelect().Table("workspaces").Column("id").Where("id IN (?)", bun.In(slices.Sorted(maps.Keys(assumed)))).
+	err := tx.NewSelect().Table("workspaces").Column("id").
+		Where("id IN (?)", bun.In(slices.Sorted(maps.Keys(assumed)))).
 		Where("NOT case_sensitive_codes").Scan(ctx, &stale)
 	if err != nil {
 		return fmt.Errorf("confirming how codes are compared: %w", err)

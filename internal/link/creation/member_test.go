@@ -20,7 +20,8 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 		b := setup(t, d)
 		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
 		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
-		routed := []*Input{{URL: "https://example.com/r", Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}}, {URL: "https://example.com/s"}}
+		routed := []*Input{{URL: "https://example.com/r", Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}},
+			{URL: "https://example.com/s"}}
 		key := "a key"
 		calls := map[string]func() error{
 			"one":       func() error { _, _, err := b.Create(t.Context(), member, *two[0]); return err },
@@ -35,15 +36,18 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 				return err
 			},
 			"random codes": func() error {
-				_, _, err := b.Create(t.Context(), member, Input{URL: "https://example.com/", Strategy: new(link.Random)})
+				_, _, err := b.Create(t.Context(), member,
+					Input{URL: "https://example.com/", Strategy: new(link.Random)})
 				return err
 			},
 			"upsert": func() error {
-				_, err := b.UpsertMany(t.Context(), member, []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
+				_, err := b.UpsertMany(t.Context(), member, []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}},
+					link.SkipFailed)
 				return err
 			},
 		}
-		for role, want := range map[string]errs.Kind{"role = 'VIEWER'": errs.Forbidden, "account_id = ''": errs.NotFound} {
+		for role, want := range map[string]errs.Kind{"role = 'VIEWER'": errs.Forbidden,
+			"account_id = ''": errs.NotFound} {
 			change := "UPDATE members SET " + role + " WHERE account_id = ?"
 			if want == errs.NotFound {
 				change = "DELETE FROM members WHERE account_id = ?"
@@ -54,7 +58,8 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 					t.Errorf("%s, %s: %v", role, name, err)
 				}
 			}
-			must.Value(d.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
+			must.Value(d.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).
+				Exec(db.AsSystem(t.Context())))(t)
 			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.Mine.ID(), AccountID: member.AccountID(),
 				Role: workspace.Editor, CreatedAt: noon}).Exec(db.AsSystem(t.Context())))(t)
 		}

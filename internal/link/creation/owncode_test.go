@@ -52,7 +52,8 @@ func (b *bundle) at(t *testing.T, host, path string) resolve.Target {
 	}
 	at.Host = host
 	var target resolve.Target
-	polltest.Until(t, path+" is resolved", func() (isResolved bool) { // on a busy machine, a look-up may meet its deadline
+	// on a busy machine, a look-up may meet its deadline
+	polltest.Until(t, path+" is resolved", func() (isResolved bool) {
 		var err error
 		target, err = b.Links.Resolver.Resolve(t.Context(), at, b.Now, nil)
 		return err == nil
@@ -66,7 +67,8 @@ func encodings(code string) []string {
 	for i := range len(code) {
 		fmt.Fprintf(&all, "%%%02X", code[i])
 	}
-	return []string{(&url.URL{Path: "/" + code}).EscapedPath(), "/" + all.String(), (&url.URL{Path: "/" + code}).EscapedPath() + "/"}
+	return []string{(&url.URL{Path: "/" + code}).EscapedPath(), "/" + all.String(),
+		(&url.URL{Path: "/" + code}).EscapedPath() + "/"}
 }
 
 // randomCodes returns n different codes of all kinds of characters, with parts that differ in case only or in their
@@ -74,8 +76,10 @@ func encodings(code string) []string {
 func randomCodes(n int) (codes []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parts := []string{
-		"a", "B", "ß", "SS", "ﬁ", "é", "e\u0301", "Ω", "ς", "Σ", "İ", "ı", "日", "本", "ع", "5", "½", "€", "❤️", "🎉", "+", "-", "_", ".",
-		"~", "!", "$", "'", "(", ")", "*", ",", ":", ";", "=", "@", "&", "/x", "/", "png", ".svg", "%"[:0], "क्ष", "\U0001F1E9\U0001F1EA",
+		"a", "B", "ß", "SS", "ﬁ", "é", "e\u0301", "Ω", "ς", "Σ", "İ", "ı", "日", "本", "ع", "5", "½", "€", "❤️", "🎉", "+",
+		"-", "_", ".",
+		"~", "!", "$", "'", "(", ")", "*", ",", ":", ";", "=", "@", "&", "/x", "/", "png", ".svg", "%"[:0], "क्ष",
+		"\U0001F1E9\U0001F1EA",
 	}
 	for len(codes) < n {
 		var b strings.Builder
@@ -87,7 +91,8 @@ func randomCodes(n int) (codes []string) {
 	return codes
 }
 
-// TestOwnCodes_AreFoundAsTheyAreSent creates thousands of codes, at a domain where case matters and at one where it does not.
+// TestOwnCodes_AreFoundAsTheyAreSent creates thousands of codes, at a domain where case matters and
+// at one where it does not.
 func TestOwnCodes_AreFoundAsTheyAreSent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -162,7 +167,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		one, two := b.addDomain(t, "one.example.com", domain.Own, true), b.addDomain(t, "two.example.com", domain.Own, false)
+		one, two := b.addDomain(t, "one.example.com", domain.Own, true), b.addDomain(t, "two.example.com", domain.Own,
+			false)
 		shared := b.addDomain(t, "all.example.com", domain.Shared, true)
 		for code, at := range map[string]*domain.Domain{"one": one, "two": two} {
 			in := own(at, "Promo")
@@ -185,7 +191,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 		b.create(t, custom("https://example.com/shared", "promo"))
 		for _, c := range []struct{ host, path, want string }{
 			{"one.example.com", "/Promo", "https://example.com/one"}, {"one.example.com", "/promo", ""},
-			{"two.example.com", "/PROMO", "https://example.com/two"}, {"all.example.com", "/PROMO", "https://example.com/shared"},
+			{"two.example.com", "/PROMO", "https://example.com/two"},
+			{"all.example.com", "/PROMO", "https://example.com/shared"},
 			{"one.example.com", "/Promo%00", ""}, {"one.example.com", "/%FF", ""}, {"one.example.com", "//Promo", ""},
 			{"all.example.com", "/" + one.ID + "%2FPromo", ""}, {"one.example.com", "/" + one.ID + "%2FPromo", ""},
 		} {
@@ -215,7 +222,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 		}
 		for _, at := range []*domain.Domain{one, two} {
 			l, _ := b.create(t, Input{URL: "https://example.com/random", DomainID: &at.ID})
-			if want := map[bool]int{true: 7, false: 8}[at.CaseSensitive]; len(l.ShownCode()) != want || l.Strategy != link.Random {
+			if want := map[bool]int{true: 7, false: 8}[at.CaseSensitive]; len(l.ShownCode()) != want ||
+				l.Strategy != link.Random {
 				t.Errorf("%s: %+v", at.Host, l)
 			}
 			if got := b.at(t, at.Host, "/"+l.ShownCode()); got.Location != "https://example.com/random" {
@@ -238,8 +246,10 @@ func TestOwnCodes_ForwardPaths(t *testing.T) {
 			b.create(t, in)
 		}
 		for path, want := range map[string][2]string{
-			"/a/b": {"a/b", ""}, "/a/b/": {"a/b", "/"}, "/a%2Fb": {"a/b", ""}, "/a/z%20z/": {"a", "/z%20z/"}, "/a/b/c": {"a", "/b/c"},
-			"/a/b/c/d/e": {"a/b/c/d", "/e"}, "/a/x.svg": {"a/x.svg", ""}, "/a/1/2/3/4/5/6/7/8": {"a", "/1/2/3/4/5/6/7/8"},
+			"/a/b": {"a/b", ""}, "/a/b/": {"a/b", "/"}, "/a%2Fb": {"a/b", ""}, "/a/z%20z/": {"a", "/z%20z/"},
+			"/a/b/c":     {"a", "/b/c"},
+			"/a/b/c/d/e": {"a/b/c/d", "/e"}, "/a/x.svg": {"a/x.svg", ""},
+			"/a/1/2/3/4/5/6/7/8":   {"a", "/1/2/3/4/5/6/7/8"},
 			"/a/1/2/3/4/5/6/7/8/9": {}, "/b": {},
 		} {
 			got := b.at(t, at.Host, path)
@@ -279,7 +289,8 @@ func TestOwnCodes_CreatedConcurrently(t *testing.T) {
 	})
 }
 
-// TestOwnCodes_KeepTheirDomain: a domain cannot be removed while a link with a code of it is not deleted, also by concurrent calls.
+// TestOwnCodes_KeepTheirDomain: a domain cannot be removed while a link with a code of it is not
+// deleted, also by concurrent calls.
 func TestOwnCodes_KeepTheirDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -302,7 +313,8 @@ func TestOwnCodes_KeepTheirDomain(t *testing.T) {
 			case removed == nil && (restored == nil || created == nil):
 				t.Errorf("removed, restored: %v, created: %v", restored, created)
 			case removed != nil && !errs.Is(removed, errs.Conflict),
-				restored != nil && !errs.Is(restored, errs.Conflict), created != nil && !errs.Is(created, errs.NotFound):
+				restored != nil && !errs.Is(restored, errs.Conflict), created != nil &&
+					!errs.Is(created, errs.NotFound):
 				t.Errorf("%v, %v, %v", removed, restored, created)
 			}
 			if removed == nil {
@@ -319,7 +331,8 @@ func TestOwnCodes_AreImmutable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own, true)
+		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own,
+			true)
 		upsert := func(code string, domainID *string) error {
 			_, err := b.Upsert(t.Context(), b.Mine, &Upsert{
 				ExternalID: "7", URL: "https://example.com/", CustomCode: &code, DomainID: domainID,
@@ -350,8 +363,10 @@ func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	for shortURL, want := range map[string]string{
 		"https://sho.rt/mine/promo": promo, "http://sho.rt:8080/mine/promo_": promo, "http://sho.rt/mine/promo/a": "",
 		"http://sho.rt/mine/forwards-": forwards, "http://sho.rt/mine/forwards/a/b": forwards,
-		"http://all.example.com/promo-": promo, "https://all.example.com/forwards/a/b": forwards, "https://all.example.com/promo/a": "",
-		"https://one.example.com/manual/de/a/b": manual, "https://one.example.com/manual/de/-_": manual, "https://one.example.com/manual": "",
+		"http://all.example.com/promo-": promo, "https://all.example.com/forwards/a/b": forwards,
+		"https://all.example.com/promo/a":       "",
+		"https://one.example.com/manual/de/a/b": manual, "https://one.example.com/manual/de/-_": manual,
+		"https://one.example.com/manual": "",
 		"https://one.example.com/Promo_": "https://example.com/one", "https://one.example.com/Promo/a": "",
 	} {
 		at := must.Value(b.Links.Resolver.ParseShortURL(shortURL))(t)

@@ -12,17 +12,18 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// maxPublishable is how many links a call with a publishable key may create, and publishablePerAddress how many a client address may
-// create with one key.
+// maxPublishable is how many links a call with a publishable key may create, and
+// publishablePerAddress how many a client address may create with one key.
 const maxPublishable = 10
 
 var publishablePerAddress = ratelimit.Rate{Name: "publishable-address", Attempts: 30, Window: time.Hour}
 
-// checkPublishable checks a call with a publishable API key, and charges its links to the address of the client. It returns
-// InvalidInput or RateLimited.
+// checkPublishable checks a call with a publishable API key, and charges its links to the address
+// of the client. It returns InvalidInput or RateLimited.
 func (s *Store) checkPublishable(ctx context.Context, m workspace.Membership, in Batch) error {
 	if len(in.Links) > maxPublishable {
-		return errs.New(errs.InvalidInput, "A publishable API key creates up to %d links in a call.", maxPublishable).At("links")
+		return errs.New(errs.InvalidInput, "A publishable API key creates up to %d links in a call.", maxPublishable).
+			At("links")
 	}
 	if in.IdempotencyKey != nil {
 		return errPublishable("idempotencyKey")
@@ -32,7 +33,8 @@ func (s *Store) checkPublishable(ctx context.Context, m workspace.Membership, in
 }
 
 func errPublishable(field string) error {
-	return errs.New(errs.InvalidInput, "Anyone can read a publishable API key, so it gives the url of a link alone.").At(field)
+	return errs.New(errs.InvalidInput, "Anyone can read a publishable API key, so it gives the url of a link alone.").
+		At(field)
 }
 
 // besideURL returns the name in the API of a field that is set beside the URL; empty if there is none.

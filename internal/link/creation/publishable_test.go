@@ -31,7 +31,8 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 		b := setup(t, d)
 		b.Quota.Default = 1000
 		key := b.keyOf(t, account.Key{
-			Scopes: []string{"LINKS_WRITE"}, DestinationHosts: []string{"example.com", ".shop.example", "xn--bcher-kva.example"},
+			Scopes:           []string{"LINKS_WRITE"},
+			DestinationHosts: []string{"example.com", ".shop.example", "xn--bcher-kva.example"},
 		})
 		for _, url := range []string{
 			"https://example.com/", "http://EXAMPLE.com:8080/x?y#z", "https://example.com./", "https://shop.example/", "https://a.b.shop.example/",
@@ -42,7 +43,8 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 			l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)})
 			if err != nil && !errs.Is(err, errs.InvalidURL) {
 				t.Errorf("%s: %v", url, err)
-			} else if err == nil && l.Host() != "example.com" && !strings.HasSuffix(l.Host(), "shop.example") && l.Host() != "xn--bcher-kva.example" {
+			} else if err == nil && l.Host() != "example.com" && !strings.HasSuffix(l.Host(), "shop.example") &&
+				l.Host() != "xn--bcher-kva.example" {
 				t.Errorf("%s leads to %s", url, l.Host())
 			}
 		}
@@ -62,7 +64,8 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 		} {
 			if l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)}); err == nil {
 				t.Errorf("%q leads to %s", url, l.Host())
-			} else if !errs.Is(err, errs.InvalidInput) && !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.UnsafeURL) {
+			} else if !errs.Is(err, errs.InvalidInput) && !errs.Is(err, errs.InvalidURL) &&
+				!errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("%q: %v", url, err)
 			}
 		}
@@ -109,27 +112,34 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 		if _, created, err := b.Create(t.Context(), key, Input{URL: "https://example.com/"}); err != nil || !created {
 			t.Errorf("created: %t, %v", created, err)
 		}
-		if _, _, err := b.Create(t.Context(), key, Input{URL: "https://evil.example/"}); !errs.Is(err, errs.InvalidInput) {
+		if _, _, err := b.Create(t.Context(), key, Input{URL: "https://evil.example/"}); !errs.Is(err,
+			errs.InvalidInput) {
 			t.Errorf("another host: %v", err)
 		}
 		for field, in := range map[string]Input{
-			"customCode": {CustomCode: new("promo")}, "strategy": {Strategy: new(link.Random)}, "title": {Title: new("t")}, "note": {Note: new("n")},
-			"tags": {Tags: []string{"t"}}, "folderId": {FolderID: new("x")}, "domainId": {DomainID: new("x")}, "externalId": {ExternalID: new("7")},
-			"maxClicks": {MaxClicks: new(int64(1))}, "expiresAt": {ExpiresAt: &noon}, "routing": {Routing: &routing.Change{}},
+			"customCode": {CustomCode: new("promo")}, "strategy": {Strategy: new(link.Random)},
+			"title": {Title: new("t")}, "note": {Note: new("n")},
+			"tags": {Tags: []string{"t"}}, "folderId": {FolderID: new("x")}, "domainId": {DomainID: new("x")},
+			"externalId": {ExternalID: new("7")},
+			"maxClicks":  {MaxClicks: new(int64(1))}, "expiresAt": {ExpiresAt: &noon},
+			"routing":     {Routing: &routing.Change{}},
 			"statsPublic": {StatsPublic: new(true)},
 		} {
 			in.URL = "https://example.com/" + field
-			if _, _, err := b.Create(t.Context(), key, in); !errs.Is(err, errs.InvalidInput) || errs.From(err).Field[0] != field {
+			if _, _, err := b.Create(t.Context(), key, in); !errs.Is(err, errs.InvalidInput) ||
+				errs.From(err).Field[0] != field {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
 		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("11 links: %v", err)
 		}
-		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 1), IdempotencyKey: new("once")}); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.CreateMany(t.Context(), key,
+			Batch{Links: urls(0, 1), IdempotencyKey: new("once")}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("with an idempotency key: %v", err)
 		}
-		if _, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}); !errs.Is(err, errs.Forbidden) {
+		if _, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}); !errs.Is(err,
+			errs.Forbidden) {
 			t.Errorf("upsert: %v", err)
 		}
 		var limited error

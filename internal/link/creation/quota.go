@@ -64,7 +64,8 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 
 // returnQuotas returns links that were consumed and not created.
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
-	_, err := link.AddUsage(ctx, tx, "", b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
+	_, err := link.AddUsage(ctx, tx, "",
+		b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
 	return err
 }
 
@@ -98,7 +99,8 @@ func distinct(items []*item) []*item {
 	}
 	given := map[key]bool{}
 	return slices.DeleteFunc(items, func(it *item) bool {
-		code, externalID := key{it.at(it.draft.CodeIdentity()), true}, key{it.at(optional.Value(it.draft.ExternalID)), false}
+		code, externalID := key{it.at(it.draft.CodeIdentity()), true}, key{it.at(optional.Value(it.draft.ExternalID)),
+			false}
 		isLater := given[code] || externalID.key != "" && given[externalID]
 		given[code], given[externalID] = true, true
 		return isLater

@@ -66,8 +66,8 @@ func reused(results ...link.Result) (all []string) {
 	return all
 }
 
-// TestStore_CreateComparesWithTheExistingLink creates a link that exists, by its URL, by a code and with an external id,
-// alone and in each kind of batch. TestDecide_ByFields has the other fields.
+// TestStore_CreateComparesWithTheExistingLink creates a link that exists, by its URL, by a code and
+// with an external id, alone and in each kind of batch. TestDecide_ByFields has the other fields.
 func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 	t.Parallel()
 	soon := noon.Add(time.Hour)
@@ -77,7 +77,8 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		kinds := func(in Input) (all []*Input) {
-			for _, kind := range []Input{{}, {CustomCode: new("code")}, {CustomCode: new("own"), ExternalID: new("own")}} {
+			for _, kind := range []Input{{}, {CustomCode: new("code")},
+				{CustomCode: new("own"), ExternalID: new("own")}} {
 				one := sending(in)
 				one.URL, one.CustomCode, one.ExternalID = "https://example.com/full", kind.CustomCode, kind.ExternalID
 				all = append(all, &one)
@@ -108,7 +109,8 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			}
 			for _, one := range kinds(c.in) {
 				l, created, err := b.Create(t.Context(), b.Mine, *one)
-				if got := outcomes([]link.Result{{Link: l, Created: created, Err: err}})[0]; !strings.HasPrefix(c.want, got) {
+				if got := outcomes([]link.Result{{Link: l, Created: created, Err: err}})[0]; !strings.HasPrefix(c.want,
+					got) {
 					t.Errorf("%s, alone: %s, want %s", name, got, c.want)
 				}
 			}
@@ -162,7 +164,8 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		for name, restricted := range map[string]Input{
-			"expiry": {ExpiresAt: &soon}, "password": {Routing: withPassword("password 1")}, "limit": {MaxClicks: new(int64(1))},
+			"expiry": {ExpiresAt: &soon}, "password": {Routing: withPassword("password 1")},
+			"limit":   {MaxClicks: new(int64(1))},
 			"revived": {ExpiresAt: &soon}, "revived-password": {Routing: withPassword("password 1")},
 		} {
 			wantCreated := 1
@@ -230,7 +233,8 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 		l, _ := b.create(t, Input{URL: "https://example.com/"})
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
-			l := must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+			l := must.Value(b.Edit.Update(t.Context(), b.Mine,
+				link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
 			name, isSame := l.Routing.Gate.PasswordID, i == 1
 			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
 				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)

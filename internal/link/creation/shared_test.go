@@ -115,7 +115,8 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err)); diff != "" {
+		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found},
+			calls.outcomes(err)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		all.expectExact(t, b)
@@ -172,7 +173,8 @@ func (calls callsOf) outcomes(err error) map[string]string {
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
-	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}, Tags: []string{"tag"},
+	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}},
+		Tags:       []string{"tag"},
 		ExternalID: new("mine"), Routing: byRule("DE")}
 	for name, c := range map[string]struct {
 		change string
@@ -180,7 +182,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
 		together, want string
 	}{
-		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, Input{URL: fresh}, errs.QuotaExceeded.Code(),
+		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, Input{URL: fresh},
+			errs.QuotaExceeded.Code(),
 			errs.QuotaExceeded.Code()},
 		"a link with everything": {"", full, made, made},
 		"a link with a password": {"", Input{URL: fresh, Routing: withPassword("a password")}, made, made},
@@ -193,7 +196,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 			errs.NotFound.Code()},
 		"a lower role": {"UPDATE members SET role = 'VIEWER'" + mine, Input{URL: fresh}, errs.Forbidden.Code(),
 			errs.Forbidden.Code()},
-		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", Input{URL: fresh}, errs.NotFound.Code(),
+		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", Input{URL: fresh},
+			errs.NotFound.Code(),
 			errs.NotFound.Code()},
 		"an own host":     {"", Input{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
 		"no URL":          {"", Input{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
@@ -222,7 +226,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 				if c.change == "" && c.together == made {
 					return // the link exists now
 				}
-				if got = all.create(t, b, in); got["bob"] != c.want || got["ada"] != made || got["cyd"] != made || got["dan"] != made {
+				if got = all.create(t, b, in); got["bob"] != c.want || got["ada"] != made || got["cyd"] != made ||
+					got["dan"] != made {
 					t.Errorf("%v, want %s for bob", got, c.want)
 				}
 				delete(all, "bob") // its usage may have been changed
@@ -232,8 +237,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 	}
 }
 
-// TestShared_WaitsForNoTransaction: while a transaction holds the quota of one workspace, the first quota of a month, or
-// the account of a caller, the others get their links.
+// TestShared_WaitsForNoTransaction: while a transaction holds the quota of one workspace, the first
+// quota of a month, or the account of a caller, the others get their links.
 func TestShared_WaitsForNoTransaction(t *testing.T) {
 	t.Parallel()
 	for name, locking := range map[string]string{
@@ -247,7 +252,8 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 			b := setup(t, d)
 			all := b.newNeighbors(t)
 			if name == "a new quota" {
-				must.Value(d.NewRaw("UPDATE link_usage SET month = '2026-08' WHERE workspace_id <> ?", all["bob"].workspaceID).
+				must.Value(d.NewRaw("UPDATE link_usage SET month = '2026-08' WHERE workspace_id <> ?",
+					all["bob"].workspaceID).
 					Exec(db.AsSystem(t.Context())))(t)
 				b.Now = time.Date(2026, 8, 15, 0, 0, 0, 0, time.UTC)
 			}
@@ -264,7 +270,8 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				return nil
 			}))
 			got := wait()
-			if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got); diff != "" {
+			if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
+				got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if name != "a new quota" {
@@ -284,10 +291,12 @@ func TestShared_TriesNextCodes(t *testing.T) {
 		if got := all["ada"].create(t, custom(fresh+"/other", taken)); got != made {
 			t.Fatal(got)
 		}
-		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).
+			Exec(db.AsSystem(t.Context())))(t)
 		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err)); diff != "" {
+		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
+			calls.outcomes(err)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		all.expectExact(t, b)
@@ -310,7 +319,8 @@ func TestCall_IsAlone(t *testing.T) {
 		want bool
 	}{
 		"few": {links(maxSharedLinks, Input{}), false}, "many": {links(maxSharedLinks+1, Input{}), true},
-		"long":           {links(1, Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}), true},
+		"long": {links(1, Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}),
+			true},
 		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
 	} {
 		if got := c.call.isAlone(); got != c.want {

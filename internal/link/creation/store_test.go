@@ -34,7 +34,8 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	t.Helper()
 	w := linktest.New(t, d)
 	return &bundle{NewStore(Config{
-		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: w.Limits,
+		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
+		Limits: w.Limits,
 	}), w}
 }
 
@@ -166,7 +167,8 @@ func TestStore_CustomCodes(t *testing.T) {
 		b.refuse(t, custom("https://example.com/b", "no spaces"), errs.InvalidInput)
 		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Custom)}, errs.InvalidInput)
 		code := "promo2"
-		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code}, errs.InvalidInput)
+		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code},
+			errs.InvalidInput)
 		if got := b.Used(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}

@@ -114,8 +114,8 @@ func (s *Store) upsert(
 	return upserted, link.InternalError(c.results)
 }
 
-// normalized returns the input with external ids as they are stored. For a membership that is restricted to one folder, no folder
-// means that of a new link.
+// normalized returns the input with external ids as they are stored. For a membership that is
+// restricted to one folder, no folder means that of a new link.
 func normalized(in []*Upsert, m workspace.Membership) []*Upsert {
 	normal := make([]*Upsert, 0, len(in))
 	for _, u := range in {
@@ -133,7 +133,8 @@ func checkDistinct(in []*Upsert) error {
 	known := make(map[string]bool, len(in))
 	for _, u := range in {
 		if known[u.ExternalID] && u.ExternalID != "" { // each link without one has an error of its own
-			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.", u.ExternalID).
+			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.",
+				u.ExternalID).
 				At("links")
 		}
 		known[u.ExternalID] = true
@@ -143,7 +144,8 @@ func checkDistinct(in []*Upsert) error {
 
 // creation is the part of the input that a new link cannot do without.
 func (u *Upsert) creation() *Input {
-	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, DomainID: u.DomainID, ExternalID: &u.ExternalID}
+	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, DomainID: u.DomainID,
+		ExternalID: &u.ExternalID}
 	if u.Strategy == nil && u.CustomCode == nil {
 		in.Strategy = new(link.Random)
 	}
@@ -300,10 +302,12 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
 	case u.DomainID != nil && !optional.Equal(u.DomainID, l.DomainID):
-		return errs.New(errs.Immutable, "The code of the link with this externalId is not of this domain, which cannot change.").
+		return errs.New(errs.Immutable,
+			"The code of the link with this externalId is not of this domain, which cannot change.").
 			At("domainId")
 	case u.CustomCode != nil && !it.hasCode(l):
-		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.", l.ShownCode()).
+		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.",
+			l.ShownCode()).
 			At("customCode")
 	}
 	before := l.OriginalURL

@@ -40,7 +40,8 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		const url = "https://example.com/a"
 		past, soon := b.Now.Add(-time.Hour), b.Now.Add(time.Hour)
 		rules := func(to string) optional.Edit[*routing.Change] {
-			return optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &to}}}})})
+			return optional.Set(
+				&routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &to}}}})})
 		}
 		var l *link.Link
 		for _, c := range []struct {
@@ -57,14 +58,17 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			{"nothing given", Upsert{URL: url}, "UNCHANGED"},
 			{"other tags", Upsert{URL: url, Fields: link.Change{Tags: to([]string{"a"})}}, "UPDATED"},
 			{"other metadata", Upsert{URL: url, Fields: link.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
-			{"other routing", Upsert{URL: url, Fields: link.Change{Routing: rules("https://example.com/s")}}, "UPDATED"},
+			{"other routing", Upsert{URL: url, Fields: link.Change{Routing: rules("https://example.com/s")}},
+				"UPDATED"},
 			{"no routing", Upsert{URL: url, Fields: link.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
 			{"other URL", Upsert{URL: "https://example.com/b"}, "UPDATED"},
 			{"other spelling", Upsert{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
 			{"bad URL", Upsert{URL: "ftp://example.com"}, "INVALID_URL"},
 			{"circular URL", Upsert{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
-			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{Title: to(new("a\x00"))}}, "INVALID_INPUT"},
-			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&past)}}, "INVALID_INPUT"},
+			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{Title: to(new("a\x00"))}},
+				"INVALID_INPUT"},
+			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&past)}},
+				"INVALID_INPUT"},
 			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
 			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
 			{"another code", Upsert{URL: "https://EXAMPLE.com/b", CustomCode: new("promo")}, "IMMUTABLE"},
@@ -127,9 +131,10 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 			want    string
 			adopted *link.Link
 		}{
-			"a URL":                {Upsert{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
-			"a code":               {Upsert{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
-			"a deleted link":       {Upsert{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED", deleted},
+			"a URL":  {Upsert{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
+			"a code": {Upsert{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
+			"a deleted link": {Upsert{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED",
+				deleted},
 			"a URL of another id":  {Upsert{URL: url("own"), Strategy: new(link.Deterministic)}, "CONFLICT", nil},
 			"a code of another id": {Upsert{URL: url("own"), CustomCode: new("own")}, "CODE_TAKEN", nil},
 			"no link":              {Upsert{URL: url("plain")}, "CREATED", nil},
@@ -183,7 +188,8 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.create(t, Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
+		b.create(t,
+			Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
 		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
 		in := func() []*Upsert {
 			return []*Upsert{
@@ -200,7 +206,8 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			t.Helper()
 			results := must.Value(b.UpsertMany(t.Context(), b.Mine, in(), policy))(t)
 			for i, r := range results {
-				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil && *r.Link.ExternalID != in()[i].ExternalID {
+				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil &&
+					*r.Link.ExternalID != in()[i].ExternalID {
 					t.Errorf("result %d is of %s", i, *r.Link.ExternalID)
 				}
 			}
@@ -217,7 +224,8 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		if diff := cmp.Diff(some, run(link.SkipFailed)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"}, {ExternalID: "x", URL: "https://example.com/x"}}
+		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
+			{ExternalID: "x", URL: "https://example.com/x"}}
 		if _, err := b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("an id that occurs twice: %v", err)
 		}
@@ -233,7 +241,8 @@ func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
 			t.Fatal(outcome)
 		}
-		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "2", URL: "https://example.com/2"}); outcome != "QUOTA_EXCEEDED" {
+		if _, outcome := b.upsertLink(t,
+			Upsert{ExternalID: "2", URL: "https://example.com/2"}); outcome != "QUOTA_EXCEEDED" {
 			t.Error(outcome)
 		}
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/3"}); outcome != "UPDATED" {
@@ -324,7 +333,8 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 		}
 		states := map[string]link.Snapshot{}
 		for _, url := range []string{"https://example.com/purged", "https://example.com/new"} {
-			l, _ := b.upsertLink(t, Upsert{ExternalID: url, URL: url, Strategy: new(link.Deterministic), Fields: fields})
+			l, _ := b.upsertLink(t,
+				Upsert{ExternalID: url, URL: url, Strategy: new(link.Deterministic), Fields: fields})
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}

@@ -82,7 +82,8 @@ func (c *Checker) Lookups(conn bun.IDB, urls ...string) (lookups []db.Lookup, re
 		refused := map[string]*errs.Error{}
 		for host := range blocked() {
 			for _, url := range byHost[host] {
-				refused[url] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
+				refused[url] = errs.New(errs.UnsafeURL,
+					"The operator of this service does not allow links to this host.")
 			}
 		}
 		for url := range circular() {

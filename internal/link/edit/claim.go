@@ -55,7 +55,8 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 			len(tokens)).At("claimTokens")
 	}
 	if _, err := m.NewFolder(nil); err != nil { // links in no folder are outside
-		return nil, errs.New(errs.Forbidden, "The API key is restricted to several folders, so that it can claim no links.")
+		return nil, errs.New(errs.Forbidden,
+			"The API key is restricted to several folders, so that it can claim no links.")
 	}
 	claims := make([]Claim, 0, len(tokens))
 	for _, token := range tokens {
@@ -168,10 +169,12 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		l.In = m
 		return Claim{Status: AlreadyClaimed, Link: l}, true
 	case l.WorkspaceID == m.ID():
-		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by this workspace, and is "+
-			"outside of the folders of the API key.")}, true
+		return Claim{Status: AlreadyClaimed,
+			Err: errs.New(errs.Conflict, "The link has been claimed by this workspace, and is "+
+				"outside of the folders of the API key.")}, true
 	case l.WorkspaceID != id.PublicWorkspace:
-		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
+		return Claim{Status: AlreadyClaimed,
+				Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
 			true
 	case l.DisabledAt != nil:
 		return Claim{Err: link.ErrDisabled()}, true

@@ -111,7 +111,8 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			{"beyond the quota", beyond, edit.ClaimRefused, errs.QuotaExceeded},
 		} {
 			got := b.claimOne(t, b.Mine, c.token)
-			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) ||
+			if got.Status != c.status || (c.want != 0) != (got.Err != nil) ||
+				c.want != 0 && !errs.Is(got.Err, c.want) ||
 				(got.Link != nil) != (c.status == edit.Claimed) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
@@ -175,7 +176,8 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 		}
 		// its own, and its workspace's
 		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_totals": 2} {
-			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).Count(db.AsSystem(t.Context()))
+			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).
+				Count(db.AsSystem(t.Context()))
 			if err != nil || n != want {
 				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
 			}
@@ -224,7 +226,8 @@ func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 			t.Fatal(err, claims)
 		}
 		all := b.AllVersions(t, l)
-		if len(all) != 2 || all[0].Cause != link.CauseClaimed || all[1].Cause != link.CauseCreated || !all[1].From.Equal(l.CreatedAt) {
+		if len(all) != 2 || all[0].Cause != link.CauseClaimed || all[1].Cause != link.CauseCreated ||
+			!all[1].From.Equal(l.CreatedAt) {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -16,7 +16,9 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID strin
 // DeleteMany deletes up to MaxBatch links; their codes stay reserved. Deleting a link again changes
 // nothing. The results' errors are NotFound and Conflict. An error means that nothing was deleted:
 // InvalidInput or Forbidden. The call is an operation, see RevertOperation.
-func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy link.Policy) ([]link.Result, error) {
+func (s *Store) DeleteMany(
+	ctx context.Context, m workspace.Membership, ids []string, policy link.Policy,
+) ([]link.Result, error) {
 	return s.delete(ctx, m, ids, policy, id.New(id.Operation))
 }
 

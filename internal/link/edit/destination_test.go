@@ -30,14 +30,16 @@ var ownURLs = []string{
 	"http://127.0.0.1:8080/abc", "http://127.1.2.3:8080/abc", "http://[::1]:8080/abc",
 	"http://[::ffff:7f00:1]:8080/abc",
 	"http://0.0.0.0:8080/abc", "http://localhost.:8080/abc", "http://a.localhost:8080/abc", "http://10.1.2.3:8080/abc",
-	"https://tenant.example/abc", "http://TENANT.example.:8080/abc", "http://tenant.example:3000/", "https://sho.rt:9443/",
+	"https://tenant.example/abc", "http://TENANT.example.:8080/abc", "http://tenant.example:3000/",
+	"https://sho.rt:9443/",
 }
 
 // own describes an instance that listens on 10.1.2.3:8080 and has a verified domain.
 func (b *bundle) own(t *testing.T, d *db.DB) {
 	t.Helper()
 	var err error
-	if b.Destinations.Own, err = destination.NewOwnHosts("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
+	if b.Destinations.Own, err = destination.NewOwnHosts("http://sho.rt", "internal.example", "localhost",
+		"sho.rt"); err != nil {
 		t.Fatal(err)
 	}
 	b.Destinations.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
@@ -79,7 +81,8 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
-		if len(deleted) == 0 || b.Change(t, kept, link.Change{Title: to(new("still there"))}).Status(b.Now) != routing.Active {
+		if len(deleted) == 0 ||
+			b.Change(t, kept, link.Change{Title: to(new("still there"))}).Status(b.Now) != routing.Active {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{
@@ -115,7 +118,8 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)
 	}
-	results := b.createMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url}, &creation.Input{URL: "https://good.example/?" + url})
+	results := b.createMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url},
+		&creation.Input{URL: "https://good.example/?" + url})
 	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
 		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
 	}

@@ -1,5 +1,6 @@
-// Package edit is what members do to links that exist: it updates, deletes, restores, reverts and claims them, one or many
-// in a call, and undoes such calls. Package link locks and writes the links. The GraphQL resolvers call it.
+// Package edit is what members do to links that exist: it updates, deletes, restores, reverts and
+// claims them, one or many in a call, and undoes such calls. Package link locks and writes the
+// links. The GraphQL resolvers call it.
 package edit
 
 import (
@@ -48,7 +49,9 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) 
 	if e.NeedClicks {
 		s.AwaitClicks(ctx)
 	}
-	return s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) { return s.EditIn(ctx, tx, m, e) })
+	return s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) {
+		return s.EditIn(ctx, tx, m, e)
+	})
 }
 
 // transact edits links in a transaction, which it may run again, and forgets them afterwards.
@@ -60,7 +63,8 @@ func (s *Store) transact(
 		return err
 	}
 	err = s.DB.Tx(ctx, change)
-	for races := 0; db.IsOvertaken(err) && races < link.MaxRaces; races++ { // by one that took an external id or deleted a folder
+	// by one that took an external id or deleted a folder
+	for races := 0; db.IsOvertaken(err) && races < link.MaxRaces; races++ {
 		err = s.DB.Tx(ctx, change)
 	}
 	if err != nil && !errors.Is(err, link.ErrFailed) {

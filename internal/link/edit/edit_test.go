@@ -107,10 +107,12 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 		}
 		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
-		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
+		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)},
+			{ID: "x\x00"}}
 		results, err := b.Edit.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
-		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
-			"NOT_FOUND"}) {
+		if err != nil ||
+			!cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
+				"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		if l, err := b.Get(t.Context(), b.Mine, ids[7]); err != nil || l.Title != nil || len(b.Tags(t, l)) != 0 {
@@ -139,7 +141,8 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, link.MaxBatch + 1} {
-			if _, err := b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
+			if _, err := b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err,
+				errs.InvalidInput) {
 				t.Errorf("%d links: %v", n, err)
 			}
 		}
@@ -214,7 +217,8 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
 		click(revived)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
-		if got, _ := b.create(t, creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
+		if got, _ := b.create(t,
+			creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
 	})
@@ -246,7 +250,8 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 			t.Errorf("clicks were awaited %d times without a maximum", n)
 		}
 		b.Change(t, l, link.Change{MaxClicks: to(new(int64(5)))})
-		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, []link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
+		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine,
+			[]link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
 		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
 		b.create(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
 		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
@@ -255,8 +260,9 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 	})
 }
 
-// TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when the maximum was set,
-// or when the database was restored. What was granted and has no click yet stays granted.
+// TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when
+// the maximum was set, or when the database was restored. What was granted and has no click yet
+// stays granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -272,7 +278,8 @@ func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
 		for _, want := range []int64{2, 4, 6} {
 			b.Follow(t, late, 2)
 			must.NoError(t, b.Grants.RaiseGrants(t.Context()))
-			if l := must.Value(b.Get(t.Context(), b.Mine, late.ID))(t); l.Granted != want || (l.Status(b.Now) == routing.Exhausted) != (want >= 5) {
+			if l := must.Value(b.Get(t.Context(), b.Mine, late.ID))(t); l.Granted != want ||
+				(l.Status(b.Now) == routing.Exhausted) != (want >= 5) {
 				t.Errorf("%d granted, want %d: %s", l.Granted, want, l.Status(b.Now))
 			}
 		}
@@ -331,7 +338,8 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic), Fields: link.Change{MaxClicks: to(new(int64(1)))}}
+		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),
+			Fields: link.Change{MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
 		b.grant(t, l, 1)
 		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
@@ -344,11 +352,13 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return links[l.ID], err
 			},
 			"FindLinks": func() (*link.Link, error) {
-				found, err := (&moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}).FindLinks(t.Context(), l.ID, 1)
+				found, err := (&moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}).
+					FindLinks(t.Context(), l.ID, 1)
 				return &found[0].Link, err
 			},
 			"Create": func() (*link.Link, error) {
-				found, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+				found, _, err := b.Create(t.Context(), b.Mine,
+					creation.Input{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
 				return found, err
 			},
 			"Upsert": func() (*link.Link, error) {
@@ -376,9 +386,11 @@ func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
-		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon, noon.Add(time.Hour))
+		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon,
+			noon.Add(time.Hour))
 		got := b.Change(t, l, link.Change{URL: to("https://example.com/new")})
-		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
+		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 ||
+			!got.CheckAt.Equal(noon) {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -36,12 +36,15 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 		}{
 			{"taken", []link.Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
 			{"its own", []link.Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
-			{"exchanged", []link.Change{external(one, "2"), external(two, "1")}, []string{"there", "there"}, []string{"2", "1", ""}},
+			{"exchanged", []link.Change{external(one, "2"), external(two, "1")}, []string{"there", "there"},
+				[]string{"2", "1", ""}},
 			{"given up", []link.Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
 				[]string{"", "1", "2"}},
-			{"wanted twice", []link.Change{external(one, "9"), external(two, "9")}, []string{"there", "EXTERNAL_ID_TAKEN"},
+			{"wanted twice", []link.Change{external(one, "9"), external(two, "9")},
+				[]string{"there", "EXTERNAL_ID_TAKEN"},
 				[]string{"9", "1", "2"}},
-			{"in a circle", []link.Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
+			{"in a circle",
+				[]link.Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
 				[]string{"there", "there", "there", "INVALID_INPUT"}, []string{"1", "2", "3"}},
 			{"for a moment", []link.Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
 				[]string{"8", "2", "3"}},
@@ -98,7 +101,8 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
-		changed := b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
+		changed := b.Change(t, l,
+			link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
 			t.Fatalf("%+v", changed)
 		}
@@ -118,8 +122,9 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		if err != nil || optional.Value(reverted.ExternalID) != "1" || reverted.Metadata != l.Metadata {
 			t.Errorf("%+v, %v", reverted, err)
 		}
-		must.Value(b.DB.NewUpdate().Table("link_versions").Set("snapshot = replace(snapshot, '\"externalId\":\"1\"', ?)",
-			"\"externalId\":\"e\u0301\"").Where("link_id = ?", l.ID).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.DB.NewUpdate().Table("link_versions").
+			Set("snapshot = replace(snapshot, '\"externalId\":\"1\"', ?)",
+				"\"externalId\":\"e\u0301\"").Where("link_id = ?", l.ID).Exec(db.AsSystem(t.Context())))(t)
 		reverted, err = b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil)
 		if err != nil || optional.Value(reverted.ExternalID) != "\u00e9" {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)

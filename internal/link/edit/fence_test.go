@@ -44,8 +44,10 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 			return err
 		}
 		is(t, "moving out", update(inside, link.Change{FolderID: to(&other.ID)}), errs.Forbidden, "folderId")
-		is(t, "moving to an unknown folder", update(inside, link.Change{FolderID: to(new("fld_unknown"))}), errs.Forbidden, "folderId")
-		is(t, "moving to none", update(inside, link.Change{FolderID: optional.Edit[*string]{Set: true}}), errs.Forbidden, "folderId")
+		is(t, "moving to an unknown folder", update(inside, link.Change{FolderID: to(new("fld_unknown"))}),
+			errs.Forbidden, "folderId")
+		is(t, "moving to none", update(inside, link.Change{FolderID: optional.Edit[*string]{Set: true}}),
+			errs.Forbidden, "folderId")
 		must.NoError(t, update(inside, link.Change{FolderID: to(&second.ID)}))
 		for _, l := range []*link.Link{outside, without} {
 			is(t, "moving in", update(l, link.Change{FolderID: to(&mine.ID)}), errs.NotFound, "id")
@@ -54,7 +56,8 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 			_, err = b.Schedule.Add(t.Context(), key, l.ID, b.Now.Add(time.Hour), link.Change{Title: to(new("x"))})
 			is(t, "scheduling", err, errs.NotFound, "linkId")
 		}
-		_, err := b.Schedule.Add(t.Context(), key, inside.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&other.ID)})
+		_, err := b.Schedule.Add(t.Context(), key, inside.ID, b.Now.Add(time.Hour),
+			link.Change{FolderID: to(&other.ID)})
 		is(t, "planning to move out", err, errs.Forbidden, "folderId")
 		if got := b.folderOf(t, inside); got != second.ID {
 			t.Errorf("the link is in %s", got)
@@ -83,7 +86,8 @@ func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
 		is(t, "renaming a folder", err, errs.Forbidden, "")
 		_, err = b.Folders.Rows().Get(t.Context(), key, other.ID)
 		is(t, "reading another folder", err, errs.NotFound, "id")
-		if p := must.Value(b.Folders.Rows().List(t.Context(), key, page.Request{Size: 10}))(t); len(p.Items) != 1 || p.Items[0].ID != mine.ID {
+		if p := must.Value(b.Folders.Rows().List(t.Context(), key, page.Request{Size: 10}))(t); len(p.Items) != 1 ||
+			p.Items[0].ID != mine.ID {
 			t.Errorf("listed folders: %v", p.Items)
 		}
 		for _, r := range workspace.Rules {
@@ -103,9 +107,11 @@ func TestFence_HasAnOperationInside(t *testing.T) {
 		key := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID)
 		inside, _ := b.create(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
 		outside, _ := b.create(t, creation.Input{URL: "https://example.com/outside"})
-		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID}, link.SkipFailed))(t)
+		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID},
+			link.SkipFailed))(t)
 		undone := must.Value(b.Edit.RevertOperation(t.Context(), key, *link.OperationOf(results)))(t)
-		if len(undone.LinkIDs) != 1 || undone.LinkIDs[0] != inside.ID || undone.Results[0].Err != nil || undone.Remaining != 0 {
+		if len(undone.LinkIDs) != 1 || undone.LinkIDs[0] != inside.ID || undone.Results[0].Err != nil ||
+			undone.Remaining != 0 {
 			t.Errorf("%+v", undone)
 		}
 		if b.Reload(t, outside).DeletedAt == nil {
@@ -145,7 +151,8 @@ func TestFence_CreatesInside(t *testing.T) {
 
 		deterministic, customs := link.Deterministic, link.Custom
 		b.create(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
-		held, _ := b.create(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"), ExternalID: new("x")})
+		held, _ := b.create(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
+			ExternalID: new("x")})
 		_, err = create(key, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "a URL outside", err, errs.Conflict, "url")
 		for _, url := range []string{held.OriginalURL, "https://example.com/6"} {
@@ -156,9 +163,11 @@ func TestFence_CreatesInside(t *testing.T) {
 		is(t, "an external id outside", err, errs.ExternalIDTaken, "externalId")
 		_, err = b.Upsert(t.Context(), key, &creation.Upsert{ExternalID: "x", URL: "https://example.com/6"})
 		is(t, "upserting an external id outside", err, errs.ExternalIDTaken, "externalId")
-		_, err = b.Upsert(t.Context(), key, &creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
+		_, err = b.Upsert(t.Context(), key,
+			&creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "upserting a URL outside", err, errs.Conflict, "url")
-		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7", Fields: link.Change{FolderID: to[*string](nil)}}
+		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7",
+			Fields: link.Change{FolderID: to[*string](nil)}}
 		for _, want := range []creation.UpsertOutcome{creation.UpsertCreated, creation.UpsertUnchanged} {
 			got, err := b.Upsert(t.Context(), key, in)
 			if err != nil || got.Outcome != want || b.folderOf(t, got.Link) != mine.ID {
@@ -192,10 +201,12 @@ func TestFence_ListsInside(t *testing.T) {
 			if f != nil {
 				name = *f
 			}
-			b.create(t, creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
+			b.create(t,
+				creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
 		}
 		for n, key := range map[int]workspace.Membership{
-			1: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID), 2: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID, second.ID),
+			1: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID),
+			2: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID, second.ID),
 		} {
 			for name, f := range map[string]*linklist.Filter{
 				"all": nil, "a tag": {Tags: []string{"all"}}, "a text": {Search: new("example")},
@@ -206,7 +217,8 @@ func TestFence_ListsInside(t *testing.T) {
 					t.Errorf("%s, %d folders: %d links, counted %d", name, n, len(p.Items), count)
 				}
 			}
-			tags := must.Value(lists.ListTags(t.Context(), key, "", page.Request{Size: 10, Order: linklist.TagOrder}))(t)
+			tags := must.Value(lists.ListTags(t.Context(), key, "",
+				page.Request{Size: 10, Order: linklist.TagOrder}))(t)
 			if len(tags.Items) != n+1 || tags.Items[0].Name != "all" || tags.Items[0].LinkCount != int64(n) {
 				t.Errorf("%d folders: %d tags, the first %+v", n, len(tags.Items), tags.Items[0])
 			}

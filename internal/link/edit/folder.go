@@ -20,8 +20,9 @@ type FolderDeletion struct {
 	Remaining int64
 }
 
-// DeleteFolder takes up to MaxBatch links out of the folder, deleted ones too, and deletes it if none is left. Callers repeat
-// the call until Remaining is 0. It returns NotFound, Conflict for a folder that an API key is restricted to, or Forbidden.
+// DeleteFolder takes up to MaxBatch links out of the folder, deleted ones too, and deletes it if
+// none is left. Callers repeat the call until Remaining is 0. It returns NotFound, Conflict for a
+// folder that an API key is restricted to, or Forbidden.
 func (s *Store) DeleteFolder(ctx context.Context, m workspace.Membership, folderID string) (*FolderDeletion, error) {
 	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {

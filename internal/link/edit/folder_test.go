@@ -41,8 +41,9 @@ func TestFolders_HaveLinks(t *testing.T) {
 		b := setup(t, d)
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)
 		created, _ := b.create(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
-		upserted := must.Value(b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
-			Fields: link.Change{FolderID: to(&f.ID)}}))(t).Link
+		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
+			&creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
+				Fields: link.Change{FolderID: to(&f.ID)}}))(t).Link
 		moved, _ := b.create(t, creation.Input{URL: "https://example.com/moved"})
 		b.Change(t, moved, link.Change{FolderID: to(&f.ID)})
 		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
@@ -62,17 +63,20 @@ func TestFolders_HaveLinks(t *testing.T) {
 			t.Errorf("counts %v", got)
 		}
 		for _, bad := range []string{foreign.ID, "fld_00000000000000000000000000", "no id", "\x00"} {
-			if _, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
+			if _, _, err := b.Create(t.Context(), b.Mine,
+				creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
-			if _, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Edit.Update(t.Context(), b.Mine,
+				link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("moving to %q: %v", bad, err)
 			}
 			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
 				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
-			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour),
+				link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("planning to move to %q: %v", bad, err)
 			}
 		}
@@ -92,8 +96,9 @@ func TestFolders_HaveLinks(t *testing.T) {
 	})
 }
 
-// TestDeleteFolder_KeepsLinks: a folder is deleted in calls of 1,000 links. A link that is reverted to a version with it is in
-// no folder afterwards, and one with a scheduled change stays where it is.
+// TestDeleteFolder_KeepsLinks: a folder is deleted in calls of 1,000 links. A link that is reverted
+// to a version with it is in no folder afterwards, and one with a scheduled change stays where it
+// is.
 func TestDeleteFolder_KeepsLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -124,7 +129,8 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		}
 		b.Now = b.Now.Add(3 * time.Hour)
 		b.ApplyDue(t)
-		if got := b.Reload(t, planned); optional.Value(got.FolderID) != other.ID || optional.Value(got.Title) != "planned" {
+		if got := b.Reload(t, planned); optional.Value(got.FolderID) != other.ID ||
+			optional.Value(got.Title) != "planned" {
 			t.Errorf("after the scheduled change: %+v", got)
 		}
 		if got, err := b.Edit.Revert(t.Context(), b.Mine, reverted.ID, 1, nil); err != nil || got.FolderID != nil {
@@ -139,8 +145,8 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 	})
 }
 
-// TestDeleteFolder_DuringMoves: links that are moved and created while their folder is deleted are in no folder, or were
-// refused.
+// TestDeleteFolder_DuringMoves: links that are moved and created while their folder is deleted are
+// in no folder, or were refused.
 func TestDeleteFolder_DuringMoves(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

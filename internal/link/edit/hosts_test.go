@@ -18,13 +18,15 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member or an anonymous user has stored.
+// TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member
+// or an anonymous user has stored.
 func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ctx, m := t.Context(), workspacetest.Require(t, d, account.Actor{Key: &account.Key{
-			ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_WRITE"}, DestinationHosts: []string{"example.com"},
+			ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_WRITE"},
+			DestinationHosts: []string{"example.com"},
 		}}, b.Mine.ID())
 		const inside, outside = "https://example.com/a", "https://evil.example/a"
 		stored := func(url string) *link.Link {
@@ -43,7 +45,8 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		refuse("reverting", err)
 
 		undone := stored(outside)
-		changed := must.Value(b.Edit.UpdateMany(ctx, b.Mine, []link.Change{{ID: undone.ID, URL: to(inside)}}, link.SkipFailed))(t)
+		changed := must.Value(b.Edit.UpdateMany(ctx, b.Mine, []link.Change{{ID: undone.ID, URL: to(inside)}},
+			link.SkipFailed))(t)
 		undo := must.Value(b.Edit.RevertOperation(ctx, m, changed[0].OperationID))(t)
 		refuse("undoing", undo.Results[0].Err)
 
@@ -69,7 +72,8 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		later := to(new(b.Now.Add(time.Minute)))
 		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, StartsAt: later, ExpiresAt: to[*time.Time](nil)})
 		refuse("scheduling", err)
-		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
+		_, err = b.Edit.Update(ctx, m,
+			link.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
 		refuse("changing the routing", err)
 		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Title: to(new("title"))})
 		must.NoError(t, err)
@@ -77,15 +81,16 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		for _, url := range []string{outside, inside} {
 			_, token := b.anonymous(t, url)
 			c := b.claimOne(t, m, token)
-			if want := url == inside; (c.Status == edit.Claimed) != want || !want && !errs.Is(c.Err, errs.InvalidInput) {
+			if want := url == inside; (c.Status == edit.Claimed) != want ||
+				!want && !errs.Is(c.Err, errs.InvalidInput) {
 				t.Errorf("claiming %s: %s, %v", url, c.Status, c.Err)
 			}
 		}
 	})
 }
 
-// TestBlockedHosts_CoverLinksThatAreNotActiveYet: no operation makes a blocked URL effective that is so at a later instant, or
-// after the link's end.
+// TestBlockedHosts_CoverLinksThatAreNotActiveYet: no operation makes a blocked URL effective that
+// is so at a later instant, or after the link's end.
 func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -112,8 +117,9 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 			before func(l *link.Link)
 			change func(l *link.Link) error
 		}{
-			"update to ACTIVE":    {creation.Input{ExpiresAt: &past}, keep, update(link.Change{ExpiresAt: never})},
-			"update to SCHEDULED": {creation.Input{ExpiresAt: &past}, keep, update(link.Change{StartsAt: later, ExpiresAt: never})},
+			"update to ACTIVE": {creation.Input{ExpiresAt: &past}, keep, update(link.Change{ExpiresAt: never})},
+			"update to SCHEDULED": {creation.Input{ExpiresAt: &past}, keep,
+				update(link.Change{StartsAt: later, ExpiresAt: never})},
 			"update, restore": {creation.Input{}, remove, func(l *link.Link) error {
 				return cmp.Or(update(link.Change{StartsAt: later})(l), restore(l))
 			}},
@@ -121,17 +127,20 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 			"restore to EXPIRED": {creation.Input{
 				URL: good, ExpiresAt: &past, Routing: &routing.Change{EndedURL: to(new(blocked))},
 			}, remove, restore},
-			"revert": {creation.Input{StartsAt: &future}, func(l *link.Link) { b.Change(t, l, expires) }, func(l *link.Link) error {
-				_, err := b.Edit.Revert(ctx, b.Mine, l.ID, 1, nil)
-				return err
-			}},
+			"revert": {creation.Input{StartsAt: &future}, func(l *link.Link) { b.Change(t, l, expires) },
+				func(l *link.Link) error {
+					_, err := b.Edit.Revert(ctx, b.Mine, l.ID, 1, nil)
+					return err
+				}},
 			"undo": {creation.Input{StartsAt: &future}, func(l *link.Link) {
-				operation = *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
+				operation = *link.OperationOf(
+					b.updateMany(t, link.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
 			}, func(*link.Link) error {
 				return must.Value(b.Edit.RevertOperation(ctx, b.Mine, operation))(t).Results[0].Err
 			}},
 			"upsert": {creation.Input{ExternalID: new("gone")}, remove, func(*link.Link) error {
-				_, err := b.Upsert(ctx, b.Mine, &creation.Upsert{ExternalID: "gone", URL: blocked, Fields: link.Change{StartsAt: later}})
+				_, err := b.Upsert(ctx, b.Mine,
+					&creation.Upsert{ExternalID: "gone", URL: blocked, Fields: link.Change{StartsAt: later}})
 				return err
 			}},
 		}

@@ -26,7 +26,9 @@ func (s *Schedules) Changes() workspace.Collection[link.ScheduledChange] {
 }
 
 // ByID returns the pending changes with the ids, with their links. Other ids are omitted. It returns Forbidden.
-func (s *Schedules) ByID(ctx context.Context, m workspace.Membership, ids ...string) (found []*link.ScheduledChange, err error) {
+func (s *Schedules) ByID(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (found []*link.ScheduledChange, err error) {
 	wanted, err := s.Changes().ByID(ctx, m, ids...)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,8 @@ func (s *Schedules) ByActor(
 		return found, nil
 	}
 	err = s.DB.NewSelect().Model((*link.ScheduledChange)(nil)).Column("link_id").Where("workspace_id = ?", m.ID()).
-		Where("actor_id = ?", actorID).Where("due_at > ?", now).Apply(m.InsideByID("link_id")).Order("due_at", "id").Limit(MaxScheduledByActor).Scan(ctx, &ids)
+		Where("actor_id = ?", actorID).Where("due_at > ?", now).Apply(m.InsideByID("link_id")).Order("due_at", "id").
+		Limit(MaxScheduledByActor).Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("reading scheduled changes: %w", err)
 	}

@@ -146,7 +146,8 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 		b := creationtest.New(t, d)
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
-			l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
+			l := b.Make(t,
+				creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
 			m := &scheduleModel{World: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.Now)
 			for range 80 {

@@ -51,7 +51,9 @@ func (s *Store) revertTo(v *link.Version, l *link.Link) error {
 }
 
 // versionOf returns a version of a link. It returns NotFound.
-func (s *Store) versionOf(ctx context.Context, m workspace.Membership, linkID string, number int) (*link.Version, error) {
+func (s *Store) versionOf(
+	ctx context.Context, m workspace.Membership, linkID string, number int,
+) (*link.Version, error) {
 	l, err := s.Get(ctx, m, linkID)
 	if err != nil {
 		return nil, err

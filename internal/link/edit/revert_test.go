@@ -39,9 +39,11 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		rule := &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
-			Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
+		rule := &routing.Rule{
+			Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
+				Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.Tick()
 		expires := b.Now.Add(time.Hour)
 		b.Change(t, l, link.Change{
@@ -52,7 +54,8 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			b.Tick()
 			got := must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, number, nil))(t)
 			all := b.AllVersions(t, l)
-			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" || all[0].Cause != link.CauseReverted {
+			if diff := cmp.Diff(all[len(all)-number].Snapshot, all[0].Snapshot); diff != "" ||
+				all[0].Cause != link.CauseReverted {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
@@ -63,7 +66,8 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			}
 		}
 		before := len(b.AllVersions(t, l))
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 2, nil); err != nil || len(b.AllVersions(t, l)) != before {
+		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 2, nil); err != nil ||
+			len(b.AllVersions(t, l)) != before {
 			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.AllVersions(t, l)), before, err)
 		}
 		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {

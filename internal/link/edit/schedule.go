@@ -61,10 +61,13 @@ func (s *Schedules) Add(
 			return errs.From(link.ErrNotFound()).At("linkId")
 		}
 		added = &link.ScheduledChange{
-			ID: id.New(id.Scheduled), LinkID: l.ID, WorkspaceID: l.WorkspaceID, DueAt: db.Instant(at), ActorID: m.ActorID(),
+			ID: id.New(id.Scheduled), LinkID: l.ID, WorkspaceID: l.WorkspaceID, DueAt: db.Instant(at),
+			ActorID:   m.ActorID(),
 			CreatedAt: s.now(),
 		}
-		return s.AddPending(ctx, tx, l, added, func(then link.Link) (linkfield.Patch, error) { return patchOf(&c, then, s.now()) })
+		return s.AddPending(ctx, tx, l, added, func(then link.Link) (linkfield.Patch, error) {
+			return patchOf(&c, then, s.now())
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scheduling a change: %w", err)

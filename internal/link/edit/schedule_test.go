@@ -70,7 +70,8 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			}
 		}
 		all := b.AllVersions(t, l)
-		if v := all[0]; v.Cause != link.CauseScheduled || v.ActorID != b.Mine.ActorID() || !v.From.Equal(at) || !all[1].To.Equal(at) {
+		if v := all[0]; v.Cause != link.CauseScheduled || v.ActorID != b.Mine.ActorID() || !v.From.Equal(at) ||
+			!all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
 		if diff := cmp.Diff([]string{"new"}, b.Tags(t, l)); diff != "" {
@@ -138,8 +139,9 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 				[]string{"change", "redirectStatus"}},
 			"a computed code": {computed.ID, time.Hour, link.Change{URL: to("https://example.com/b")}, errs.Immutable,
 				inURL},
-			"failing test": {l.ID, time.Hour, link.Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
-				Visit: &routing.Sample{}, Location: new("https://example.com/b")}})})}, errs.InvalidInput,
+			"failing test": {l.ID, time.Hour,
+				link.Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
+					Visit: &routing.Sample{}, Location: new("https://example.com/b")}})})}, errs.InvalidInput,
 				[]string{"change", "routing", "tests", "0"}},
 			"blocked target": {l.ID, time.Hour, link.Change{Routing: to(&routing.Change{EndedURL: optional.Set(
 				new("https://evil.example/"))})}, errs.UnsafeURL, []string{"change", "routing", "endedUrl"}},
@@ -149,13 +151,15 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 				t.Errorf("%s: %v at %v", name, err, errs.From(err).Field)
 			}
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
+			errs.NotFound) {
 			t.Errorf("of a foreign link: %v", err)
 		}
 		for i := range maxPending {
 			b.Plan(t, l, minLead+time.Duration(i%3)*time.Second, title)
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err, errs.QuotaExceeded) {
+		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
+			errs.QuotaExceeded) {
 			t.Errorf("one too many: %v", err)
 		}
 	})
@@ -174,16 +178,19 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 		b := creationtest.New(t, d)
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
-		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
+		_, err := b.Edit.Update(t.Context(), b.Mine,
+			link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
 			t.Errorf("a test that fails afterwards: %v", err)
 		}
 		tested := b.Plan(t, l, 2*time.Hour, link.Change{Routing: redirectsTo("https://example.com/b")})
-		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, toB.ID); !errs.Is(err, errs.InvalidInput) || !contains(err, tested.ID) {
+		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, toB.ID); !errs.Is(err, errs.InvalidInput) ||
+			!contains(err, tested.ID) {
 			t.Errorf("canceling what another needs: %v", err)
 		}
 		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(90*time.Minute),
-			link.Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) || !contains(err, tested.ID) {
+			link.Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) ||
+			!contains(err, tested.ID) {
 			t.Errorf("scheduling what breaks another: %v", err)
 		}
 		b.Change(t, l, link.Change{Title: to(new("kept"))})
@@ -238,7 +245,8 @@ func TestSchedule_Cancel(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		var urls []string
-		err := d.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).Scan(db.AsSystem(t.Context()), &urls)
+		err := d.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).Scan(db.AsSystem(t.Context()),
+			&urls)
 		if err != nil || len(urls) > 0 {
 			t.Errorf("URLs left: %v: %v", urls, err)
 		}
@@ -260,7 +268,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		other := b.Make(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
 		for i, one := range []*link.Link{l, other} {
-			b.Plan(t, one, time.Hour, link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
+			b.Plan(t, one, time.Hour,
+				link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
 			b.Plan(t, one, time.Hour, link.Change{Title: to(new("second"))})
 			b.Plan(t, one, 2*time.Hour, link.Change{Note: to(new("third"))})
 		}
@@ -269,7 +278,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 			{ID: l.ID, RedirectStatus: to(301)}, {ID: other.ID, Title: to(new("second"))},
 		}, link.SkipFailed))(t)
 		for i, want := range []int{4, 3} {
-			if got := results[i].Link; results[i].Err != nil || optional.Value(got.Title) != "second" || got.Version != want ||
+			if got := results[i].Link; results[i].Err != nil || optional.Value(got.Title) != "second" ||
+				got.Version != want ||
 				got.OriginalURL != fmt.Sprint("https://example.com/b", i) {
 				t.Errorf("%d: %+v: %v", i, got, results[i].Err)
 			}
@@ -279,7 +289,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		for _, v := range b.AllVersions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		if diff := cmp.Diff([]link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated}, causes); diff != "" {
+		if diff := cmp.Diff([]link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled,
+			link.CauseCreated}, causes); diff != "" {
 			t.Errorf("causes (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {
@@ -393,7 +404,8 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(time.Hour)
 		b.ApplyDue(t)
-		if got := b.Reload(t, l); optional.Value(got.Title) != "due" || got.DeletedAt == nil || got.NextChangeAt == nil {
+		if got := b.Reload(t, l); optional.Value(got.Title) != "due" || got.DeletedAt == nil ||
+			got.NextChangeAt == nil {
 			t.Errorf("%+v", got)
 		}
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
@@ -502,7 +514,8 @@ func TestStore_ByActor(t *testing.T) {
 		one := b.Make(t, creation.Input{URL: "https://example.com/1"})
 		two := b.Make(t, creation.Input{URL: "https://example.com/2"})
 		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
-			return must.Value(b.Schedule.Add(t.Context(), m, l.ID, b.Now.Add(in), link.Change{Title: optional.Set(new("later"))}))(t).ID
+			return must.Value(b.Schedule.Add(t.Context(), m, l.ID, b.Now.Add(in),
+				link.Change{Title: optional.Set(new("later"))}))(t).ID
 		}
 		second, first := schedule(member, one, 2*time.Hour), schedule(member, two, time.Hour)
 		schedule(b.Mine, one, time.Hour)

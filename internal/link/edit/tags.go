@@ -25,9 +25,10 @@ type Replaced struct {
 	OperationID *string
 }
 
-// ReplaceTags gives up to MaxBatch links that have a tag in from the tag to instead; nil removes the tags. It changes deleted
-// links too. Callers repeat the call until Remaining is 0: the webhooks of the workspace follow with that call. The calls of a
-// day are one operation, see RevertOperation. It returns InvalidInput or Forbidden.
+// ReplaceTags gives up to MaxBatch links that have a tag in from the tag to instead; nil removes
+// the tags. It changes deleted links too. Callers repeat the call until Remaining is 0: the
+// webhooks of the workspace follow with that call. The calls of a day are one operation, see
+// RevertOperation. It returns InvalidInput or Forbidden.
 func (s *Store) ReplaceTags(
 	ctx context.Context, m workspace.Membership, from []string, to *string,
 ) (r Replaced, err error) {
@@ -84,13 +85,16 @@ func (s *Store) finishReplacing(
 	if r.Changed == 0 {
 		return nil
 	}
-	return m.Audit(ctx, tx, s.now(), audit.TagsReplaced, m.ID(), audit.Details{"from": from, "to": to, "changed": r.Changed})
+	return m.Audit(ctx, tx, s.now(), audit.TagsReplaced, m.ID(),
+		audit.Details{"from": from, "to": to, "changed": r.Changed})
 }
 
-// checkReplacement returns the tags to replace, sorted and without the new one, and the new one. It returns InvalidInput.
+// checkReplacement returns the tags to replace, sorted and without the new one, and the new one. It
+// returns InvalidInput.
 func checkReplacement(from []string, to *string) ([]string, *string, error) {
 	if n := len(from); n < 1 || n > linkfield.MaxTags {
-		return nil, nil, errs.New(errs.InvalidInput, "from must have 1 to %d tags; it has %d.", linkfield.MaxTags, n).At("from")
+		return nil, nil, errs.New(errs.InvalidInput, "from must have 1 to %d tags; it has %d.", linkfield.MaxTags, n).
+			At("from")
 	}
 	from, err := linkfield.CheckTags(from)
 	if err != nil {
@@ -126,12 +130,13 @@ func replaceTags(tags, from []string, to *string) []string {
 	return slices.Compact(kept)
 }
 
-// firstTagged returns the first MaxBatch ids of the workspace's links with one of the tags. It reads that many of each tag,
-// because the index has the links of a tag in the order of their ids.
+// firstTagged returns the first MaxBatch ids of the workspace's links with one of the tags. It
+// reads that many of each tag, because the index has the links of a tag in the order of their ids.
 func firstTagged(ctx context.Context, tx bun.Tx, m workspace.Membership, tags []string) (ids []string, err error) {
 	for _, tag := range tags {
 		var some []string
-		err := tx.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).Where("tag = ?", tag).
+		err := tx.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
+			Where("tag = ?", tag).
 			Order("link_id").Limit(link.MaxBatch).Scan(ctx, &some)
 		if err != nil {
 			return nil, fmt.Errorf("reading links with a tag: %w", err)

@@ -30,7 +30,8 @@ import (
 func setupTags(t *testing.T, d *db.DB) (b *bundle, followed *[]string) {
 	t.Helper()
 	b, followed = setup(t, d), &[]string{}
-	b.Edit.ReplaceWebhookTags = func(_ context.Context, _ bun.Tx, m workspace.Membership, from []string, to *string) error {
+	b.Edit.ReplaceWebhookTags = func(_ context.Context, _ bun.Tx, m workspace.Membership, from []string,
+		to *string) error {
 		*followed = append(*followed, fmt.Sprint(m.Slug(), from, optional.Or(to, "none")))
 		return nil
 	}
@@ -41,7 +42,8 @@ func setupTags(t *testing.T, d *db.DB) (b *bundle, followed *[]string) {
 func (b *bundle) tagged(t *testing.T, tags ...string) (links []*link.Link) {
 	t.Helper()
 	for i, names := range tags {
-		l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i), Tags: strings.Fields(names)})
+		l, _ := b.create(t,
+			creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i), Tags: strings.Fields(names)})
 		links = append(links, l)
 	}
 	return links
@@ -67,7 +69,8 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 		before := []string{"a", "a b", "b z", "c", "A", ""}
 		links := b.tagged(t, before...)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, links[1].ID))(t)
-		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/", Tags: []string{"a"}})
+		theirs, _, err := b.Create(t.Context(), b.Foreign,
+			creation.Input{URL: "https://example.com/", Tags: []string{"a"}})
 		must.NoError(t, err)
 		for _, c := range []struct {
 			name    string
@@ -92,7 +95,8 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}
-		if got := must.Value(b.TagsOf(t.Context(), b.Foreign, theirs.ID))(t)[theirs.ID]; !slices.Equal(got, []string{"a"}) {
+		if got := must.Value(b.TagsOf(t.Context(), b.Foreign, theirs.ID))(t)[theirs.ID]; !slices.Equal(got,
+			[]string{"a"}) {
 			t.Errorf("a link of another workspace has %v", got)
 		}
 		if v := b.AllVersions(t, links[0]); len(v) != 4 || v[0].Cause != link.CauseUpdated || v[0].OperationID == nil ||
@@ -117,7 +121,8 @@ func TestReplaceTags_RecordsEachCall(t *testing.T) {
 		b.replace(t, new("new"), "a", "b")
 		b.replace(t, nil, "new")
 		var events []*audit.Event
-		must.NoError(t, d.NewSelect().Model(&events).Where("action = ?", audit.TagsReplaced).Order("id").Scan(db.AsSystem(t.Context())))
+		must.NoError(t, d.NewSelect().Model(&events).Where("action = ?", audit.TagsReplaced).Order("id").
+			Scan(db.AsSystem(t.Context())))
 		got := []map[string]any{}
 		for _, e := range events {
 			var details map[string]any
@@ -147,7 +152,8 @@ func TestReplaceTags_RefusesInvalid(t *testing.T) {
 			field string
 		}{
 			"none": {nil, new("a"), "from"}, "too many": {slices.Repeat([]string{"a"}, 21), nil, "from"},
-			"blank": {[]string{" "}, nil, "from"}, "long": {[]string{long}, nil, "from"}, "no text": {[]string{"\x00"}, nil, "from"},
+			"blank": {[]string{" "}, nil, "from"}, "long": {[]string{long}, nil, "from"}, "no text": {[]string{"\x00"},
+				nil, "from"},
 			"to blank": {[]string{"a"}, new(""), "to"}, "to long": {[]string{"a"}, &long, "to"},
 		} {
 			_, err := b.Edit.ReplaceTags(t.Context(), b.Mine, c.from, c.to)
@@ -158,8 +164,8 @@ func TestReplaceTags_RefusesInvalid(t *testing.T) {
 	})
 }
 
-// TestReplaceTags_TakesSeveralCalls for more than MaxBatch links, which revertOperation undoes together. Webhooks follow with the
-// last one.
+// TestReplaceTags_TakesSeveralCalls for more than MaxBatch links, which revertOperation undoes
+// together. Webhooks follow with the last one.
 func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -251,7 +257,9 @@ func TestReplaceTags_IsOneTransaction(t *testing.T) {
 		b, _ := setupTags(t, d)
 		links := b.tagged(t, "a")
 		broken := errors.New("broken")
-		b.Edit.ReplaceWebhookTags = func(context.Context, bun.Tx, workspace.Membership, []string, *string) error { return broken }
+		b.Edit.ReplaceWebhookTags = func(context.Context, bun.Tx, workspace.Membership, []string, *string) error {
+			return broken
+		}
 		if _, err := b.Edit.ReplaceTags(t.Context(), b.Mine, []string{"a"}, new("c")); !errors.Is(err, broken) {
 			t.Errorf("%v", err)
 		}

@@ -69,8 +69,8 @@ type operation struct {
 	versions map[versionKey]*link.Version
 }
 
-// part is a link with the last version that an operation, or undoing it, wrote within the time of loadOperation. The calls of
-// ReplaceTags on a day may write and undo several.
+// part is a link with the last version that an operation, or undoing it, wrote within the time of
+// loadOperation. The calls of ReplaceTags on a day may write and undo several.
 type part struct {
 	LinkID string
 	Number int
@@ -94,13 +94,16 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		return errNoOperation()
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the operation
-	events := s.DB.NewSelect().Model((*audit.Event)(nil)).ColumnExpr("target_id, max(version) AS version, min(id) AS id").
+	events := s.DB.NewSelect().Model((*audit.Event)(nil)).
+		ColumnExpr("target_id, max(version) AS version, min(id) AS id").
 		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.From(id.Event, from)).
 		Where("id < ?", id.From(id.Event, to.Add(maxOperationDuration))).Where("operation_id = ?", o.id).
-		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Apply(m.InsideByID("target_id")).Group("target_id")
+		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Apply(m.InsideByID("target_id")).
+		Group("target_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
 		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
-		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND link.version_operation = ? "+
+		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND "+
+			"link.version_operation = ? "+
 			"AND link.version_cause <> ?", o.id, link.CauseReverted).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
 	if err != nil {
@@ -151,11 +154,13 @@ func (s *Store) undo(o *operation, p part, l *link.Link) error {
 		return nil
 	}
 	if l.Version != p.Number || optional.Value(l.VersionOperation) != o.id {
-		return errs.New(errs.Conflict, "The link has been changed since. Change it yourself, or revert it to a version.")
+		return errs.New(errs.Conflict,
+			"The link has been changed since. Change it yourself, or revert it to a version.")
 	}
 	now, before := s.now(), o.versions[versionKey{l.ID, p.Number - 1}]
 	switch {
-	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, p.Number == 1: // the link has no state before
+	// the link has no state before
+	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, p.Number == 1:
 		l.MarkDeleted(now)
 		return nil
 	case l.VersionCause == link.CauseDeleted:

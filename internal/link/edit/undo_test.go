@@ -74,11 +74,13 @@ func TestOperation_IsRecorded(t *testing.T) {
 			t.Errorf("links that exist: operation %q", *got)
 		}
 		l, other := created[0].Link, created[1].Link
-		second := optional.Value(link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: other.ID})))
+		second := optional.Value(
+			link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: other.ID})))
 		if !id.Valid(id.Operation, second) || second == first {
 			t.Errorf("update: operation %q", second)
 		}
-		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: "unknown"})); got != nil {
+		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))},
+			link.Change{ID: "unknown"})); got != nil {
 			t.Errorf("an update without effect: operation %q", *got)
 		}
 		b.Change(t, l, link.Change{Title: to(new("c"))})
@@ -176,8 +178,10 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 					failed[linkID] = code
 				}
 			}
-			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != link.MaxBatch || undo.Remaining != 0 {
-				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results), undo.Remaining, diff)
+			if diff := cmp.Diff(since, failed); diff != "" || len(undo.Results) != link.MaxBatch ||
+				undo.Remaining != 0 {
+				t.Errorf("undo %d: %d results, %d remain; failures (-want +got):\n%s", round, len(undo.Results),
+					undo.Remaining, diff)
 			}
 			for _, l := range links {
 				if got := b.Reload(t, l); got.Version != 3 {
@@ -191,7 +195,8 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 			}
 		}
 		undone := b.AllVersions(t, links[1])[0]
-		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID || undone.ActorID != b.Me {
+		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID ||
+			undone.ActorID != b.Me {
 			t.Errorf("%+v", undone)
 		}
 		if all := b.Differences(t); len(all) > 0 {
@@ -213,7 +218,8 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 			got := b.Reload(t, l)
 			events := b.Events(t, version)
 			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
-				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt, events[version-1].Action)
+				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt,
+					events[version-1].Action)
 			}
 		}
 		b.Tick()
@@ -323,7 +329,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"}, ExternalID: new("1")})
+		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
+			ExternalID: new("1")})
 		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)
@@ -331,7 +338,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		b.Remove(t, l.ID)
 		before := b.state(t, l)
 		creating := id.New(id.Operation)
-		b.operate(t, creating, &creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+		b.operate(t, creating,
+			&creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
 			&creation.Input{URL: purged.OriginalURL})
 		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -343,7 +351,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 			t.Error("the link that was purged is not deleted")
 		}
 		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
-			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}}, link.SkipFailed)
+			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}},
+			link.SkipFailed)
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)
 		}
@@ -366,7 +375,8 @@ func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
 		b.undo(t, operationID)
 		later := id.From(id.Event, time.Now().Add(time.Hour))
-		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).Where("version = 3").
+		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
+			Where("version = 3").
 			Exec(db.AsSystem(t.Context())))(t)
 		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -22,7 +22,8 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
+		l, _ := b.create(t,
+			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
@@ -101,7 +102,8 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				title := fmt.Sprint(i)
-				_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
+				_, err := b.Edit.Update(t.Context(), b.Mine,
+					link.Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {

@@ -32,7 +32,8 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 					end = &starts[i+1]
 				}
 				if v.Number != i+1 || !v.From.Equal(at) || !link.SameInstant(v.To, end) {
-					t.Errorf("written: %t: version %d from %s to %v, want %d from %s to %v", isWritten, v.Number, v.From, v.To,
+					t.Errorf("written: %t: version %d from %s to %v, want %d from %s to %v", isWritten, v.Number,
+						v.From, v.To,
 						i+1, at, end)
 				}
 			}
@@ -63,7 +64,8 @@ func TestStore_AsOfIgnoresDueChangesWithoutEffect(t *testing.T) {
 					isRight = isRight && v.From.Equal(begins) && v.To == nil
 				}
 				if !isRight {
-					t.Errorf("written: %t, after %d hours: version %d from %s to %v", isWritten, hour, v.Number, v.From, v.To)
+					t.Errorf("written: %t, after %d hours: version %d from %s to %v", isWritten, hour, v.Number, v.From,
+						v.To)
 				}
 			}
 			b.ApplyDue(t)

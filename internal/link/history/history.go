@@ -1,6 +1,6 @@
-// Package history reads the versions of links: their list, the one of an instant, and what a short URL answered then. It
-// also compares them with the links and events. Package link writes versions. The GraphQL resolvers and the commands call
-// it.
+// Package history reads the versions of links: their list, the one of an instant, and what a short
+// URL answered then. It also compares them with the links and events. Package link writes versions.
+// The GraphQL resolvers and the commands call it.
 package history
 
 import (
@@ -50,7 +50,9 @@ func (s *Store) Versions(
 }
 
 // versionsBefore returns at most limit versions with smaller numbers, newest first.
-func (s *Store) versionsBefore(ctx context.Context, l *link.Link, number, limit int) (versions []*link.Version, err error) {
+func (s *Store) versionsBefore(
+	ctx context.Context, l *link.Link, number, limit int,
+) (versions []*link.Version, err error) {
 	if ctx, err = l.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := creationtest.New(t, d)
 		random := rand.New(rand.NewPCG(28, 1))
-		l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
+		l := b.Make(t,
+			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
 		states := map[time.Time]link.Snapshot{}
 		for range 40 {
 			b.Tick()

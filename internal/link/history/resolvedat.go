@@ -24,9 +24,10 @@ func (s *Store) CheckNotFuture(at time.Time) error {
 	return nil
 }
 
-// ByPastAddress returns the link that answered at an address at an instant, as it is now. Codes stay with their
-// links, so that only the slug or host may have belonged to no workspace then, or to another. Whether a path is forwarded is as it
-// is now. It checks no permission. It returns NotFound.
+// ByPastAddress returns the link that answered at an address at an instant, as it is now. Codes
+// stay with their links, so that only the slug or host may have belonged to no workspace then, or
+// to another. Whether a path is forwarded is as it is now. It checks no permission. It returns
+// NotFound.
 func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*link.Link, error) {
 	if a.Slug == "" && a.Host == "" {
 		return s.At(ctx, a)
@@ -66,10 +67,12 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 // pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.
 func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
 	if a.Host == "" {
-		return s.DB.NewSelect().Table("slugs").Column("workspace_id").ColumnExpr("NULL AS domain_id, ? AS case_sensitive", true).
+		return s.DB.NewSelect().Table("slugs").Column("workspace_id").
+			ColumnExpr("NULL AS domain_id, ? AS case_sensitive", true).
 			Where("slug = ?", a.Slug).Where("created_at <= ?", at)
 	}
-	return s.DB.NewSelect().Table("host_owners").Column("workspace_id", "domain_id", "case_sensitive").Where("host = ?", a.Host).
+	return s.DB.NewSelect().Table("host_owners").Column("workspace_id", "domain_id", "case_sensitive").
+		Where("host = ?", a.Host).
 		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at)
 }
 

@@ -27,7 +27,8 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)
 		a := resolve.Address{Slug: "renamed", Code: "promo"}
-		if _, err := b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err, errs.NotFound) {
+		if _, err := b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err,
+			errs.NotFound) {
 			t.Errorf("before the slug: %v", err)
 		}
 		if got, err := b.History.ByPastAddress(t.Context(), a, began); err != nil || got.ID != l.ID {
@@ -42,11 +43,14 @@ func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := creationtest.New(t, d)
 		domains := &domain.Store{
-			DB: d, Own: must.Value(destination.NewOwnHosts("http://sho.rt"))(t), Resolver: everyRecord{}, Limits: ratelimit.Limiter{Off: true}, Now: func() time.Time { return b.Now },
+			DB: d, Own: must.Value(destination.NewOwnHosts("http://sho.rt"))(t), Resolver: everyRecord{},
+			Limits: ratelimit.Limiter{Off: true}, Now: func() time.Time { return b.Now },
 		}
-		own := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com", domain.Codes{Space: new(domain.Own), CaseSensitive: new(false)}))(t)
+		own := must.Value(domains.Add(t.Context(), b.Mine, "go.example.com",
+			domain.Codes{Space: new(domain.Own), CaseSensitive: new(false)}))(t)
 		shared := b.Make(t, creation.Input{URL: "https://example.com/shared", CustomCode: new("promo")})
-		printed := b.Make(t, creation.Input{URL: "https://example.com/own", CustomCode: new("Promo"), DomainID: &own.ID})
+		printed := b.Make(t,
+			creation.Input{URL: "https://example.com/own", CustomCode: new("Promo"), DomainID: &own.ID})
 		must.Value(domains.Verify(everyValue(t, own), b.Mine, own.ID))(t)
 		b.Tick()
 		before := b.Now

@@ -177,7 +177,8 @@ func (h *history) versions() (versions []*link.Version, err error) {
 		}
 		versions = append(versions, v)
 	}
-	newest := &link.Version{Snapshot: *h.link.Snapshot(h.link.NewTags), Number: h.link.Version, From: h.link.VersionFrom()}
+	newest := &link.Version{Snapshot: *h.link.Snapshot(h.link.NewTags), Number: h.link.Version,
+		From: h.link.VersionFrom()}
 	return append(versions, newest), nil
 }
 
@@ -203,7 +204,8 @@ func (h *history) verifyChanges(e *audit.Event, before, after *link.Version) err
 		return err
 	}
 	if validate.Normal(string(got)) != validate.Normal(string(want)) { // versions keep the form that texts had
-		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, got, want)
+		h.differs("event %s of version %d has the changes %s, but the versions differ in %s", e.ID, after.Number, got,
+			want)
 	}
 	return nil
 }

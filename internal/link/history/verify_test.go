@@ -21,7 +21,8 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 		{"DELETE FROM link_versions WHERE number = 1 AND link_id = ?", "the versions before 2 are missing"},
 		{"DELETE FROM link_versions WHERE number = 3 AND link_id = ?", "version 3 is missing before 4"},
 		{"UPDATE link_versions SET ends_at = starts_at WHERE number = 2 AND link_id = ?", "but 3 begins at"},
-		{"UPDATE link_versions SET snapshot = '{\"url\":\"https://example.com/forged\"}' WHERE number = 2 AND link_id = ?",
+		{"UPDATE link_versions SET snapshot = '{\"url\":\"https://example.com/forged\"}' WHERE number = 2 AND " +
+			"link_id = ?",
 			"but the versions differ in"},
 		{"UPDATE links SET title = 'Forged' WHERE id = ?", "of version 4 has the changes"},
 		{"DELETE FROM link_tags WHERE link_id = ?", "of version 4 has the changes"},

@@ -34,7 +34,8 @@ var pairKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,50}$`)
 // NewMetadata checks pairs. It returns InvalidInput.
 func NewMetadata(pairs []*Pair) (Metadata, error) {
 	if len(pairs) > MaxPairs {
-		return "", errs.New(errs.InvalidInput, "A link can have %d pairs of metadata; these are %d.", MaxPairs, len(pairs)).
+		return "", errs.New(errs.InvalidInput, "A link can have %d pairs of metadata; these are %d.", MaxPairs,
+			len(pairs)).
 			At("metadata")
 	}
 	sorted := slices.SortedFunc(slices.Values(pairs), func(a, b *Pair) int { return cmp.Compare(a.Key, b.Key) })
@@ -45,7 +46,8 @@ func NewMetadata(pairs []*Pair) (Metadata, error) {
 		}
 		sorted[i] = p
 		if i > 0 && sorted[i-1].Key == p.Key {
-			return "", errs.New(errs.InvalidInput, "The key %s occurs twice in the metadata. Keys must be distinct.", p.Key).
+			return "", errs.New(errs.InvalidInput, "The key %s occurs twice in the metadata. Keys must be distinct.",
+				p.Key).
 				At("metadata")
 		}
 	}
@@ -60,7 +62,8 @@ func NewMetadata(pairs []*Pair) (Metadata, error) {
 func CheckPair(p *Pair) (*Pair, error) {
 	p = &Pair{Key: p.Key, Value: validate.Normal(p.Value)}
 	if !pairKey.MatchString(p.Key) {
-		return nil, errs.New(errs.InvalidInput, "A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.")
+		return nil, errs.New(errs.InvalidInput,
+			"A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.")
 	}
 	if !utf8.ValidString(p.Value) || strings.ContainsRune(p.Value, 0) {
 		return nil, errs.New(errs.InvalidInput, "The value of %s must be text.", p.Key)

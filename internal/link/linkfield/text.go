@@ -1,5 +1,5 @@
-// Package linkfield validates the texts that members give links: title, note, tags, external id and metadata. It returns the
-// normal forms that are stored and compared.
+// Package linkfield validates the texts that members give links: title, note, tags, external id and
+// metadata. It returns the normal forms that are stored and compared.
 package linkfield
 
 import (
@@ -55,7 +55,8 @@ func CheckTags(tags []string) ([]string, error) {
 	slices.Sort(checked)
 	checked = slices.Compact(checked)
 	if len(checked) > MaxTags {
-		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", MaxTags, len(checked)).At("tags")
+		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", MaxTags, len(checked)).
+			At("tags")
 	}
 	return checked, nil
 }
@@ -74,7 +75,8 @@ func CheckTagPrefix(prefix string) (string, error) {
 func CheckExternalID(externalID string) (string, error) {
 	externalID = validate.Normal(externalID)
 	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {
-		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.", maxExternalID, n)
+		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.",
+			maxExternalID, n)
 	}
 	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
 		return "", errs.New(errs.InvalidInput, "externalId must be text without control characters.")

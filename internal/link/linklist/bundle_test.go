@@ -31,11 +31,13 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	now := func() time.Time { return noon }
 	links := must.Value(link.NewStore(link.Config{
-		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), now), PublicURL: "http://sho.rt", Log: slog.New(slog.DiscardHandler), Now: now,
+		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), now), PublicURL: "http://sho.rt",
+		Log: slog.New(slog.DiscardHandler), Now: now,
 	}))(t)
 	quota := &link.Quota{DB: d, Default: 10_000, Now: now}
 	b := &bundle{
-		Store: &Store{DB: d, Now: now}, links: creation.NewStore(creation.Config{Links: links, Quota: quota}), edit: &edit.Store{Store: links, Quota: quota},
+		Store: &Store{DB: d, Now: now}, links: creation.NewStore(creation.Config{Links: links, Quota: quota}),
+		edit: &edit.Store{Store: links, Quota: quota},
 		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
 	}
 	return b

@@ -62,8 +62,9 @@ var indexable = map[db.Kind]func(word string) bool{
 	db.SQLite:   func(word string) bool { return utf8.RuneCountInString(word) >= 3 },
 }
 
-// walksFolders reports whether each of several folders has to be walked by itself in the order of ids: SQLite, which has no
-// statistics, would sort the links of all. PostgreSQL knows when the order of all links is faster.
+// walksFolders reports whether each of several folders has to be walked by itself in the order of
+// ids: SQLite, which has no statistics, would sort the links of all. PostgreSQL knows when the
+// order of all links is faster.
 func (s *Store) walksFolders() bool { return s.DB.Kind == db.SQLite }
 
 // stopsAtLimit reports whether a text lookup reads no more than its limit. PostgreSQL reads all

@@ -122,8 +122,8 @@ func (o *Order) pageOrder() (p page.Order) {
 	return p
 }
 
-// Selected returns a query for the ids of the workspace's links with the tag and in the folder; nil if both are nil. It returns
-// InvalidInput.
+// Selected returns a query for the ids of the workspace's links with the tag and in the folder; nil
+// if both are nil. It returns InvalidInput.
 func (s *Store) Selected(m workspace.Membership, tag, folderID *string) (*bun.SelectQuery, error) {
 	if tag == nil && folderID == nil {
 		return nil, nil

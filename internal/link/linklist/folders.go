@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// CountInFolders returns the numbers of links in folders of the workspace, without deleted ones. Empty folders are omitted.
+// CountInFolders returns the numbers of links in folders of the workspace, without deleted ones.
+// Empty folders are omitted.
 func (s *Store) CountInFolders(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

@@ -127,7 +127,8 @@ func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err 
 		return nil, err
 	}
 	err = tx.NewDelete().TableExpr("link_text_queue").Where("number IN (?)", bun.In(numbers)).
-		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(unlocked), bun.In(ids)).
+		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(unlocked),
+			bun.In(ids)).
 		Returning("link_id").Scan(ctx, &dequeued)
 	return dequeued, err
 }

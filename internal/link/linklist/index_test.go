@@ -31,7 +31,8 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 		for range 2 * indexBatch / 100 { // more than one batch
 			var some []*creation.Input
 			for i := range 100 {
-				some = append(some, &creation.Input{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
+				some = append(some,
+					&creation.Input{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
 			}
 			must.Value(b.links.CreateMany(t.Context(), b.mine, creation.Batch{Links: some}))(t)
 		}

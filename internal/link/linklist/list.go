@@ -246,8 +246,8 @@ func rowIDs(rows []*row) []string {
 	return ids
 }
 
-// byID walks an index that has the order of ids. An index of folders has this order only within a folder: of several, each is
-// walked by itself.
+// byID walks an index that has the order of ids. An index of folders has this order only within a
+// folder: of several, each is walked by itself.
 func (q *query) byID(rows *[]*row, r page.Request) *bun.SelectQuery {
 	sel := q.DB.NewSelect().Model(rows)
 	if q.narrowed || len(q.folders) < 2 || !q.walksFolders() {

@@ -34,7 +34,8 @@ import (
 var vocabulary = []string{
 	"a", "ab", "abc", "Abcd", "ABCDE", "ÜBER", "über", "Straße", "ΣΊΣΥΦΟΣ", "日本", "日本語", "漢", "👩‍🚀", "🚀🚀🚀", "100%", "%",
 	"_", "a_c",
-	`\`, `a\b`, `\%`, `"`, `"quoted"`, `say"so`, "'", "it's", "*", "abc*", "AND", "OR", "NOT", "NEAR(", "NEAR(a b)", "-",
+	`\`, `a\b`, `\%`, `"`, `"quoted"`, `say"so`, "'", "it's", "*", "abc*", "AND", "OR", "NOT", "NEAR(", "NEAR(a b)",
+	"-",
 	"--", "a-b", ":", "search:", "^abc", `abc\`, "abc%d", "abc_d", "abc?d",
 	"+", "(", ")", "{a}", ";", "?", "?0", "$1", "??", "http", "example.com", "https://", "c1", "/2",
 }
@@ -60,7 +61,8 @@ func TestList_MatchesReference(t *testing.T) {
 			if r.IntN(3) == 0 {
 				f.FolderIDs = foldersOf(samples)[r.IntN(3):]
 			}
-			if len(f.FolderIDs) > 0 && r.IntN(2) == 0 { // a key that is restricted to these folders, and gives all or none
+			// a key that is restricted to these folders, and gives all or none
+			if len(f.FolderIDs) > 0 && r.IntN(2) == 0 {
 				l.member = workspacetest.Fenced(t, d, l.member.ID(), f.FolderIDs...)
 			}
 			if l.check(t, samples, f, orders[r.IntN(len(orders))], 1+r.IntN(7)) > 0 {
@@ -146,7 +148,8 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"created from":        {CreatedFrom: new(noon)},
 			"created to":          {CreatedTo: new(noon)},
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
-			"external ids":        {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20", "id33", "id40", "id47", "id51", "id58", "id66", "id71"}},
+			"external ids": {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20", "id33",
+				"id40", "id47", "id51", "id58", "id66", "id71"}},
 			"no link has the id":  {ExternalIDs: []string{"unknown"}},
 			"metadata":            {Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
 			"no link's metadata":  {Metadata: &linkfield.Pair{Key: "v", Value: "k"}},
@@ -321,7 +324,8 @@ func TestList_RequiresMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
+		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err,
+			errs.Forbidden) {
 			t.Errorf("listing without a membership: %v", err)
 		}
 		if _, err := b.Count(t.Context(), workspace.Membership{}, nil); !errs.Is(err, errs.Forbidden) {
@@ -347,7 +351,8 @@ func TestCursor_BelongsToItsOrder(t *testing.T) {
 						if from == to && err != nil {
 							t.Errorf("cursor %d of %+v in its own: %v", i, from, err)
 						}
-						if from != to && (!errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{field})) {
+						if from != to &&
+							(!errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{field})) {
 							t.Errorf("cursor %d of %+v in %+v: at %v: %v", i, from, to, errs.From(err).Field, err)
 						}
 					}

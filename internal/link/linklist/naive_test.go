@@ -118,7 +118,8 @@ func recordOf(l *link.Link) *record {
 	if l.PurgedAt == nil {
 		r.HostKey = link.HostKey(l.Host())
 		r.TitleKey = validate.Fold(optional.Value(l.Title))
-		r.Search = validate.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code}, "\n"))
+		r.Search = validate.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code},
+			"\n"))
 	}
 	return r
 }
@@ -193,7 +194,8 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 	for _, domainID := range domainsOf(samples) {
 		of := slices.IndexFunc(samples, func(s sample) bool { return s.DomainID != nil && *s.DomainID == domainID })
 		domains = append(domains, domainRow{
-			ID: domainID, WorkspaceID: samples[of].WorkspaceID, Host: domainID + ".example", CodeSpace: "OWN", CreatedAt: noon,
+			ID: domainID, WorkspaceID: samples[of].WorkspaceID, Host: domainID + ".example", CodeSpace: "OWN",
+			CreatedAt: noon,
 		})
 	}
 	var folders []folderRow
@@ -227,11 +229,13 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				if s.clicks > 0 {
 					lastAt = s.lastClick
 				}
-				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks, LastAt: lastAt})
+				totals = append(totals,
+					total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks, LastAt: lastAt})
 			}
 			if s.origin != "" {
-				origins = append(origins, originRow{WorkspaceID: s.WorkspaceID, Source: s.origin, SourceID: s.ID, LinkID: s.ID,
-					Hash: []byte("h"), ImportedAt: noon})
+				origins = append(origins,
+					originRow{WorkspaceID: s.WorkspaceID, Source: s.origin, SourceID: s.ID, LinkID: s.ID,
+						Hash: []byte("h"), ImportedAt: noon})
 			}
 			for key, value := range s.pairs {
 				pairs = append(pairs, metadataRow{LinkID: s.ID, Key: key, WorkspaceID: s.WorkspaceID, Value: value})
@@ -244,7 +248,8 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				for field, c := range map[string]link.Check{
 					"endedUrl": s.ended, "card.imageUrl": s.image, id.New(id.Scheduled) + ".endedUrl": s.planned,
 				} {
-					urls = append(urls, linkURL{LinkID: s.ID, Field: field, WorkspaceID: s.WorkspaceID, Host: "a", URL: "u", Check: c})
+					urls = append(urls,
+						linkURL{LinkID: s.ID, Field: field, WorkspaceID: s.WorkspaceID, Host: "a", URL: "u", Check: c})
 				}
 			}
 		}
@@ -332,11 +337,13 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		}
 		s.Check = check(r)
 		if r.IntN(4) == 0 {
-			s.Routing = &routing.Routing{EndedURL: new("https://ended.example/"), Card: &routing.Card{ImageURL: new("https://image.example/")}}
+			s.Routing = &routing.Routing{EndedURL: new("https://ended.example/"),
+				Card: &routing.Card{ImageURL: new("https://image.example/")}}
 			s.ended, s.image, s.planned = check(r), check(r), check(r)
 		}
 		s.Title, s.Note = words(), words()
-		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(),
+		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt =
+			rarely(), rarely(), rarely(), rarely(),
 			rarely(), rarely()
 		if r.IntN(4) == 0 {
 			s.MaxClicks, s.Granted = new(int64(2)), r.Int64N(4)
@@ -355,7 +362,8 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 
 // hosts are above, below and beside each other.
 var hosts = []string{
-	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com", "[2001:db8::1]",
+	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com",
+	"[2001:db8::1]",
 }
 
 // check is a random check of a URL.
@@ -372,7 +380,8 @@ func check(r *rand.Rand) (c link.Check) {
 // letsValues says whether the filters by values let the link through.
 func (f *Filter) letsValues(s sample) bool {
 	within := func(at *time.Time, from, to *time.Time) bool {
-		return from == nil && to == nil || at != nil && (from == nil || !at.Before(*from)) && (to == nil || at.Before(*to))
+		return from == nil && to == nil || at != nil && (from == nil || !at.Before(*from)) &&
+			(to == nil || at.Before(*to))
 	}
 	host, above := s.Host(), strings.Trim(strings.ToLower(optional.Value(f.Host)), "[]")
 	state := link.WorstState(s.Checks(map[string]link.Check{"endedUrl": s.ended}))
@@ -462,7 +471,8 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 		case ByLastClick:
 			return cmp.Or(a.lastClickOrNever().Compare(b.lastClickOrNever()), byID)
 		case ByTitle:
-			return cmp.Or(strings.Compare(validate.Fold(optional.Value(a.Title)), validate.Fold(optional.Value(b.Title))),
+			return cmp.Or(strings.Compare(validate.Fold(optional.Value(a.Title)),
+				validate.Fold(optional.Value(b.Title))),
 				byID)
 		}
 		return byID

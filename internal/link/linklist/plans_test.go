@@ -47,7 +47,8 @@ func TestList_UsesIndexes(t *testing.T) {
 		for i := range many {
 			for _, m := range []workspace.Membership{b.mine, b.foreign} {
 				s := plain(m, i)
-				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(i%100)-1, []string{"common"}
+				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(
+					i%100)-1, []string{"common"}
 				s.pairs = map[string]string{"k": fmt.Sprint(i)}
 				if m.ID() == b.mine.ID() {
 					s.FolderID = &folders[i%len(folders)]
@@ -56,7 +57,8 @@ func TestList_UsesIndexes(t *testing.T) {
 					s.Note, s.tags = new("a zebrafish"), []string{"common", "rare"}
 					s.CanonicalURL, s.ExternalID = "https://www.rare.example/", new(fmt.Sprint("id", i))
 					s.ExpiresAt, s.UpdatedAt = new(noon.Add(time.Hour)), noon.Add(time.Minute)
-					s.CreatedBy, s.Routing = new(b.mine.AccountID()), &routing.Routing{EndedURL: new("https://ended.example/")}
+					s.CreatedBy, s.Routing = new(b.mine.AccountID()), &routing.Routing{
+						EndedURL: new("https://ended.example/")}
 					s.pairs = map[string]string{"k": "v"}
 				}
 				samples = append(samples, s)
@@ -67,14 +69,16 @@ func TestList_UsesIndexes(t *testing.T) {
 		deep := samples[len(samples)/2]
 		byUpdate, byLastClick := (&Order{Field: ByUpdate}).pageOrder(), (&Order{Field: ByLastClick}).pageOrder()
 		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
-		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pageOrder(), (&Order{Field: ByTitle}).pageOrder()
+		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pageOrder(), (&Order{Field: ByTitle}).
+			pageOrder()
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
 		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
 			if analyzed {
-				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask. Not of all
-				// tables: those without rows would be scanned.
+				// VACUUM because a gin index that has not been tidied since many rows came costs
+				// much to ask. Not of all tables: those without rows would be scanned.
 				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
-					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, click_totals"}[d.Kind]
+					db.Postgres: "VACUUM ANALYZE links, link_tags, link_texts, link_text_queue, link_metadata, " +
+						"click_totals"}[d.Kind]
 				must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
 			}
 			for name, c := range map[string]struct {
@@ -108,35 +112,42 @@ func TestList_UsesIndexes(t *testing.T) {
 				"a common tag, deep":       {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
 				"a common tag by clicks":   {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
 				"a common tag by title":    {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
-				"two tags":                 {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
-				"by update":                {order: byUpdate},
-				"by update, deep":          {order: byUpdate, value: noon.UnixMicro()},
-				"the oldest update":        {order: page.Order{Name: byUpdate.Name, Numbers: true, Ascending: true}},
-				"by last click":            {order: byLastClick},
-				"by last click, deep":      {order: byLastClick, value: noon.UnixMicro()},
-				"the oldest click":         {order: page.Order{Name: byLastClick.Name, Numbers: true, Ascending: true}},
-				"external ids":             {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
-				"metadata":                 {filter: &Filter{Metadata: &linkfield.Pair{Key: "k", Value: "v"}}, sorts: true},
-				"a host":                   {filter: &Filter{Host: new("rare.example")}},
-				"a host by last click":     {filter: &Filter{Host: new("rare.example")}, order: byLastClick, sorts: true},
-				"a creator":                {filter: &Filter{CreatedByID: new(b.mine.AccountID())}},
-				"expires":                  {filter: &Filter{ExpiresFrom: new(noon)}, sorts: true},
-				"updated":                  {filter: &Filter{UpdatedFrom: new(noon.Add(time.Second))}, sorts: true},
-				"routing":                  {filter: &Filter{HasRouting: new(true)}, sorts: true},
-				"plain":                    {filter: &Filter{HasRouting: new(false)}},
-				"without a tag":            {filter: &Filter{WithoutTags: []string{"rare"}}, sorts: true},
-				"not clicked":              {filter: &Filter{LastClickedBefore: new(noon)}},
+				"two tags": {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags},
+					sorts: true},
+				"by update":           {order: byUpdate},
+				"by update, deep":     {order: byUpdate, value: noon.UnixMicro()},
+				"the oldest update":   {order: page.Order{Name: byUpdate.Name, Numbers: true, Ascending: true}},
+				"by last click":       {order: byLastClick},
+				"by last click, deep": {order: byLastClick, value: noon.UnixMicro()},
+				"the oldest click":    {order: page.Order{Name: byLastClick.Name, Numbers: true, Ascending: true}},
+				"external ids":        {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
+				"metadata": {filter: &Filter{Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
+					sorts: true},
+				"a host": {filter: &Filter{Host: new("rare.example")}},
+				"a host by last click": {filter: &Filter{Host: new("rare.example")}, order: byLastClick,
+					sorts: true},
+				"a creator":     {filter: &Filter{CreatedByID: new(b.mine.AccountID())}},
+				"expires":       {filter: &Filter{ExpiresFrom: new(noon)}, sorts: true},
+				"updated":       {filter: &Filter{UpdatedFrom: new(noon.Add(time.Second))}, sorts: true},
+				"routing":       {filter: &Filter{HasRouting: new(true)}, sorts: true},
+				"plain":         {filter: &Filter{HasRouting: new(false)}},
+				"without a tag": {filter: &Filter{WithoutTags: []string{"rare"}}, sorts: true},
+				"not clicked":   {filter: &Filter{LastClickedBefore: new(noon)}},
 				"unchecked": {filter: &Filter{
 					Destination: []link.DestinationState{link.DestinationUnchecked},
 				}},
-				"a folder":                  {filter: &Filter{FolderIDs: folders[1:][:1]}},
-				"folders":                   {filter: &Filter{FolderIDs: folders[1:]}, walks: 3, sorts: true},
-				"folders, deep":             {filter: &Filter{FolderIDs: folders[1:]}, value: deep.ID, walks: 3, sorts: true},
-				"folders by title":          {filter: &Filter{FolderIDs: folders[1:]}, order: byTitle},
-				"folders by clicks":         {filter: &Filter{FolderIDs: folders[1:]}, order: byClicks},
-				"folders and a rare tag":    {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"rare"}}, sorts: true},
-				"folders and a common tag":  {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"common"}}, walks: 3, sorts: true},
-				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []routing.Status{routing.Active}}},
+				"a folder": {filter: &Filter{FolderIDs: folders[1:][:1]}},
+				"folders":  {filter: &Filter{FolderIDs: folders[1:]}, walks: 3, sorts: true},
+				"folders, deep": {filter: &Filter{FolderIDs: folders[1:]}, value: deep.ID, walks: 3,
+					sorts: true},
+				"folders by title":  {filter: &Filter{FolderIDs: folders[1:]}, order: byTitle},
+				"folders by clicks": {filter: &Filter{FolderIDs: folders[1:]}, order: byClicks},
+				"folders and a rare tag": {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"rare"}},
+					sorts: true},
+				"folders and a common tag": {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"common"}},
+					walks: 3, sorts: true},
+				"a common tag and a status": {filter: &Filter{Tags: []string{"common"},
+					Status: []routing.Status{routing.Active}}},
 			} {
 				t.Run(name, func(t *testing.T) {
 					r := page.Request{Order: c.order, Size: 20}
@@ -147,7 +158,8 @@ func TestList_UsesIndexes(t *testing.T) {
 						r.AfterValue = nil
 					}
 					plans := b.plans(t, many/10, c.filter, r)
-					if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
+					// the never clicked are not on that page
+					if len(plans) == 0 || name == "by clicks" && len(plans) > 1 {
 						t.Errorf("%s: %d queries", name, len(plans))
 					}
 					if all := strings.Join(plans, "\n"); d.Kind == db.SQLite && walks(all) < c.walks {
@@ -171,7 +183,8 @@ func scans(kind db.Kind, plan string) bool {
 		return strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index")
 	}
 	return slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "SCAN") && line != "SCAN page" && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
+		return strings.HasPrefix(line, "SCAN") && line != "SCAN page" &&
+			!strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
 	})
 }
 

@@ -26,8 +26,9 @@ var TagOrder = page.Order{Name: "TAG", Ascending: true}
 // tagBatch is how many names a statement reads to search for a prefix.
 const tagBatch = 1000
 
-// ListTags returns one page, with cursors, of the tags that links of the workspace have, without those of deleted links only. Their
-// names begin with the prefix without regard to case. It returns InvalidInput or Forbidden.
+// ListTags returns one page, with cursors, of the tags that links of the workspace have, without
+// those of deleted links only. Their names begin with the prefix without regard to case. It returns
+// InvalidInput or Forbidden.
 func (s *Store) ListTags(
 	ctx context.Context, m workspace.Membership, prefix string, r page.Request,
 ) (p page.Page[*Tag], err error) {
@@ -55,16 +56,20 @@ func (s *Store) ListTags(
 	return p, nil
 }
 
-// tagNames returns the names of a page and one more that begin with the folded prefix, in their order. The databases fold ASCII
-// only, so all names are read, each by one access to the primary key.
-func (s *Store) tagNames(ctx context.Context, m workspace.Membership, prefix string, r page.Request) (names []string, err error) {
+// tagNames returns the names of a page and one more that begin with the folded prefix, in their
+// order. The databases fold ASCII only, so all names are read, each by one access to the primary
+// key.
+func (s *Store) tagNames(
+	ctx context.Context, m workspace.Membership, prefix string, r page.Request,
+) (names []string, err error) {
 	limit := r.Size + 1
 	if prefix != "" {
 		limit = tagBatch
 	}
 	for after := r.After; ; {
 		var some []string
-		err := s.DB.NewRaw("WITH RECURSIVE names (tag) AS (SELECT (?) UNION ALL SELECT (?) FROM names WHERE tag IS NOT NULL) "+
+		err := s.DB.NewRaw("WITH RECURSIVE names (tag) AS (SELECT (?) UNION ALL SELECT (?) FROM names WHERE tag IS "+
+			"NOT NULL) "+
 			"SELECT tag FROM names WHERE EXISTS (?) LIMIT ?",
 			s.nextTag(m, "?", after), s.nextTag(m, "names.tag"), s.listedWithTag(m), limit).Scan(ctx, &some)
 		if err != nil {
@@ -90,25 +95,28 @@ func (s *Store) nextTag(m workspace.Membership, name string, args ...any) *bun.S
 		Where("t.tag > "+name, args...).OrderExpr("t.tag").Limit(1)
 }
 
-// listedWithTag selects the links of a name that are not deleted. The subquery, unlike a join, makes the databases stop at the
-// first one.
+// listedWithTag selects the links of a name that are not deleted. The subquery, unlike a join,
+// makes the databases stop at the first one.
 func (s *Store) listedWithTag(m workspace.Membership) *bun.SelectQuery {
 	return s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("1").Where("t.workspace_id = ?", m.ID()).
 		Where("t.tag = names.tag").Apply(m.InsideByID("t.link_id")).
 		Where("(SELECT " + notDeleted + " FROM links AS link WHERE link.id = t.link_id)")
 }
 
-// countTagged returns the tags of the names that links have, in the order of the names. It counts the rows of tags, which an
-// index has, and subtracts those of deleted links, which are few: joining all of them with their links takes ten times as long.
+// countTagged returns the tags of the names that links have, in the order of the names. It counts
+// the rows of tags, which an index has, and subtracts those of deleted links, which are few:
+// joining all of them with their links takes ten times as long.
 func (s *Store) countTagged(ctx context.Context, m workspace.Membership, names []string) (tags []*Tag, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all := s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("t.tag, count(*) AS n").Where("t.workspace_id = ?", m.ID()).
+	all := s.DB.NewSelect().TableExpr("link_tags AS t").ColumnExpr("t.tag, count(*) AS n").
+		Where("t.workspace_id = ?", m.ID()).
 		Where("t.tag IN (?)", bun.In(names)).Apply(m.InsideByID("t.link_id")).Group("t.tag")
 	deleted := s.DB.NewSelect().TableExpr("links AS link").Join("JOIN link_tags AS t ON t.link_id = link.id").
 		ColumnExpr("t.tag, count(*) AS n").Where("link.workspace_id = ?", m.ID()).Where("link.purged_at IS NULL").
-		Where("NOT ("+notDeleted+")").Apply(m.Inside("link.folder_id")).Where("t.tag IN (?)", bun.In(names)).Group("t.tag")
+		Where("NOT ("+notDeleted+")").Apply(m.Inside("link.folder_id")).Where("t.tag IN (?)", bun.In(names)).
+		Group("t.tag")
 	err = s.DB.NewSelect().With("deleted", deleted).TableExpr("(?) AS whole", all).
 		Join("LEFT JOIN deleted ON deleted.tag = whole.tag").
 		ColumnExpr("whole.tag AS name, whole.n - coalesce(deleted.n, 0) AS link_count").

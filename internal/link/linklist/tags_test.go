@@ -44,7 +44,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 		b := setup(t, d)
 		r := rand.New(rand.NewPCG(1, 2))
 		names := []string{
-			"a", "A", "ab", "Äpfel", "äpfel", "APFEL", "Straße", "STRASSE", "strass", "ΟΔΟΣ", "οδος", "İstanbul", "ISTANBUL", "日本", "日本語",
+			"a", "A", "ab", "Äpfel", "äpfel", "APFEL", "Straße", "STRASSE", "strass", "ΟΔΟΣ", "οδος", "İstanbul",
+			"ISTANBUL", "日本", "日本語",
 			"new york", "new", "New Year", "z%", "z_", "zz", "🚀",
 		}
 		mine, foreign := mixed(r, b.mine, 200), mixed(r, b.foreign, 20)
@@ -136,7 +137,8 @@ func TestListTags_RefusesInvalid(t *testing.T) {
 				t.Errorf("%q: %v", prefix, err)
 			}
 		}
-		if _, err := b.ListTags(t.Context(), b.mine, strings.Repeat("ä", 50), page.Request{Order: TagOrder, Size: 1}); err != nil {
+		if _, err := b.ListTags(t.Context(), b.mine, strings.Repeat("ä", 50),
+			page.Request{Order: TagOrder, Size: 1}); err != nil {
 			t.Error(err)
 		}
 	})

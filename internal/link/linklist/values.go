@@ -37,11 +37,13 @@ func (q *query) check() (err error) {
 		}
 	}
 	if len(q.FolderIDs) > maxFolders {
-		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders, len(q.FolderIDs)).
+		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders,
+			len(q.FolderIDs)).
 			At("filter", "folderIds")
 	}
 	if len(q.DomainIDs) > maxDomains {
-		return errs.New(errs.InvalidInput, "A filter has up to %d domains; these are %d.", maxDomains, len(q.DomainIDs)).
+		return errs.New(errs.InvalidInput, "A filter has up to %d domains; these are %d.", maxDomains,
+			len(q.DomainIDs)).
 			At("filter", "domainIds")
 	}
 	q.folders = q.member.Fence()
@@ -99,7 +101,8 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	}
 	if q.Metadata != nil {
 		lookups = append(lookups, q.DB.NewSelect().Table("link_metadata").Column("link_id").
-			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).Where("value = ?", q.Metadata.Value).
+			Where("workspace_id = ?", q.member.ID()).Where("key = ?", q.Metadata.Key).
+			Where("value = ?", q.Metadata.Value).
 			Order("link_id"))
 	}
 	if len(q.DomainIDs) > 0 {
@@ -134,7 +137,8 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 		sel = sel.Where("link.domain_id IN (?)", bun.In(q.domains()))
 	}
 	if q.Origin != nil {
-		sel = sel.Where("EXISTS (SELECT 1 FROM link_origins AS origin WHERE origin.link_id = link.id AND origin.source = ?)", *q.Origin)
+		sel = sel.Where("EXISTS (SELECT 1 FROM link_origins AS origin WHERE origin.link_id = link.id AND "+
+			"origin.source = ?)", *q.Origin)
 	}
 	if q.InFolder != nil {
 		sel = sel.Where("(link.folder_id IS NOT NULL) = ?", *q.InFolder)

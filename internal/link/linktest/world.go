@@ -1,5 +1,6 @@
-// Package linktest has what the tests of the packages that create, change and read links have in common: a store with two
-// workspaces and a clock. It does not create links, so that package creation can use it.
+// Package linktest has what the tests of the packages that create, change and read links have in
+// common: a store with two workspaces and a clock. It does not create links, so that package
+// creation can use it.
 package linktest
 
 import (
@@ -191,7 +192,9 @@ func (w *World) AllVersions(t *testing.T, l *link.Link) (all []*link.Version) {
 func (w *World) Differences(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	must.Value(w.History.Verify(t.Context(), func(d history.Difference) { found[d.LinkID] = append(found[d.LinkID], d.Text) }))(t)
+	must.Value(w.History.Verify(t.Context(), func(d history.Difference) {
+		found[d.LinkID] = append(found[d.LinkID], d.Text)
+	}))(t)
 	return found
 }
 

@@ -101,8 +101,8 @@ func (b *Blocklist) List(ctx context.Context) ([]BlockedHost, error) {
 	return hosts, nil
 }
 
-// hostAndParents returns the host and the domains above it. An address has none above it, and an IPv4 address is the same if it is
-// written as an IPv6 address.
+// hostAndParents returns the host and the domains above it. An address has none above it, and an
+// IPv4 address is the same if it is written as an IPv6 address.
 func hostAndParents(host string) (hosts []string) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []string{addr.Unmap().String()}
@@ -118,7 +118,8 @@ func hostAndParents(host string) (hosts []string) {
 func canonicalHost(given string) (string, error) {
 	host, err := urlnorm.Host(given)
 	if err != nil {
-		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
+		return "", errs.New(errs.InvalidInput,
+			"%s is not a host: give a name or an address, without scheme, port and path.",
 			cmp.Or(validate.Quote(given), "An empty text"))
 	}
 	return hostAndParents(host)[0], nil

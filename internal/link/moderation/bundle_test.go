@@ -52,7 +52,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	must.NoError(t, err)
 	b.quota = &link.Quota{DB: d, Default: 100, Now: clock}
 	b.Store = creation.NewStore(creation.Config{
-		Links: links, Quota: b.quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: limits,
+		Links: links, Quota: b.quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
+		Limits: limits,
 	})
 	b.edit = &edit.Store{Store: links, Quota: b.quota}
 	b.schedule = &edit.Schedules{Store: links}
@@ -108,7 +109,8 @@ func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) ed
 // exhaust uses up the clicks of a link with maxClicks.
 func (b *bundle) exhaust(t *testing.T, l *link.Link) {
 	t.Helper()
-	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE grants SET granted = max_clicks WHERE subject_id = ?", l.ID))(t)
+	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE grants SET granted = max_clicks WHERE subject_id = ?",
+		l.ID))(t)
 }
 
 func (b *bundle) usage(t *testing.T) int64 {

@@ -105,7 +105,8 @@ func (s *Store) CodeHolders(ctx context.Context, workspaceID, raw string) ([]Cod
 	codes := make([]string, 0, shortcode.Salts)
 	for salt := range shortcode.Salts {
 		code := s.Links.Candidate(u.String(), workspaceID, salt)
-		candidates, codes = append(candidates, CodeCandidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
+		candidates, codes = append(candidates,
+			CodeCandidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
 	}
 	var holders []OperatorLink
 	err = s.selectFound(&holders).WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {

@@ -42,7 +42,8 @@ func TestStore_FindLinks(t *testing.T) {
 		one := b.Make(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
 		promo := "promo"
 		two := b.Make(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
-		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
+		theirs, _, err := b.Create(t.Context(), b.Foreign,
+			creation.Input{URL: "https://example.com/two", CustomCode: &promo})
 		must.NoError(t, err)
 		for what, want := range map[string][]string{
 			one.ID:                                {one.ID},
@@ -107,7 +108,8 @@ func TestStore_CodeHolders(t *testing.T) {
 		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/foreign"})
 		must.NoError(t, err)
 		both := b.Make(t, creationtest.Custom("https://example.com/both", foreign.Code))
-		if _, _, err := b.Create(t.Context(), b.Foreign, creationtest.Custom("https://example.com/other", own.Code)); err != nil {
+		if _, _, err := b.Create(t.Context(), b.Foreign,
+			creationtest.Custom("https://example.com/other", own.Code)); err != nil {
 			t.Fatal(err) // a custom code of another workspace holds nothing
 		}
 		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
@@ -118,7 +120,8 @@ func TestStore_CodeHolders(t *testing.T) {
 		code := b.Candidate(url, b.Mine.ID(), 3)
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
 
-		candidates, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+url[len("https"):])
+		candidates, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+
+			url[len("https"):])
 		must.NoError(t, err)
 		var got []string
 		for _, c := range candidates {
@@ -135,7 +138,8 @@ func TestStore_CodeHolders(t *testing.T) {
 			got = append(got, line)
 		}
 		want := []string{
-			"login reserved", foreign.Code + " " + both.ID + " of mine " + foreign.ID + " of foreign", own.Code + " " + own.ID +
+			"login reserved", foreign.Code + " " + both.ID + " of mine " + foreign.ID + " of foreign",
+			own.Code + " " + own.ID +
 				" of mine",
 			code + " " + purged.ID + " of mine purged",
 		}

@@ -1,6 +1,7 @@
 // Package moderation owns the operator's measures against abuse: blocked hosts, reports of links,
-// and disabled links, and finds links for the operator. It decides which links are disabled; package link writes them, and
-// checks every new destination with the Blocklist. The commands and the mutation reportLink call it.
+// and disabled links, and finds links for the operator. It decides which links are disabled;
+// package link writes them, and checks every new destination with the Blocklist. The commands and
+// the mutation reportLink call it.
 package moderation
 
 import (
@@ -110,7 +111,8 @@ func (s *Store) CancelHost(ctx context.Context, host string) (canceled int, err 
 
 // inBatches changes the candidates, which are locked, in transactions, and returns how many the function has changed.
 func (s *Store) inBatches(
-	ctx context.Context, candidates string, change func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error),
+	ctx context.Context, candidates string,
+	change func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error),
 ) (changed int, err error) {
 	for after := ""; ; {
 		var n int

@@ -40,7 +40,8 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("previewing %s: %v", url, err)
 			}
-			if _, err := b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
+			if _, err := b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err,
+				errs.UnsafeURL) {
 				t.Errorf("leading a link to %s: %v", url, err)
 			}
 		}
@@ -215,7 +216,8 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 			{ID: used.ID, Title: to(&title)},
 		}
 		results, err := b.edit.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
-		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
+		if err != nil ||
+			!cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		for l, want := range map[*link.Link]routing.Status{expired: routing.Expired, used: routing.Exhausted,
@@ -284,7 +286,9 @@ func TestStore_SetDisabled(t *testing.T) {
 		b := setup(t, d)
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		other, _ := b.create(t, creation.Input{URL: "https://example.com/other"})
-		for _, step := range []struct{ disabled, changes bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+		for _, step := range []struct {
+			disabled, changes bool
+		}{{true, true}, {true, false}, {false, true}, {false, false}} {
 			got, changed, err := b.moderation.SetDisabled(t.Context(), l.ID, step.disabled)
 			if err != nil || changed != step.changes || (got.DisabledAt != nil) != step.disabled {
 				t.Fatalf("%+v: changed %t: %v", step, changed, err)

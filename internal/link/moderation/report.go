@@ -91,14 +91,16 @@ type Reported struct {
 func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {
 	var reports []Reported
 	err := s.DB.NewSelect().Model(&reports).
-		ColumnExpr("?TableColumns").ColumnExpr("l.code, l.root_code, l.own_address, l.original_url, l.disabled_at, w.slug").
+		ColumnExpr("?TableColumns").
+		ColumnExpr("l.code, l.root_code, l.own_address, l.original_url, l.disabled_at, w.slug").
 		Join("JOIN links AS l ON l.id = ?TableAlias.link_id").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
 		OrderExpr("?TableAlias.id DESC").Limit(int64(limit)).Scan(db.AsSystem(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("listing reports: %w", err)
 	}
 	for i, r := range reports {
-		reports[i].ShortURL = s.Links.ShortURLBelow(r.Slug, &link.Link{Code: r.Code, RootCode: r.RootCode, OwnAddress: r.OwnAddress})
+		reports[i].ShortURL = s.Links.ShortURLBelow(r.Slug,
+			&link.Link{Code: r.Code, RootCode: r.RootCode, OwnAddress: r.OwnAddress})
 	}
 	return reports, nil
 }

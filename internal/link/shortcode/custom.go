@@ -49,8 +49,8 @@ func IsCode(s string) bool {
 // Key returns what custom codes have in common that differ in case only.
 func Key(code string) string { return strings.ToLower(code) }
 
-// IsGenerated reports whether the text has the form of a code that was not chosen by a caller. A custom code can have it
-// too.
+// IsGenerated reports whether the text has the form of a code that was not chosen by a caller. A
+// custom code can have it too.
 func IsGenerated(s string) bool {
 	switch len(s) {
 	case CounterLength:

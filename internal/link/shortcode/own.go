@@ -16,9 +16,9 @@ const MaxOwnBytes = 255
 // ownMarks are the characters of own codes other than letters, marks, numbers and symbols.
 const ownMarks = "-._~!$'()*,:;=@&/"
 
-// ValidateOwn returns the normal form (NFC) of a code that a caller chose for a domain with codes of its own: 1 to
-// MaxOwnBytes bytes of letters, marks, numbers and symbols of Unicode, and ownMarks. It returns an *InvalidError for any
-// other text.
+// ValidateOwn returns the normal form (NFC) of a code that a caller chose for a domain with codes
+// of its own: 1 to MaxOwnBytes bytes of letters, marks, numbers and symbols of Unicode, and
+// ownMarks. It returns an *InvalidError for any other text.
 func ValidateOwn(code string) (string, error) {
 	if !utf8.ValidString(code) {
 		return "", &InvalidError{Reason: "The code must be UTF-8."}
@@ -29,7 +29,8 @@ func ValidateOwn(code string) (string, error) {
 	case len(code) < 1 || len(code) > MaxOwnBytes:
 		return "", &InvalidError{Reason: fmt.Sprintf("The code must have 1 to %d bytes.", MaxOwnBytes)}
 	case strings.ContainsFunc(code, func(c rune) bool { return !IsOwn(c) }):
-		return "", &InvalidError{Reason: "The code may only contain letters, digits, symbols, slashes and the characters " +
+		return "", &InvalidError{Reason: "The code may only contain letters, digits, symbols, slashes and the " +
+			"characters " +
 			"- . _ ~ ! $ ' ( ) * , : ; = @ &."}
 	case strings.HasSuffix(code, "+"):
 		return "", &InvalidError{Reason: "The code must not end in +, which names the page about a link."}
@@ -38,7 +39,8 @@ func ValidateOwn(code string) (string, error) {
 	}
 	for segment := range strings.SplitSeq(code, "/") {
 		if segment == "" || segment == "." || segment == ".." {
-			return "", &InvalidError{Reason: "The code must not begin or end with a slash, and have no empty segments, . or .. between slashes."}
+			return "", &InvalidError{Reason: "The code must not begin or end with a slash, and have no empty " +
+				"segments, . or .. between slashes."}
 		}
 	}
 	return code, nil
@@ -54,8 +56,9 @@ func IsDomainPath(segment string) bool {
 	return segment == "robots.txt" || segment == "favicon.ico" || segment == ".well-known"
 }
 
-// OwnKey returns what codes of a domain have in common that are the same code: the normal form, without regard to case if the
-// domain wants that. It reports false for a text that cannot be a code.
+// OwnKey returns what codes of a domain have in common that are the same code: the normal form,
+// without regard to case if the domain wants that. It reports false for a text that cannot be a
+// code.
 func OwnKey(code string, isCaseSensitive bool) (key string, ok bool) {
 	code, err := ValidateOwn(code)
 	if err != nil {

@@ -5,8 +5,8 @@ import "crypto/rand"
 // crockford are the digits of Crockford's base32 in lower case: without i, l, o and u.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// RandomFolded returns an unpredictable code that does not depend on case: eight characters of Crockford's base32, uniformly
-// distributed.
+// RandomFolded returns an unpredictable code that does not depend on case: eight characters of
+// Crockford's base32, uniformly distributed.
 func RandomFolded() string {
 	var code [8]byte
 	rand.Read(code[:]) // never fails: the program ends instead

@@ -52,7 +52,8 @@ func (b *bundle) createMany(t *testing.T, in ...*creation.Input) []link.Result {
 // routed creates a link with a target and fallback URLs.
 func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
 	t.Helper()
-	return b.create(t, creation.Input{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+	return b.create(t,
+		creation.Input{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
 }
 
 func routingTo(target, ended, pending string) *routing.Change {

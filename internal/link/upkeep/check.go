@@ -58,7 +58,8 @@ func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err 
 
 func (s *Store) dueRoutingURLs(ctx context.Context, limit int) (due []Due, err error) {
 	batch := s.DB.NewSelect().TableExpr("link_urls AS u").Column("u.link_id", "u.field").
-		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).Order("u.check_at").Limit(int64(limit))
+		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).Order("u.check_at").
+		Limit(int64(limit))
 	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
 		Returning("link_id, url, check_failures AS failures").Scan(ctx, &due)
@@ -146,7 +147,9 @@ func reportedState(ctx context.Context, tx bun.Tx, l *link.Link, url string) (st
 
 // report returns the state to report after a check, and the event; none if it is empty. Links without
 // an account, and those that are deleted or disabled, have no events.
-func (r *CheckResult) report(l *link.Link, before link.DestinationState, failures int) (link.DestinationState, audit.Action) {
+func (r *CheckResult) report(
+	l *link.Link, before link.DestinationState, failures int,
+) (link.DestinationState, audit.Action) {
 	state := r.State()
 	mayReport := !r.IsDoubtful && l.WorkspaceID != id.PublicWorkspace && l.DeletedAt == nil && l.DisabledAt == nil &&
 		l.PurgedAt == nil

@@ -262,7 +262,8 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED", "routing.endedUrl UNCHECKED"}
+		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED",
+			"routing.endedUrl UNCHECKED"}
 		if diff := cmp.Diff(want, b.states(t, other)); diff != "" {
 			t.Errorf("another link (-want +got):\n%s", diff)
 		}

@@ -22,7 +22,8 @@ import (
 func (b *bundle) destinationEvents(t *testing.T, l *link.Link) (events []string) {
 	t.Helper()
 	var rows []*audit.Event
-	must.NoError(t, b.DB.NewSelect().Model(&rows).Where("target_id = ?", l.ID).Where("action LIKE 'DESTINATION_%'").Order("seq").
+	must.NoError(t, b.DB.NewSelect().Model(&rows).Where("target_id = ?", l.ID).Where("action LIKE 'DESTINATION_%'").
+		Order("seq").
 		Scan(db.AsSystem(t.Context())))
 	for _, e := range rows {
 		changes, err := e.FieldChanges()
@@ -62,10 +63,12 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 		checks []checked
 		want   []string
 	}{
-		"one failure":     {[]checked{{1, 500, false}, {0, 200, false}}, nil},
-		"from the start":  {[]checked{{1, 404, false}, {2, 404, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
-		"no response":     {[]checked{{0, 200, false}, {1, 0, false}, {2, 0, false}}, []string{failed + `"OK" "UNREACHABLE"`}},
-		"failing on":      {[]checked{{1, 404, false}, {2, 404, false}, {3, 0, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
+		"one failure":    {[]checked{{1, 500, false}, {0, 200, false}}, nil},
+		"from the start": {[]checked{{1, 404, false}, {2, 404, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
+		"no response": {[]checked{{0, 200, false}, {1, 0, false}, {2, 0, false}},
+			[]string{failed + `"OK" "UNREACHABLE"`}},
+		"failing on": {[]checked{{1, 404, false}, {2, 404, false}, {3, 0, false}},
+			[]string{failed + `"UNCHECKED" "BROKEN"`}},
 		"refused program": {[]checked{{0, 403, false}, {0, 429, false}}, nil},
 		"recovered, and failed again": {
 			[]checked{{1, 500, false}, {2, 500, false}, {0, 401, false}, {0, 200, false}, {1, 0, false}, {2, 0, false}},
@@ -134,7 +137,8 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		}
 		l := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		fail(l, "a")
-		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
+		must.Value(b.Edit.Update(t.Context(), b.Mine,
+			link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
 		if got := b.Reload(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
 			t.Errorf("the changed URL is %s", got)
 		}

@@ -66,7 +66,8 @@ func setupChecks(t *testing.T, d *db.DB, public http.HandlerFunc, names map[stri
 		},
 	))(t)
 	b.quota = &link.Quota{DB: d, Default: 1000, Now: clock}
-	b.Checker = &Checker{Links: &Store{Store: links}, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
+	b.Checker = &Checker{Links: &Store{Store: links}, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock,
+		Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
 	b.me = workspacetest.Actor(t, d)
@@ -118,7 +119,8 @@ func (b *checks) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *checks) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member, creation.Input{URL: "https://example.com/" + id.New(id.Link)})
+	l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member,
+		creation.Input{URL: "https://example.com/" + id.New(id.Link)})
 	must.NoError(t, err)
 	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
 		Exec(db.AsSystem(t.Context()))

@@ -242,12 +242,13 @@ func TestRun_ChecksRoutings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setupChecks(t, d, site, nil)
 		target := b.net.URL("a"+outboundtest.PublicName, "/404")
-		l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member, creation.Input{
-			URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
-			Routing: &routing.Change{
-				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
-			},
-		})
+		l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).
+			Create(t.Context(), b.member, creation.Input{
+				URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
+				Routing: &routing.Change{
+					Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
+				},
+			})
 		must.NoError(t, err)
 		state := func() string {
 			checks := must.Value(b.Links.RoutingChecks(t.Context(), b.member, l.ID))(t)

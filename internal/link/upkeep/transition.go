@@ -13,8 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// lateAfter is how late an expiration is recorded at most if the link was recorded in time. An import of a link that had expired,
-// and enabling one, record it later: its tombstone begins then, since clean-up would purge it at once.
+// lateAfter is how late an expiration is recorded at most if the link was recorded in time. An
+// import of a link that had expired, and enabling one, record it later: its tombstone begins then,
+// since clean-up would purge it at once.
 const lateAfter = 24 * time.Hour
 
 // transition is a change of a link's state that no caller makes. Its mark is null until it is recorded, and
@@ -55,13 +56,15 @@ func (s *Store) transitions(now time.Time) []transition {
 			action: audit.LinkExpired, at: func(l *link.Link) time.Time { return *l.ExpiresAt },
 			due: come("expires_at", "expired_at"), mark: set(assignment{"expired_at", bun.Ident("expires_at")},
 				assignment{"ended_at", bun.SafeQuery(
-					"coalesce(ended_at, CASE WHEN expires_at > ? THEN expires_at ELSE ? END)", now.Add(-lateAfter), now)}),
+					"coalesce(ended_at, CASE WHEN expires_at > ? THEN expires_at ELSE ? END)", now.Add(-lateAfter),
+					now)}),
 		},
 		{
 			action: audit.LinkExhausted, at: func(*link.Link) time.Time { return now },
 			due: func() *bun.SelectQuery {
 				return s.DB.NewSelect().Table("grants").Column("grants.subject_id").
-					Join("JOIN links AS link ON link.id = grants.subject_id").Where(isPublished).Order("grants.subject_id").
+					Join("JOIN links AS link ON link.id = grants.subject_id").Where(isPublished).
+					Order("grants.subject_id").
 					Where("granted >= grants.max_clicks AND exhausted_at IS NULL AND grants.subject_id = link_id").
 					Where("EXISTS (SELECT 1 FROM click_totals AS total WHERE total.subject_id = grants.subject_id " +
 						"AND total.clicks >= grants.max_clicks)")

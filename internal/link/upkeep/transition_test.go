@@ -31,7 +31,8 @@ func (b *bundle) transitionsOf(t *testing.T, l *link.Link) (all []string) {
 	t.Helper()
 	var events []*audit.Event
 	must.NoError(t, b.DB.NewSelect().Model(&events).Where("target_id = ?", l.ID).
-		Where("action IN ('LINK_STARTED', 'LINK_EXPIRED', 'LINK_EXHAUSTED')").Order("seq").Scan(db.AsSystem(t.Context())))
+		Where("action IN ('LINK_STARTED', 'LINK_EXPIRED', 'LINK_EXHAUSTED')").Order("seq").
+		Scan(db.AsSystem(t.Context())))
 	for _, e := range events {
 		if e.ActorID != "" || e.Version != nil || e.Changes != nil {
 			t.Errorf("%s has actor %q, version %v, changes %v", e.Action, e.ActorID, e.Version, e.Changes)
@@ -126,7 +127,8 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
-		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts, ExpiresAt: &expires}
+		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts,
+			ExpiresAt: &expires}
 		deleted := b.create(t, in)
 		disabled := b.create(t, in)
 		anonymous := b.anonymous(t, "https://example.com/anonymous")
@@ -136,7 +138,8 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		for _, l := range []*link.Link{deleted, disabled, anonymous} {
 			b.expectTransitions(t, "not", l)
 		}
-		ended, err := d.NewSelect().Model((*link.Link)(nil)).Where("id = ?", anonymous.ID).Where("ended_at = expires_at").
+		ended, err := d.NewSelect().Model((*link.Link)(nil)).Where("id = ?", anonymous.ID).
+			Where("ended_at = expires_at").
 			Count(db.AsSystem(t.Context()))
 		if err != nil || ended != 1 {
 			t.Errorf("the link without an account has not ended: %v", err)

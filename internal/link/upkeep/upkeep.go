@@ -69,7 +69,8 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	_, err := db.InBatches(batchSize, func() (int64, error) {
-		batch := s.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("workspace_id = ?", workspaceID).Limit(batchSize)
+		batch := s.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("workspace_id = ?", workspaceID).
+			Limit(batchSize)
 		return db.Affected(s.DB.NewDelete().Model((*link.Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
 	})
 	if err != nil {

@@ -105,7 +105,8 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			TitleKey, Search string
 		}
 		must.NoError(t, d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
-		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
+		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil ||
+			kept.Note != nil ||
 			kept.CreatedBy != nil {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
@@ -129,7 +130,8 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
 		again := b.create(t, creation.Input{URL: "https://example.com/a"})
-		if again.Code != l.Code || again.Status(b.Now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
+		if again.Code != l.Code || again.Status(b.Now) != routing.Active || again.Title != nil ||
+			again.ExpiresAt != nil ||
 			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
 		}
@@ -144,7 +146,8 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		soon := noon.Add(time.Hour)
 		var in []*creation.Input
 		for i := range 2*batchSize + 10 {
-			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter), ExpiresAt: &soon})
+			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Counter),
+				ExpiresAt: &soon})
 		}
 		b.createMany(t, in[:link.MaxBatch]...)
 		b.createMany(t, in[link.MaxBatch:]...)
@@ -163,7 +166,8 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		}
 		must.NoError(t, b.CleanUp(t.Context())) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
+		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()),
+			&left); err != nil ||
 			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
 		}
@@ -233,7 +237,8 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 		b.Now = noon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
-		if l = b.create(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.Now) != routing.Active ||
+		if l = b.create(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(
+			b.Now) != routing.Active ||
 			*l.CreatedBy != b.Me {
 			t.Errorf("%+v", l)
 		}

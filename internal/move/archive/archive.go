@@ -1,6 +1,7 @@
-// Package archive writes workspaces to archives, as tasks. sections.go has what a workspace consists of, record.go the records of it,
-// and write.go the steps, each of which adds a file of records. Package importsource reads archives, and owns their form and that of
-// the links in them. The GraphQL resolvers create and show exports, and the server sends the archives.
+// Package archive writes workspaces to archives, as tasks. sections.go has what a workspace
+// consists of, record.go the records of it, and write.go the steps, each of which adds a file of
+// records. Package importsource reads archives, and owns their form and that of the links in them.
+// The GraphQL resolvers create and show exports, and the server sends the archives.
 package archive
 
 import (
@@ -65,8 +66,8 @@ type Settings struct {
 	Clicks clickstore.Range
 }
 
-// Create creates an export of sections; none means all that the member may read, except Clicks and Audit. It returns InvalidInput,
-// QuotaExceeded or Forbidden.
+// Create creates an export of sections; none means all that the member may read, except Clicks and
+// Audit. It returns InvalidInput, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
 	if in.Clicks != (clickstore.Range{}) && !in.Clicks.From.Before(in.Clicks.To) {
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("clickRange")
@@ -161,7 +162,8 @@ type SectionReport struct {
 func (r *Report) Parts() []*SectionReport {
 	parts := []*SectionReport{}
 	for _, one := range r.progress.Sections {
-		parts = append(parts, &SectionReport{Kind: Section(strings.ToUpper(one.Name)), Records: one.Records, SHA256: one.SHA256})
+		parts = append(parts,
+			&SectionReport{Kind: Section(strings.ToUpper(one.Name)), Records: one.Records, SHA256: one.SHA256})
 	}
 	return parts
 }
@@ -172,8 +174,8 @@ const downloadLife = time.Hour
 // downloads are the URLs that permit downloads of an archive.
 var downloads = secrets.Purpose{Name: "linkforge.archive", Remedy: "Read the url of the task again."}
 
-// SignDownload returns a URL of the archive; nil if there is none, or if the reader of the report may not read all of its sections.
-// The session is that of the account, and empty for an API key.
+// SignDownload returns a URL of the archive; nil if there is none, or if the reader of the report
+// may not read all of its sections. The session is that of the account, and empty for an API key.
 func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
 	now := s.Now()
 	if r.Status != task.Succeeded || !now.Before(*r.RemovedAt()) || !r.mayRead(r.In) {
@@ -195,8 +197,8 @@ func (s *Store) OpenDownload(token string) (*task.FileGrant, error) {
 	return d, s.Signer.Open(downloads, token, d)
 }
 
-// Open returns an archive with its report. It returns NotFound, Expired if it was removed, and Forbidden unless the member may read
-// all of its sections.
+// Open returns an archive with its report. It returns NotFound, Expired if it was removed, and
+// Forbidden unless the member may read all of its sections.
 func (s *Store) Open(ctx context.Context, m workspace.Membership, d *task.FileGrant) (*Report, *task.File, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

@@ -55,10 +55,12 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	clock := func() time.Time { return b.Now }
 	b.Tasks = task.NewStore(d, secrets.Box{}, clock)
 	b.Archive = &archive.Store{
-		DB: d, Tasks: b.Tasks, Accounts: &account.Store{DB: d, Now: clock}, Workspaces: workspacetest.Store(d), Folders: b.Folders,
+		DB: d, Tasks: b.Tasks, Accounts: &account.Store{DB: d, Now: clock}, Workspaces: workspacetest.Store(d),
+		Folders: b.Folders,
 		Domains: &domain.Store{DB: d, Now: clock}, Ledger: &clickstore.Ledger{DB: d},
-		Imports: &importer.Store{DB: d, Tasks: b.Tasks, Links: b.Links, Folders: b.Folders, Now: clock},
-		Clicks:  &clicksql.Store{DB: d, Now: clock}, Signer: secrets.Signer{Secrets: [][]byte{[]byte("secret")}, Now: clock},
+		Imports:   &importer.Store{DB: d, Tasks: b.Tasks, Links: b.Links, Folders: b.Folders, Now: clock},
+		Clicks:    &clicksql.Store{DB: d, Now: clock},
+		Signer:    secrets.Signer{Secrets: [][]byte{[]byte("secret")}, Now: clock},
 		PublicURL: "https://sho.rt", MaxBytes: 1 << 30, Now: clock,
 	}
 	return b
@@ -128,7 +130,8 @@ func (b *bundle) fill(t *testing.T) {
 	batch := clickstore.Batch{Log: "log", To: 3}
 	for i := range 3 {
 		batch.Clicks = append(batch.Clicks, click.Click{
-			ID: int64(i + 1), WorkspaceID: b.Mine.ID(), LinkID: first.ID, ClickedAt: b.Now.AddDate(0, -i, 0), Status: 302, End: int64(i + 1),
+			ID: int64(i + 1), WorkspaceID: b.Mine.ID(), LinkID: first.ID, ClickedAt: b.Now.AddDate(0, -i, 0),
+			Status: 302, End: int64(i + 1),
 		})
 	}
 	must.NoError(t, b.Archive.Clicks.Write(db.AsSystem(t.Context()), batch))
@@ -138,7 +141,8 @@ var everything = archive.Settings{Sections: []archive.Section{
 	archive.Folders, archive.Domains, archive.Members, archive.Links, archive.Versions, archive.Clicks, archive.Audit,
 }}
 
-// TestExport_GoesOnAfterLostNodes: an archive that several nodes have written, one file each, has the bytes of an undisturbed one.
+// TestExport_GoesOnAfterLostNodes: an archive that several nodes have written, one file each, has
+// the bytes of an undisturbed one.
 func TestExport_GoesOnAfterLostNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -179,15 +183,16 @@ func TestExport_GoesOnAfterLostNodes(t *testing.T) {
 	})
 }
 
-// TestExport_ObeysPermissions: a section that the member may not read is refused, or left out by default, and nobody reads an archive
-// with one.
+// TestExport_ObeysPermissions: a section that the member may not read is refused, or left out by
+// default, and nobody reads an archive with one.
 func TestExport_ObeysPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		b.fill(t)
 		whole := b.export(t, everything)
-		links := must.Value(archive.ReportOf(b.export(t, archive.Settings{Sections: []archive.Section{archive.Links}})))(t)
+		links := must.Value(
+			archive.ReportOf(b.export(t, archive.Settings{Sections: []archive.Section{archive.Links}})))(t)
 		folders := must.Value(b.Folders.Names(t.Context(), b.Mine))(t)
 		viewer := workspacetest.Join(t, d, b.Mine.ID(), workspace.Viewer)
 		readsLinks := workspacetest.Key(t, d, b.Mine.ID(), "LINKS_READ")
@@ -196,10 +201,11 @@ func TestExport_ObeysPermissions(t *testing.T) {
 			as   workspace.Membership
 			want []archive.Section
 		}{
-			"owner":                {b.Mine, everything.Sections[:5]},
-			"viewer":               {viewer, everything.Sections[:5]},
-			"a key":                {readsLinks, []archive.Section{archive.Folders, archive.Links, archive.Versions}},
-			"a key with a folder":  {fenced, []archive.Section{archive.Folders, archive.Domains, archive.Links, archive.Versions}},
+			"owner":  {b.Mine, everything.Sections[:5]},
+			"viewer": {viewer, everything.Sections[:5]},
+			"a key":  {readsLinks, []archive.Section{archive.Folders, archive.Links, archive.Versions}},
+			"a key with a folder": {fenced,
+				[]archive.Section{archive.Folders, archive.Domains, archive.Links, archive.Versions}},
 			"a key without access": {workspacetest.Key(t, d, b.Mine.ID(), "STATS_READ"), nil},
 		} {
 			created, err := b.Archive.Create(t.Context(), c.as, archive.Settings{})
@@ -219,8 +225,11 @@ func TestExport_ObeysPermissions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for name, refused := range map[string]workspace.Membership{"viewer": viewer, "a key": readsLinks, "a key with a folder": fenced} {
-			_, err := b.Archive.Create(t.Context(), refused, archive.Settings{Sections: []archive.Section{archive.Audit}})
+		for name, refused := range map[string]workspace.Membership{"viewer": viewer, "a key": readsLinks,
+			"a key with a folder": fenced} {
+			_,
+				err := b.Archive.Create(t.Context(), refused,
+				archive.Settings{Sections: []archive.Section{archive.Audit}})
 			if !errs.Is(err, errs.Forbidden) {
 				t.Errorf("%s exports the audit log: %v", name, err)
 			}
@@ -241,7 +250,9 @@ func TestExport_ObeysPermissions(t *testing.T) {
 		}
 
 		b.as = fenced
-		inside := b.export(t, archive.Settings{Sections: []archive.Section{archive.Folders, archive.Links, archive.Versions, archive.Clicks}})
+		inside := b.export(t,
+			archive.Settings{Sections: []archive.Section{archive.Folders, archive.Links, archive.Versions,
+				archive.Clicks}})
 		for name, content := range files(t, b.content(t, inside)) {
 			if name != importsource.ManifestFile && strings.Count(content, "\n") != 1 {
 				t.Errorf("%s of a key with a folder:\n%s", name, content)

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// The records of sections. Those of links are in package importsource, those of clicks in package stats, and those of the audit
-// log in package workspace.
+// The records of sections. Those of links are in package importsource, those of clicks in package
+// stats, and those of the audit log in package workspace.
 type (
 	archivedFolder struct {
 		ID        string    `json:"id"`
@@ -59,9 +59,12 @@ type (
 // newArchivedVersion returns the record of a version, without its actor, whom not all readers of archives may see.
 func newArchivedVersion(v *link.Version) archivedVersion {
 	return archivedVersion{
-		LinkID: v.Link.ID, Number: v.Number, From: v.From, To: v.To, Cause: v.Cause, OperationID: v.OperationID, OriginalURL: v.URL,
-		Title: v.Title, Note: v.Note, Tags: append([]string{}, v.Tags...), FolderID: v.FolderID, ExternalID: v.ExternalID,
-		Metadata: v.Metadata, Archived: v.Archived, StatsPublic: v.StatsPublic, StartsAt: v.StartsAt, ExpiresAt: v.ExpiresAt,
+		LinkID: v.Link.ID, Number: v.Number, From: v.From, To: v.To, Cause: v.Cause, OperationID: v.OperationID,
+		OriginalURL: v.URL,
+		Title:       v.Title, Note: v.Note, Tags: append([]string{}, v.Tags...), FolderID: v.FolderID,
+		ExternalID: v.ExternalID,
+		Metadata:   v.Metadata, Archived: v.Archived, StatsPublic: v.StatsPublic, StartsAt: v.StartsAt,
+		ExpiresAt: v.ExpiresAt,
 		MaxClicks: v.MaxClicks, RedirectStatus: v.RedirectStatus, Routing: importsource.NewArchivedRouting(v.Routing),
 		Deleted: v.Deleted, Disabled: v.Disabled,
 	}

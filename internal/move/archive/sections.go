@@ -32,7 +32,8 @@ type section struct {
 type record struct {
 	// is what JSON has of it.
 	is any
-	// position is that of the record, and file the beginning of the name of its file; empty for files with numbers alone.
+	// position is that of the record, and file the beginning of the name of its file; empty for
+	// files with numbers alone.
 	position, file string
 }
 
@@ -109,8 +110,9 @@ func (e *export) members(ctx context.Context, after string, size int) (records [
 // links returns links that are not purged, in the order of their ids.
 func (e *export) links(ctx context.Context, after string, size int) (records []record, err error) {
 	p, err := workspace.Collection[link.Link]{
-		DB: e.DB, Permission: workspace.ReadLinks, Prefix: id.Link, Column: "id", Where: "purged_at IS NULL", Fence: "folder_id",
-		In: func(l *link.Link, m workspace.Membership) { l.In = m },
+		DB: e.DB, Permission: workspace.ReadLinks, Prefix: id.Link, Column: "id", Where: "purged_at IS NULL",
+		Fence: "folder_id",
+		In:    func(l *link.Link, m workspace.Membership) { l.In = m },
 	}.List(ctx, e.Member, ascending(after, size))
 	if err != nil || len(p.Items) == 0 {
 		return nil, err
@@ -150,7 +152,8 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 			return nil, fmt.Errorf("decoding the position of a version: %w", err)
 		}
 	}
-	versions, err := e.newestVersions(ctx, at, size) // before the others, so that one that a change supersedes meanwhile is found
+	// before the others, so that one that a change supersedes meanwhile is found
+	versions, err := e.newestVersions(ctx, at, size)
 	if err != nil {
 		return nil, err
 	}
@@ -185,10 +188,13 @@ func (e *export) versions(ctx context.Context, after string, size int) (records 
 }
 
 // newestVersions returns the newest versions of links after a position.
-func (e *export) newestVersions(ctx context.Context, at versionPosition, size int) (versions []*link.Version, err error) {
+func (e *export) newestVersions(
+	ctx context.Context, at versionPosition, size int,
+) (versions []*link.Version, err error) {
 	var links []*link.Link
 	err = e.DB.NewSelect().Model(&links).Where("workspace_id = ?", e.WorkspaceID).Where("purged_at IS NULL").
-		Apply(e.Member.Inside("folder_id")).Where("(id, version) > (?, ?)", at.LinkID, at.Number).Order("id").Limit(int64(size)).Scan(ctx)
+		Apply(e.Member.Inside("folder_id")).Where("(id, version) > (?, ?)", at.LinkID, at.Number).Order("id").
+		Limit(int64(size)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the newest versions: %w", err)
 	}
@@ -218,7 +224,8 @@ func (e *export) countVersions(ctx context.Context) (int64, error) {
 func (e *export) queryOfClicks() clickstore.Query {
 	q := clickstore.Query{WorkspaceID: e.Member.ID(), Range: e.in.Clicks}
 	if e.Member.Fence() != nil {
-		q.Links = e.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", e.WorkspaceID).Apply(e.Member.Inside("folder_id"))
+		q.Links = e.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", e.WorkspaceID).
+			Apply(e.Member.Inside("folder_id"))
 	}
 	return q
 }
@@ -235,7 +242,8 @@ func (e *export) clicks(ctx context.Context, after string, size int) (records []
 	}
 	found, err := e.Clicks.List(ctx, e.queryOfClicks(), p)
 	for _, c := range found {
-		records = append(records, record{is: (*stats.ExportLine)(c), position: c.PublicID(), file: click.MonthOf(c.ClickedAt).String()})
+		records = append(records,
+			record{is: (*stats.ExportLine)(c), position: c.PublicID(), file: click.MonthOf(c.ClickedAt).String()})
 	}
 	return records, err
 }
@@ -244,7 +252,8 @@ func (e *export) countClicks(ctx context.Context) (n int64, err error) {
 	q := e.queryOfClicks()
 	if q.Range == (clickstore.Range{}) {
 		now := e.now()
-		q.Range = clickstore.Range{From: clickstore.KeptSince(now, 0), To: now.Truncate(click.BucketLength).Add(click.BucketLength)}
+		q.Range = clickstore.Range{From: clickstore.KeptSince(now, 0),
+			To: now.Truncate(click.BucketLength).Add(click.BucketLength)}
 	}
 	ctx, err = e.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// A file of a section ends with maxRecords records, or with the record that exceeds maxFile bytes: an export holds one file in
-	// memory.
+	// A file of a section ends with maxRecords records, or with the record that exceeds maxFile
+	// bytes: an export holds one file in memory.
 	maxRecords = 10_000
 	maxFile    = 4 << 20
 	// readAtOnce is how many records a statement reads.
@@ -35,14 +35,15 @@ const (
 // progress is the cursor of an export.
 type progress struct {
 	StartedAt time.Time `json:"startedAt"`
-	// Sections are those that are complete, and Section the one that is being written: Hash is the state of its hash, and After the
-	// position of its last record.
+	// Sections are those that are complete, and Section the one that is being written: Hash is the
+	// state of its hash, and After the position of its last record.
 	Sections []importsource.ManifestSection `json:"sections"`
 	Section  importsource.ManifestSection   `json:"section"`
 	Hash     []byte                         `json:"hash,omitempty"`
 	After    string                         `json:"after,omitempty"`
 	Records  int64                          `json:"records"`
-	// Chunks and Bytes are the size of the archive, and Sum is the state of its hash. SHA256 is the hash of the complete archive.
+	// Chunks and Bytes are the size of the archive, and Sum is the state of its hash. SHA256 is the
+	// hash of the complete archive.
 	Chunks int    `json:"chunks"`
 	Bytes  int64  `json:"bytes"`
 	Sum    []byte `json:"sum,omitempty"`
@@ -62,7 +63,8 @@ func (e *export) now() time.Time { return db.Instant(e.Now()) }
 
 // Run implements task.Handler: each step adds a file to the archive.
 func (s *Store) Run(ctx context.Context, h *task.Holding) error {
-	e := &export{Store: s, Holding: h, total: h.Total, progress: progress{StartedAt: h.CreatedAt.UTC().Truncate(time.Second)}}
+	e := &export{Store: s, Holding: h, total: h.Total,
+		progress: progress{StartedAt: h.CreatedAt.UTC().Truncate(time.Second)}}
 	if err := json.Unmarshal([]byte(h.Input), &e.in); err != nil {
 		return fmt.Errorf("decoding the arguments of an export: %w", err)
 	}
@@ -114,7 +116,8 @@ func (e *export) step(ctx context.Context) error {
 		return err
 	}
 	if next.Bytes += int64(len(packed)); next.Bytes > e.MaxBytes {
-		return errs.New(errs.QuotaExceeded, "The archive has more than %d bytes. Choose fewer sections, or a shorter range of clicks.",
+		return errs.New(errs.QuotaExceeded,
+			"The archive has more than %d bytes. Choose fewer sections, or a shorter range of clicks.",
 			e.MaxBytes)
 	}
 	sum := ""
@@ -156,8 +159,8 @@ type file struct {
 	content bytes.Buffer
 }
 
-// nextFile returns the next file of the archive, and the progress with it: the next one of a section with records left, or else the
-// manifest.
+// nextFile returns the next file of the archive, and the progress with it: the next one of a
+// section with records left, or else the manifest.
 func (e *export) nextFile(ctx context.Context, next *progress) (*file, error) {
 	for len(next.Sections) < len(e.in.Sections) {
 		is := e.in.Sections[len(next.Sections)]
@@ -237,7 +240,8 @@ func (e *export) manifest(next *progress) (*file, error) {
 		Format: importsource.ArchiveFormat, SchemaVersion: importsource.ArchiveVersion, StartedAt: next.StartedAt,
 		FinishedAt: e.now().Truncate(time.Second), Instance: e.PublicURL, Sections: next.Sections, Omitted: []string{},
 		Workspace: importsource.ManifestWorkspace{
-			ID: w.ID, Slug: w.Slug, Name: w.Name, DefaultStrategy: w.DefaultStrategy, DefaultRedirectStatus: w.DefaultRedirectStatus,
+			ID: w.ID, Slug: w.Slug, Name: w.Name, DefaultStrategy: w.DefaultStrategy,
+			DefaultRedirectStatus: w.DefaultRedirectStatus,
 		},
 	}
 	for _, one := range sections {
@@ -251,14 +255,15 @@ func (e *export) manifest(next *progress) (*file, error) {
 	return f, lines.Encode(m)
 }
 
-// pack returns the tar entry of the file as a gzip member of its own (RFC 1952); the last member also ends the archive. Members are
-// independent, so an export can go on after any of them.
+// pack returns the tar entry of the file as a gzip member of its own (RFC 1952); the last member
+// also ends the archive. Members are independent, so an export can go on after any of them.
 func (f *file) pack(at time.Time, isLast bool) ([]byte, error) {
 	packed := bytes.Buffer{}
 	zip := gzip.NewWriter(&packed)
 	zip.ModTime = at
 	archive := tar.NewWriter(zip)
-	err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(f.content.Len()), Mode: 0o644, ModTime: at})
+	err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(f.content.Len()),
+		Mode: 0o644, ModTime: at})
 	if err == nil {
 		_, err = archive.Write(f.content.Bytes())
 	}
@@ -276,8 +281,8 @@ func (f *file) pack(at time.Time, isLast bool) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// extend hashes more bytes after those of the state of a hash, where nil is that of no bytes. It returns the next state, and the hash so
-// far in hexadecimal.
+// extend hashes more bytes after those of the state of a hash, where nil is that of no bytes. It
+// returns the next state, and the hash so far in hexadecimal.
 func extend(state, more []byte) (next []byte, sum string, err error) {
 	h := sha256.New()
 	if state != nil {

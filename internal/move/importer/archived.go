@@ -14,9 +14,12 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Archived returns the records that an archive has of links, in their order, without the numbers of their clicks. Short URLs are those
-// at the instance itself, or at the domain that has the code. It returns Forbidden.
-func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*link.Link) ([]*importsource.ArchivedLink, error) {
+// Archived returns the records that an archive has of links, in their order, without the numbers of
+// their clicks. Short URLs are those at the instance itself, or at the domain that has the code. It
+// returns Forbidden.
+func (s *Store) Archived(
+	ctx context.Context, m workspace.Membership, links []*link.Link,
+) ([]*importsource.ArchivedLink, error) {
 	if len(links) == 0 {
 		return nil, nil
 	}
@@ -45,11 +48,15 @@ func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*l
 	records := make([]*importsource.ArchivedLink, 0, len(links))
 	for _, l := range links {
 		r := &importsource.ArchivedLink{
-			ID: l.ID, ShortURL: s.Links.ShortURLBelow(m.Slug(), l), Code: l.ShownCode(), URL: l.OriginalURL, Strategy: string(l.Strategy), Title: l.Title,
-			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)], StartsAt: utc(l.StartsAt),
-			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus, Archived: l.Archived(),
+			ID: l.ID, ShortURL: s.Links.ShortURLBelow(m.Slug(), l), Code: l.ShownCode(), URL: l.OriginalURL,
+			Strategy: string(l.Strategy), Title: l.Title,
+			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)],
+			StartsAt:  utc(l.StartsAt),
+			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
+			Archived:    l.Archived(),
 			StatsPublic: l.StatsPublic, ExternalID: l.ExternalID, Metadata: map[string]string{},
-			Routing: importsource.NewArchivedRouting(l.Routing), Origins: []importsource.Past{}, CreatedAt: l.CreatedAt.UTC(),
+			Routing: importsource.NewArchivedRouting(l.Routing), Origins: []importsource.Past{},
+			CreatedAt: l.CreatedAt.UTC(),
 			UpdatedAt: l.UpdatedAt.UTC(), DeletedAt: utc(l.DeletedAt), DisabledAt: utc(l.DisabledAt),
 		}
 		if l.OwnAddress != nil {
@@ -65,8 +72,9 @@ func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*l
 		}
 		for _, o := range origins[l.ID] {
 			r.Origins = append(r.Origins, importsource.Past{
-				Source: o.Source, Label: o.Label, SourceID: o.SourceID, SourceURL: o.SourceURL, CreatedAt: utc(o.SourceCreatedAt),
-				Clicks: o.Clicks, LastClickedAt: utc(o.LastClickedAt), ImportedAt: o.ImportedAt.UTC(),
+				Source: o.Source, Label: o.Label, SourceID: o.SourceID, SourceURL: o.SourceURL,
+				CreatedAt: utc(o.SourceCreatedAt),
+				Clicks:    o.Clicks, LastClickedAt: utc(o.LastClickedAt), ImportedAt: o.ImportedAt.UTC(),
 			})
 		}
 		records = append(records, r)
@@ -74,12 +82,14 @@ func (s *Store) Archived(ctx context.Context, m workspace.Membership, links []*l
 	return records, nil
 }
 
-// RestoreRootCodes has codes work at the root of the instance if they did before their links were exported from an instance with the
-// same public URL. Imports leave them alone, because archives could name any word. It returns their number.
+// RestoreRootCodes has codes work at the root of the instance if they did before their links were
+// exported from an instance with the same public URL. Imports leave them alone, because archives
+// could name any word. It returns their number.
 func (s *Store) RestoreRootCodes(ctx context.Context, tx bun.Tx, workspaceID string) (int64, error) {
 	imported := s.DB.NewSelect().TableExpr("link_origins AS origin").ColumnExpr("origin.link_id").
 		Join("JOIN links AS linked ON linked.id = origin.link_id").Where("origin.workspace_id = ?", workspaceID).
-		Where("origin.source = ?", importsource.Linkforge).Where("origin.source_url = ? || '/' || linked.code", s.PublicURL)
+		Where("origin.source = ?", importsource.Linkforge).Where("origin.source_url = ? || '/' || linked.code",
+		s.PublicURL)
 	return link.ClaimRootCodes(ctx, tx, workspaceID, imported)
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// claim is something that a row of a dry run would have taken. Later steps count it as taken, as they would in an import.
+// claim is something that a row of a dry run would have taken. Later steps count it as taken, as
+// they would in an import.
 type claim struct {
 	bun.BaseModel `bun:"table:import_claims,alias:claim"`
 
@@ -29,7 +30,8 @@ func claimOfCode(identity string) string         { return "code:" + identity }
 func claimOfExternalID(externalID string) string { return "externalId:" + externalID }
 func claimOfURL(canonicalHash []byte) string     { return "url:" + hex.EncodeToString(canonicalHash) }
 
-// claimOfRestrictions is that of the restrictions of a link with the code of the item, or with its destination if it has no code.
+// claimOfRestrictions is that of the restrictions of a link with the code of the item, or with its
+// destination if it has no code.
 func (it *item) claimOfRestrictions() string {
 	claimed := claimOfURL(it.row.CanonicalHash)
 	if it.identity != "" {
@@ -70,7 +72,8 @@ func (b *step) saveClaims(ctx context.Context, tx bun.Tx) error {
 	var rows []*claim
 	for _, it := range b.items {
 		for _, text := range b.claims(it) {
-			rows = append(rows, &claim{TaskID: b.ID, Claim: text, Number: it.written.Number, WorkspaceID: b.WorkspaceID})
+			rows = append(rows,
+				&claim{TaskID: b.ID, Claim: text, Number: it.written.Number, WorkspaceID: b.WorkspaceID})
 		}
 	}
 	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (task_id, claim) DO NOTHING"}, rows); err != nil {
@@ -105,19 +108,23 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 		Row   `bun:",extend"`
 		Claim string
 	}
-	err := b.DB.NewSelect().TableExpr("import_claims AS claim").Join("JOIN import_rows AS row ON row.task_id = claim.task_id AND row.number = claim.number").
-		ColumnExpr("row.*, claim.claim").Where("claim.task_id = ?", b.ID).Where("claim.claim IN (?)", bun.In(texts)).Scan(ctx, &rows)
+	err := b.DB.NewSelect().TableExpr("import_claims AS claim").
+		Join("JOIN import_rows AS row ON row.task_id = claim.task_id AND row.number = claim.number").
+		ColumnExpr("row.*, claim.claim").Where("claim.task_id = ?", b.ID).Where("claim.claim IN (?)", bun.In(texts)).
+		Scan(ctx, &rows)
 	if err != nil {
 		return fmt.Errorf("reading the claims of a dry run: %w", err)
 	}
 	for _, row := range rows {
 		k.claimed[row.Claim] = &row.Row
 		if identity, ok := strings.CutPrefix(row.Claim, claimOfCode("")); ok {
-			k.holders[identity] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash, isFixed: true}
+			k.holders[identity] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash,
+				isFixed: true}
 		}
 	}
 	for _, it := range items {
-		if h := k.holders[it.identity]; h != nil && it.from.restrictions != "" && k.claimed[it.claimOfRestrictions()] != nil {
+		if h := k.holders[it.identity]; h != nil && it.from.restrictions != "" &&
+			k.claimed[it.claimOfRestrictions()] != nil {
 			h.restrictions = it.from.restrictions
 		}
 	}
@@ -131,7 +138,8 @@ func (b *step) claimedFolders(ctx context.Context) (map[string]bool, error) {
 		return names, nil
 	}
 	var texts []string
-	err := b.DB.NewSelect().Model((*claim)(nil)).Column("claim").Where("task_id = ?", b.ID).Where("claim LIKE ?", folderClaims+"%").
+	err := b.DB.NewSelect().Model((*claim)(nil)).Column("claim").Where("task_id = ?", b.ID).
+		Where("claim LIKE ?", folderClaims+"%").
 		Scan(ctx, &texts)
 	if err != nil {
 		return nil, fmt.Errorf("reading the folders of a dry run: %w", err)

@@ -16,13 +16,14 @@ type facts struct {
 	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
 	origin   *Origin
 	imported *link.Link
-	// isHidden means that own, or the link of an earlier import, does not exist for the caller, and changedBy is a row of the same import
-	// that has created or changed it.
+	// isHidden means that own, or the link of an earlier import, does not exist for the caller, and
+	// changedBy is a row of the same import that has created or changed it.
 	isHidden  bool
 	changedBy *Row
 	// taken is the link, or the earlier row of a dry run, that occupies the code.
 	taken *holder
-	// externalIDOf and sameURL are earlier rows of a dry run that would have the external id, or the destination without a code.
+	// externalIDOf and sameURL are earlier rows of a dry run that would have the external id, or
+	// the destination without a code.
 	externalIDOf, sameURL *Row
 	// isRestricted means that sameURL would have the restrictions of the row, if that has any.
 	isRestricted bool
@@ -37,15 +38,18 @@ type holder struct {
 	restrictions string
 	// isPending means that the same step creates the link.
 	isPending bool
-	// isDisabled and isDeleted are states of the link. isFixed means that the import must not replace it: it has created or changed
-	// the link itself, or the URL was purged. isOutside means that the link does not exist for the caller.
+	// isDisabled and isDeleted are states of the link. isFixed means that the import must not
+	// replace it: it has created or changed the link itself, or the URL was purged. isOutside means
+	// that the link does not exist for the caller.
 	isDisabled, isDeleted, isFixed, isOutside bool
 }
 
-// isLink reports whether the link is the one that a row describes, as far as the caller can see: it redirects to the destination,
-// and has the restrictions of the row, if that has any. A password is not compared.
+// isLink reports whether the link is the one that a row describes, as far as the caller can see: it
+// redirects to the destination, and has the restrictions of the row, if that has any. A password is
+// not compared.
 func (h *holder) isLink(from *source, canonicalHash []byte) bool {
-	return bytes.Equal(h.canonicalHash, canonicalHash) && !from.Deleted && !h.isDeleted && !h.isDisabled && !h.isOutside &&
+	return bytes.Equal(h.canonicalHash, canonicalHash) && !from.Deleted && !h.isDeleted && !h.isDisabled &&
+		!h.isOutside &&
 		(from.restrictions == "" || from.restrictions == h.restrictions && from.Routing.NewPassword() == nil)
 }
 
@@ -72,9 +76,10 @@ type decision struct {
 	err *errs.Error
 }
 
-// decide returns what to do for a row. canonicalHash is the hash of its destination.
-// This is the contract of imports: a row is recognized by its source id, changes made here survive unless the row changes at its
-// source, and an existing code keeps its destination unless onConflict is REPLACE.
+// decide returns what to do for a row. canonicalHash is the hash of its destination. This is the
+// contract of imports: a row is recognized by its source id, changes made here survive unless the
+// row changes at its source, and an existing code keeps its destination unless onConflict is
+// REPLACE.
 func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPolicy) decision {
 	isSame := f.taken != nil && f.taken.isLink(row, canonicalHash)
 	switch {
@@ -83,7 +88,8 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 	case row.Err != nil:
 		return decision{act: leaves, outcome: Failed, err: row.Err}
 	case f.own != nil && f.isHidden:
-		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict, "The link itself is in this workspace, and you cannot see it.")}
+		return decision{act: leaves, outcome: Skipped,
+			err: errs.New(errs.Conflict, "The link itself is in this workspace, and you cannot see it.")}
 	case f.own != nil && row.Record != nil && row.Record.IsSame(f.own.record):
 		return decision{act: leaves, outcome: Unchanged}
 	case f.own != nil:
@@ -100,7 +106,8 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 	case f.imported != nil && f.imported.DeletedAt != nil && !row.Deleted:
 		return decision{act: leaves, outcome: Skipped, err: errs.New(errs.Conflict,
 			"The link of an earlier import was deleted here. Restore it first.")}
-	case f.imported != nil && (bytes.Equal(f.origin.Hash, row.hash) || len(f.origin.Hash) == 0): // an origin from an archive has no hash
+	// an origin from an archive has no hash
+	case f.imported != nil && (bytes.Equal(f.origin.Hash, row.hash) || len(f.origin.Hash) == 0):
 		return decision{act: records, linkID: f.imported.ID, code: f.imported.ShownCode(), outcome: Unchanged}
 	case f.imported != nil && f.changedBy != nil:
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,

@@ -29,8 +29,8 @@ const (
 	// maxToken bounds the token of an API, and maxResponse a response of it, in bytes.
 	maxToken    = 1000
 	maxResponse = 16 << 20
-	// maxRetryAfter bounds how long an API may have an import wait: up to maxWait within a step, or else as a task that other tasks
-	// do not wait for.
+	// maxRetryAfter bounds how long an API may have an import wait: up to maxWait within a step, or
+	// else as a task that other tasks do not wait for.
 	maxRetryAfter = time.Hour
 	maxWait       = time.Minute
 	// maxTries bounds the tries of a request that is refused by a rate.
@@ -42,7 +42,8 @@ var apiRate = ratelimit.Rate{Name: "API requests of imports", Attempts: 2, Windo
 
 // API is the access to the API of a source.
 type API struct {
-	// BaseURL is that of a self-hosted source; empty for others. Account is an account within the source; empty means all.
+	// BaseURL is that of a self-hosted source; empty for others. Account is an account within the
+	// source; empty means all.
 	BaseURL, Account string
 	// Token is the secret. It is sealed, and no part of the arguments.
 	Token string `json:"-"`
@@ -56,16 +57,19 @@ func (in *Settings) checkAPI() error {
 	if a.BaseURL != "" {
 		u, err := urlnorm.Canonical(a.BaseURL)
 		if err != nil || strings.ContainsAny(a.BaseURL, "?#@") {
-			return errs.New(errs.InvalidInput, "baseUrl is the URL of a server, as in https://go.example.com.").At("api", "baseUrl")
+			return errs.New(errs.InvalidInput, "baseUrl is the URL of a server, as in https://go.example.com.").
+				At("api", "baseUrl")
 		}
 		a.BaseURL, in.Label = u.String(), cmp.Or(in.Label, u.Host())
 	}
 	isSpecial := func(c rune) bool { return c <= ' ' || c > '~' }
 	if len(a.Token) > maxToken || strings.ContainsFunc(a.Token, isSpecial) {
-		return errs.New(errs.InvalidInput, "token has up to %d letters, digits and other characters of ASCII.", maxToken).At("api", "token")
+		return errs.New(errs.InvalidInput, "token has up to %d letters, digits and other characters of ASCII.",
+			maxToken).At("api", "token")
 	}
 	if strings.ContainsFunc(a.Account, isSpecial) {
-		return errs.New(errs.InvalidInput, "account has letters, digits and other characters of ASCII.").At("api", "account")
+		return errs.New(errs.InvalidInput, "account has letters, digits and other characters of ASCII.").
+			At("api", "account")
 	}
 	source := in.source(time.Time{})
 	source.Token = a.Token
@@ -103,7 +107,8 @@ func (p *process) fetch(ctx context.Context) error {
 	return nil
 }
 
-// append appends a page to the file of the task, in one step. It returns InvalidInput for a file that no upload may have.
+// append appends a page to the file of the task, in one step. It returns InvalidInput for a file
+// that no upload may have.
 func (p *process) append(ctx context.Context, page importsource.Page) error {
 	lines := []byte{}
 	for _, item := range page.Items {
@@ -115,7 +120,8 @@ func (p *process) append(ctx context.Context, page importsource.Page) error {
 	next.Items += max(1, len(page.Items)) // also for a server that returns empty pages without end
 	switch {
 	case p.MaxBytes > 0 && next.Bytes > p.MaxBytes:
-		return errs.New(errs.InvalidInput, "The links of the API have more than %d bytes. Import parts of them, or raise LINKFORGE_IMPORT_BYTES.",
+		return errs.New(errs.InvalidInput,
+			"The links of the API have more than %d bytes. Import parts of them, or raise LINKFORGE_IMPORT_BYTES.",
 			p.MaxBytes)
 	case next.Items > maxRows:
 		return errs.New(errs.InvalidInput, "The API has more than %d links. Import parts of them.", maxRows)
@@ -164,7 +170,8 @@ func (p *process) request(ctx context.Context, r importsource.Request) (importso
 		case err != nil || wait == 0:
 			return response, err
 		case tries == maxTries || wait > maxWait:
-			return response, errs.New(errs.Unavailable, "The API refuses requests for now, with status %d.", response.Status).After(wait)
+			return response, errs.New(errs.Unavailable, "The API refuses requests for now, with status %d.",
+				response.Status).After(wait)
 		}
 		if err := poll.Wait(ctx, wait); err != nil {
 			return response, err
@@ -173,7 +180,9 @@ func (p *process) request(ctx context.Context, r importsource.Request) (importso
 }
 
 // requestOnce sends a request, and returns how long to wait before the next one if the API refuses it by a rate.
-func (p *process) requestOnce(ctx context.Context, r importsource.Request) (response importsource.Response, wait time.Duration, err error) {
+func (p *process) requestOnce(
+	ctx context.Context, r importsource.Request,
+) (response importsource.Response, wait time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
 	if err != nil {
 		return response, 0, errs.New(errs.InvalidInput, "The API has no valid URL.").At("api", "baseUrl")
@@ -189,7 +198,8 @@ func (p *process) requestOnce(ctx context.Context, r importsource.Request) (resp
 		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err // without the URL, which may have the token
 		}
-		return response, 0, errs.New(errs.Unavailable, "The API at %s cannot be reached.", request.URL.Host).Because(err)
+		return response, 0, errs.New(errs.Unavailable, "The API at %s cannot be reached.", request.URL.Host).
+			Because(err)
 	}
 	defer answer.Body.Close()
 	response.Status = answer.StatusCode
@@ -197,7 +207,8 @@ func (p *process) requestOnce(ctx context.Context, r importsource.Request) (resp
 		return response, 0, errs.New(errs.Unavailable, "The response of %s was cut off.", request.URL.Host).Because(err)
 	}
 	if len(response.Body) > maxResponse {
-		return response, 0, errs.New(errs.InvalidInput, "A response of %s has more than %d bytes.", request.URL.Host, maxResponse)
+		return response, 0, errs.New(errs.InvalidInput, "A response of %s has more than %d bytes.", request.URL.Host,
+			maxResponse)
 	}
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
 		wait = max(time.Second, min(outbound.RetryAfter(answer, p.Store.Now(), time.Second), maxRetryAfter))

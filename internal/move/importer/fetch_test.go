@@ -77,18 +77,21 @@ func (p *replay) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range e.ResponseHeaders {
 		header.Set(name, value)
 	}
-	return &http.Response{StatusCode: e.Status, Header: header, Body: io.NopCloser(strings.NewReader(cmp.Or(e.Text, string(e.Body))))}, nil
+	return &http.Response{StatusCode: e.Status, Header: header,
+		Body: io.NopCloser(strings.NewReader(cmp.Or(e.Text, string(e.Body))))}, nil
 }
 
 // importAPI creates an import by the API of a fixture, which p plays.
 func (b *bundle) importAPI(t *testing.T, f *fixture, in importer.Settings, p http.RoundTripper) *task.Task {
 	t.Helper()
 	b.Import.Client = &http.Client{Transport: p}
-	in.API = &importer.API{BaseURL: f.Input.API.BaseURL, Token: f.Input.API.Token, Account: f.Input.API.Account, ClickTotals: true}
+	in.API = &importer.API{BaseURL: f.Input.API.BaseURL, Token: f.Input.API.Token, Account: f.Input.API.Account,
+		ClickTotals: true}
 	return must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
 }
 
-// TestImport_ByAPIEqualsFixtures imports each source by its API: as a dry run, and then exactly the rows of the dry run.
+// TestImport_ByAPIEqualsFixtures imports each source by its API: as a dry run, and then exactly the
+// rows of the dry run.
 func TestImport_ByAPIEqualsFixtures(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"bitly", "dub", "kutt", "rebrandly", "shlink", "short_io", "sink", "yourls"} {
@@ -166,7 +169,8 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 		b := newBundle(t, d)
 		b.Import.MaxBytes = 3 << 20
 		endless := b.run(t, b.importSink(t, func(n int) (int, http.Header, string) {
-			return http.StatusOK, nil, fmt.Sprintf(`{"version":"1.0","links":[{"slug":"c%d","url":"https://example.com/","comment":%q}],"cursor":"%[1]d"}`,
+			return http.StatusOK, nil, fmt.Sprintf(
+				`{"version":"1.0","links":[{"slug":"c%d","url":"https://example.com/","comment":%q}],"cursor":"%[1]d"}`,
 				n, strings.Repeat("x", 100<<10))
 		}))
 		if endless.Status != task.Failed || endless.Failure().Kind != errs.InvalidInput {
@@ -174,14 +178,17 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 		}
 		var links []string
 		for i := range 4 {
-			links = append(links, fmt.Sprintf(`{"slug":"c%d","url":"https://example.com/%[1]d","comment":%q}`, i, strings.Repeat("x", 700<<10)))
+			links = append(links, fmt.Sprintf(`{"slug":"c%d","url":"https://example.com/%[1]d","comment":%q}`, i,
+				strings.Repeat("x", 700<<10)))
 		}
 		large := b.run(t, b.importSink(t, func(int) (int, http.Header, string) {
-			return http.StatusOK, nil, `{"version":"1.0","links":[` + strings.Join(links, ",") + `],"list_complete":true}`
+			return http.StatusOK, nil, `{"version":"1.0","links":[` + strings.Join(links, ",") +
+				`],"list_complete":true}`
 		}))
 		var most int64
-		must.NoError(t, d.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
-			Scan(db.AsSystem(t.Context()), &most))
+		must.NoError(t,
+			d.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
+				Scan(db.AsSystem(t.Context()), &most))
 		if large.Status != task.Succeeded || large.Done != 4 || most > task.ChunkSize {
 			t.Errorf("%s, %d rows, a chunk of %d bytes: %v", large.Status, large.Done, most, large.Failure())
 		}

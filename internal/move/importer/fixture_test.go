@@ -51,7 +51,8 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	clock := func() time.Time { return b.Now }
 	b.Tasks = task.NewStore(d, box, clock)
 	b.Import = &importer.Store{
-		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders, Limits: ratelimit.Limiter{Off: true}, Now: clock,
+		DB: d, Tasks: b.Tasks, Links: b.Links, Creation: b.Store, Folders: b.Folders,
+		Limits: ratelimit.Limiter{Off: true}, Now: clock,
 	}
 	return b
 }
@@ -67,7 +68,8 @@ func (b *bundle) runUntil(t *testing.T, started *task.Task, isDone func(*task.Ta
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r := &task.Runner{
-		Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import},
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.Mine, nil },
 	}
 	ended := make(chan error, 1)
@@ -151,12 +153,14 @@ func read(t *testing.T, path string) []byte {
 // settings adds the domains of a fixture to the workspace, and returns the settings of its import.
 func (f *fixture) settings(t *testing.T, b *bundle) importer.Settings {
 	t.Helper()
-	in, ids := importer.Settings{Source: f.Input.Source, Label: f.Input.Label, OnConflict: importer.Skip}, map[string]string{}
+	in, ids := importer.Settings{Source: f.Input.Source, Label: f.Input.Label,
+		OnConflict: importer.Skip}, map[string]string{}
 	for _, d := range f.Domains {
 		ids[d.Ref] = id.New(id.Domain)
 		must.Value(b.db.NewInsert().Model(&domain.Domain{
-			ID: ids[d.Ref], WorkspaceID: b.Mine.ID(), Host: d.Host, CodeSpace: d.CodeSpace, CaseSensitive: d.CaseSensitive,
-			CreatedAt: f.Now, VerifiedAt: &f.Now,
+			ID: ids[d.Ref], WorkspaceID: b.Mine.ID(), Host: d.Host, CodeSpace: d.CodeSpace,
+			CaseSensitive: d.CaseSensitive,
+			CreatedAt:     f.Now, VerifiedAt: &f.Now,
 		}).Exec(db.AsSystem(t.Context())))(t)
 	}
 	for _, h := range f.Input.Hosts {
@@ -204,7 +208,8 @@ func TestImport_EqualsFixtures(t *testing.T) {
 				in.DryRun = true
 				dry := b.importFile(t, in, file)
 				b.wantOutcomes(t, dry, want)
-				if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 || b.Used(t) != 0 {
+				if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 ||
+					b.Used(t) != 0 {
 					t.Errorf("a dry run created %d links, and used %d", n, b.Used(t))
 				}
 				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
@@ -232,7 +237,8 @@ func TestImport_EqualsFixtures(t *testing.T) {
 func (b *bundle) distinguishCase(t *testing.T, isSensitive bool) {
 	t.Helper()
 	b.Mine.Workspace().CaseSensitiveCodes = isSensitive
-	must.Value(b.db.NewUpdate().Table("workspaces").Set("case_sensitive_codes = ?", isSensitive).Where("id = ?", b.Mine.ID()).
+	must.Value(b.db.NewUpdate().Table("workspaces").Set("case_sensitive_codes = ?", isSensitive).
+		Where("id = ?", b.Mine.ID()).
 		Exec(db.AsSystem(t.Context())))(t)
 }
 
@@ -297,8 +303,10 @@ func (b *bundle) wantLinks(t *testing.T, of *task.Task, want []expectedRow) {
 			continue
 		}
 		l := b.Reload(t, &link.Link{ID: *row.LinkID})
-		if l.OriginalURL != want[i].URL || want[i].Code != "" && l.ShownCode() != want[i].Code || (l.DeletedAt != nil) != want[i].Deleted {
-			t.Errorf("row %d: %s %s %v, want %s %s %t", row.Number, l.ShownCode(), l.OriginalURL, l.DeletedAt, want[i].Code,
+		if l.OriginalURL != want[i].URL || want[i].Code != "" && l.ShownCode() != want[i].Code ||
+			(l.DeletedAt != nil) != want[i].Deleted {
+			t.Errorf("row %d: %s %s %v, want %s %s %t", row.Number, l.ShownCode(), l.OriginalURL, l.DeletedAt,
+				want[i].Code,
 				want[i].URL, want[i].Deleted)
 		}
 		if l.VersionCause != link.CauseImported || optional.Value(l.VersionOperation) != of.OperationID {

@@ -1,7 +1,8 @@
-// Package importer imports links of other services from files, as tasks. process.go runs the steps of an import, each in one
-// transaction, and a dry run rolls them back; step.go carries a step out, locate.go finds where each link goes, known.go reads what
-// a step depends on, and decide.go says what becomes of a row. Package importsource reads the files, and packages creation and link
-// write the links.
+// Package importer imports links of other services from files, as tasks. process.go runs the steps
+// of an import, each in one transaction, and a dry run rolls them back; step.go carries a step out,
+// locate.go finds where each link goes, known.go reads what a step depends on, and decide.go says
+// what becomes of a row. Package importsource reads the files, and packages creation and link write
+// the links.
 package importer
 
 import (
@@ -52,7 +53,8 @@ type Store struct {
 	Now      func() time.Time
 }
 
-// ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name in the GraphQL schema.
+// ConflictPolicy is what happens to a row whose code belongs to another link. Its text is the name
+// in the GraphQL schema.
 type ConflictPolicy string
 
 // The policies.
@@ -97,8 +99,9 @@ type Host struct {
 	DomainID *string
 }
 
-// Create creates an import, which begins when its file has arrived, or at once with an API. It returns NotFound, InvalidInput,
-// QuotaExceeded or Forbidden, also for an API on a server that cannot seal its token.
+// Create creates an import, which begins when its file has arrived, or at once with an API. It
+// returns NotFound, InvalidInput, QuotaExceeded or Forbidden, also for an API on a server that
+// cannot seal its token.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
 	if in.API != nil {
 		if err := in.checkAPI(); err != nil {
@@ -111,7 +114,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 	}
 	if in.API != nil {
 		return s.Tasks.Create(ctx, m, task.New{
-			Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Secret: []byte(in.API.Token), KeepsFile: in.DryRun,
+			Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Secret: []byte(in.API.Token),
+			KeepsFile: in.DryRun,
 		})
 	}
 	return s.Tasks.Create(ctx, m, task.New{
@@ -119,8 +123,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 	})
 }
 
-// Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task that is no successful dry
-// run, Expired if its file is no longer kept, QuotaExceeded or Forbidden.
+// Apply creates the import that a dry run has reported on. It returns NotFound, Conflict for a task
+// that is no successful dry run, Expired if its file is no longer kept, QuotaExceeded or Forbidden.
 func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string) (*task.Task, error) {
 	entered, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -140,24 +144,27 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 	if hasFile, err := s.Tasks.HasFile(entered, dry.ID); err != nil {
 		return nil, err
 	} else if !hasFile {
-		return nil, errs.New(errs.Expired, "The file of the dry run is no longer kept. Create another import.").At("taskId")
+		return nil, errs.New(errs.Expired, "The file of the dry run is no longer kept. Create another import.").
+			At("taskId")
 	}
 	if in, err = s.check(ctx, m, in); err != nil { // what it names may have been deleted
 		return nil, err
 	}
 	in.DryRun, in.FileOf = false, dry.ID
-	return s.Tasks.Create(ctx, m, task.New{Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Total: &dry.Done})
+	return s.Tasks.Create(ctx, m,
+		task.New{Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Total: &dry.Done})
 }
 
 // uploads are the URLs that permit one upload.
 var uploads = secrets.Purpose{Name: "linkforge.import", Remedy: "Create another import with createImport."}
 
-// SignUpload returns the URL for the file of an import that waits for it, and when the URL expires. The session is that of the
-// account that signs it, and empty for an API key.
+// SignUpload returns the URL for the file of an import that waits for it, and when the URL expires.
+// The session is that of the account that signs it, and empty for an API key.
 func (s *Store) SignUpload(t *task.Task, sessionID string) (url string, until time.Time, err error) {
 	until = t.CreatedAt.Add(task.UploadLife).UTC()
 	token, err := s.Signer.Sign(uploads, &task.FileGrant{
-		Grant: secrets.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until}, TaskID: t.ID,
+		Grant:  secrets.Grant{WorkspaceID: t.WorkspaceID, ActorID: t.ActorID, SessionID: sessionID, Until: until},
+		TaskID: t.ID,
 	})
 	return s.PublicURL + "/import/" + token, until, err
 }
@@ -203,7 +210,8 @@ func (s *Store) check(ctx context.Context, m workspace.Membership, in Settings) 
 
 func (s *Store) checkHosts(ctx context.Context, m workspace.Membership, hosts []Host) error {
 	if len(hosts) > maxHosts {
-		return errs.New(errs.InvalidInput, "hosts has %d hosts, at most %d are allowed.", len(hosts), maxHosts).At("hosts")
+		return errs.New(errs.InvalidInput, "hosts has %d hosts, at most %d are allowed.", len(hosts), maxHosts).
+			At("hosts")
 	}
 	domains, err := s.domainsOf(ctx, m)
 	if err != nil {

@@ -47,7 +47,9 @@ func (b *bundle) csv(t *testing.T, in importer.Settings, lines ...string) (*task
 // said describes rows: outcome, code, error.
 func said(rows []*importer.Row) (all []string) {
 	for _, row := range rows {
-		all = append(all, strings.TrimSpace(fmt.Sprint(row.Outcome, " ", optional.Value(row.Code), " ", optional.Value(row.ErrorCode))))
+		all = append(all,
+			strings.TrimSpace(fmt.Sprint(row.Outcome, " ", optional.Value(row.Code), " ",
+				optional.Value(row.ErrorCode))))
 	}
 	return all
 }
@@ -62,12 +64,15 @@ func wantSaid(t *testing.T, what string, rows []*importer.Row, want ...string) {
 // TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same outcomes.
 func TestImport_FollowsItsConflictPolicy(t *testing.T) {
 	t.Parallel()
-	lines := []string{"mine,https://example.com/mine", "taken,https://example.com/new", "Taken,https://example.com/newer",
-		"same,https://example.com/same", "twin,https://example.com/a", "TWIN,https://example.com/b", "twin2,https://example.com/c"}
+	lines := []string{"mine,https://example.com/mine", "taken,https://example.com/new",
+		"Taken,https://example.com/newer",
+		"same,https://example.com/same", "twin,https://example.com/a", "TWIN,https://example.com/b",
+		"twin2,https://example.com/c"}
 	for policy, want := range map[importer.ConflictPolicy][]string{
 		importer.Skip: {"CREATED mine", "SKIPPED  CODE_TAKEN", "SKIPPED  CODE_TAKEN", "UNCHANGED same", "CREATED twin",
 			"SKIPPED  CODE_TAKEN", "CREATED twin2"},
-		importer.Rename: {"CREATED mine", "RENAMED taken-3", "RENAMED Taken-4", "UNCHANGED same", "CREATED twin", "RENAMED TWIN-2",
+		importer.Rename: {"CREATED mine", "RENAMED taken-3", "RENAMED Taken-4", "UNCHANGED same", "CREATED twin",
+			"RENAMED TWIN-2",
 			"CREATED twin2"},
 		importer.Replace: {"CREATED mine", "UPDATED taken", "FAILED  CODE_TAKEN", "UNCHANGED same", "CREATED twin",
 			"FAILED  CODE_TAKEN", "CREATED twin2"},
@@ -85,7 +90,8 @@ func TestImport_FollowsItsConflictPolicy(t *testing.T) {
 				wantSaid(t, "dry run", rows, want...)
 				applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
 				wantSaid(t, "import", b.rows(t, applied), want...)
-				if now := b.Reload(t, taken); (now.OriginalURL == "https://example.com/new") != (policy == importer.Replace) {
+				if now := b.Reload(t,
+					taken); (now.OriginalURL == "https://example.com/new") != (policy == importer.Replace) {
 					t.Errorf("the code leads to %s", now.OriginalURL)
 				}
 			})
@@ -105,12 +111,14 @@ func TestImport_KeepsWhatIsChangedHere(t *testing.T) {
 		b.Tick()
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, *rows[2].LinkID))(t)
 
-		_, again := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b2,B2", "c,https://example.com/c2,C")
+		_, again := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b2,B2",
+			"c,https://example.com/c2,C")
 		wantSaid(t, "second", again, "UNCHANGED a", "UPDATED b", "SKIPPED  CONFLICT")
 		if l := linkOf(0); optional.Value(l.Title) != "changed here" {
 			t.Errorf("an unchanged row changed the title to %v", l.Title)
 		}
-		if l := linkOf(1); l.OriginalURL != "https://example.com/b2" || optional.Value(l.Title) != "B2" || l.VersionCause != link.CauseImported {
+		if l := linkOf(1); l.OriginalURL != "https://example.com/b2" || optional.Value(l.Title) != "B2" ||
+			l.VersionCause != link.CauseImported {
 			t.Errorf("a changed row: %s %v %s", l.OriginalURL, l.Title, l.VersionCause)
 		}
 		in.Label = "another account"
@@ -146,7 +154,8 @@ func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
 		b := newBundle(t, d)
 		known := must.Value(b.Folders.Create(t.Context(), b.Mine, "Known"))(t)
 		in := importer.Settings{OnConflict: importer.Skip, Tags: []string{"moved"}, DryRun: true}
-		lines := []string{"a,https://example.com/a,,x,known", "b,https://example.com/b,,,New", "c,https://example.com/c,,moved,new"}
+		lines := []string{"a,https://example.com/a,,x,known", "b,https://example.com/b,,,New",
+			"c,https://example.com/c,,moved,new"}
 		dry, _ := b.csv(t, in, lines...)
 		if n := len(must.Value(b.Folders.Names(t.Context(), b.Mine))(t)); n != 1 {
 			t.Errorf("a dry run left %d folders", n)
@@ -183,11 +192,14 @@ func TestImport_RefusesInvalidSettings(t *testing.T) {
 			{importer.Settings{FolderID: new("fld_unknown")}, errs.NotFound, "folderId"},
 			{importer.Settings{Hosts: make([]importer.Host, 101)}, errs.InvalidInput, "hosts"},
 			{importer.Settings{Hosts: []importer.Host{{Host: "no host"}}}, errs.InvalidInput, "hosts"},
-			{importer.Settings{Hosts: []importer.Host{{Host: "go.example"}, {Host: "GO.example"}}}, errs.InvalidInput, "hosts"},
-			{importer.Settings{Hosts: []importer.Host{{Host: "go.example", DomainID: new("dom_unknown")}}}, errs.NotFound, "hosts"},
+			{importer.Settings{Hosts: []importer.Host{{Host: "go.example"}, {Host: "GO.example"}}}, errs.InvalidInput,
+				"hosts"},
+			{importer.Settings{Hosts: []importer.Host{{Host: "go.example", DomainID: new("dom_unknown")}}},
+				errs.NotFound, "hosts"},
 		} {
 			c.in.Source = importsource.CSV
-			if _, err := b.Import.Create(t.Context(), b.Mine, c.in); !errs.Is(err, c.kind) || errs.From(err).Field[0] != c.field {
+			if _, err := b.Import.Create(t.Context(), b.Mine, c.in); !errs.Is(err, c.kind) ||
+				errs.From(err).Field[0] != c.field {
 				t.Errorf("%+v: %v", c.in, err)
 			}
 		}
@@ -227,7 +239,8 @@ func TestImport_SurvivesNodes(t *testing.T) {
 			var nodes sync.WaitGroup
 			for range 2 {
 				r := &task.Runner{
-					Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import}, Log: slog.New(slog.DiscardHandler),
+					Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.Import: b.Import},
+					Log:      slog.New(slog.DiscardHandler),
 					MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.Mine, nil },
 				}
 				nodes.Go(func() { must.NoError(t, r.Run(ctx)) })
@@ -254,21 +267,24 @@ func TestImport_SurvivesNodes(t *testing.T) {
 		}
 		links := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t)
 		var used int64
-		must.NoError(t, d.NewSelect().Table("link_usage").ColumnExpr("sum(links)").Scan(db.AsSystem(t.Context()), &used))
+		must.NoError(t,
+			d.NewSelect().Table("link_usage").ColumnExpr("sum(links)").Scan(db.AsSystem(t.Context()), &used))
 		if links != int64(lines-50) || used != links {
 			t.Errorf("%d links, %d used", links, used)
 		}
 	})
 }
 
-// TestImport_ChangesALinkOnce: of two rows with one link, the first one wins, as a dry run and for good, in one step or several.
+// TestImport_ChangesALinkOnce: of two rows with one link, the first one wins, as a dry run and for
+// good, in one step or several.
 func TestImport_ChangesALinkOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		b.distinguishCase(t, false)
 		b.Quota.Default = 10_000
-		_, rows := b.csv(t, importer.Settings{OnConflict: importer.Skip}, "promo,https://example.com/1", "Promo,https://example.com/1")
+		_, rows := b.csv(t, importer.Settings{OnConflict: importer.Skip}, "promo,https://example.com/1",
+			"Promo,https://example.com/1")
 		wantSaid(t, "first", rows, "CREATED promo", "UNCHANGED promo")
 		lines := []string{"promo,https://example.com/2"}
 		for i := range 600 {
@@ -291,7 +307,8 @@ func TestImport_ChangesALinkOnce(t *testing.T) {
 	})
 }
 
-// TestImport_KeepsGates: a link that was protected at its source keeps the gate that it got here, and without one stays deleted.
+// TestImport_KeepsGates: a link that was protected at its source keeps the gate that it got here,
+// and without one stays deleted.
 func TestImport_KeepsGates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -313,13 +330,15 @@ func TestImport_KeepsGates(t *testing.T) {
 		b.Change(t, b.Reload(t, l), link.Change{Routing: optional.Set(&routing.Change{Gate: optional.Set(gate)})})
 		third := b.importFile(t, in, line("https://example.com/3"))
 		wantSaid(t, "a change behind a gate", b.rows(t, third), "UPDATED secret")
-		if l = b.Reload(t, l); l.OriginalURL != "https://example.com/3" || l.DeletedAt != nil || l.Routing == nil || l.Routing.Gate == nil {
+		if l = b.Reload(t, l); l.OriginalURL != "https://example.com/3" || l.DeletedAt != nil || l.Routing == nil ||
+			l.Routing.Gate == nil {
 			t.Errorf("%s, deleted at %v, %+v", l.OriginalURL, l.DeletedAt, l.Routing)
 		}
 	})
 }
 
-// TestImport_NamesWhatChangedElsewhere: a code that changed at its source is a loss, and free for others; a removed domain is an error.
+// TestImport_NamesWhatChangedElsewhere: a code that changed at its source is a loss, and free for
+// others; a removed domain is an error.
 func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -334,7 +353,8 @@ func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
 			t.Errorf("losses %v", losses)
 		}
 
-		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com", CodeSpace: domain.Own, CreatedAt: b.Now}
+		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com",
+			CodeSpace: domain.Own, CreatedAt: b.Now}
 		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
 		in.Hosts = []importer.Host{{Host: "old.example.com", DomainID: &own.ID}}
 		started := must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
@@ -345,12 +365,14 @@ func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
 	})
 }
 
-// TestImport_HidesLinksOutsideOfFences: a key does not take over the origin of a link that it cannot see, nor learn its id.
+// TestImport_HidesLinksOutsideOfFences: a key does not take over the origin of a link that it
+// cannot see, nor learn its id.
 func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		one, two := must.Value(b.Folders.Create(t.Context(), b.Mine, "one"))(t), must.Value(b.Folders.Create(t.Context(), b.Mine, "two"))(t)
+		one, two := must.Value(b.Folders.Create(t.Context(), b.Mine, "one"))(t), must.Value(
+			b.Folders.Create(t.Context(), b.Mine, "two"))(t)
 		mine := b.Mine
 		in := importer.Settings{OnConflict: importer.Skip}
 		line := "code,https://example.com/1"
@@ -380,7 +402,8 @@ func TestImport_OfAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		dry := b.importFile(t, importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: true}, nil)
+		dry := b.importFile(t,
+			importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: true}, nil)
 		applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
 		for _, it := range []*task.Task{dry, applied} {
 			if it.Status != task.Succeeded || it.Total == nil || *it.Total != 0 {
@@ -393,8 +416,8 @@ func TestImport_OfAnEmptyFile(t *testing.T) {
 	})
 }
 
-// TestImport_DryRunCountsItsEarlierRows: rows of other steps have taken codes, external ids, destinations and places for folders, as
-// in the import.
+// TestImport_DryRunCountsItsEarlierRows: rows of other steps have taken codes, external ids,
+// destinations and places for folders, as in the import.
 func TestImport_DryRunCountsItsEarlierRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -440,15 +463,18 @@ func withoutGenerated(rows []*importer.Row) (all []string) {
 	return all
 }
 
-// TestImport_HashesWhatTheSourceDescribes: neither visits at the source nor the way to it change a row, so edits made here survive.
+// TestImport_HashesWhatTheSourceDescribes: neither visits at the source nor the way to it change a
+// row, so edits made here survive.
 func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		in := importer.Settings{Source: importsource.Shlink, OnConflict: importer.Skip, Label: "mine"}
 		shlink := func(visits, limit int) []*importer.Row {
-			return b.rows(t, b.importFile(t, in, fmt.Appendf(nil, `[{"shortCode": "a", "shortUrl": "https://s.example.com/a", `+
-				`"longUrl": "https://example.com/a", "meta": {"maxVisits": %d}, "visitsSummary": {"total": %d}}]`, limit, visits)))
+			return b.rows(t,
+				b.importFile(t, in, fmt.Appendf(nil, `[{"shortCode": "a", "shortUrl": "https://s.example.com/a", `+
+					`"longUrl": "https://example.com/a", "meta": {"maxVisits": %d}, "visitsSummary": {"total": %d}}]`,
+					limit, visits)))
 		}
 		wantSaid(t, "Shlink", shlink(3, 10), "CREATED a")
 		wantSaid(t, "after another visit", shlink(4, 10), "UNCHANGED a")
@@ -467,15 +493,20 @@ func TestImport_RenamesLongCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com", CodeSpace: domain.Own, CreatedAt: b.Now, VerifiedAt: &b.Now}
+		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com",
+			CodeSpace: domain.Own, CreatedAt: b.Now, VerifiedAt: &b.Now}
 		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Rename}
 		long, longest := strings.Repeat("a", 100), strings.Repeat("é", 127)
 		var lines []string
 		for i, code := range []string{long, long, longest, longest} {
-			lines = append(lines, fmt.Sprintf(`{"id": "%d", "domain": "go.example.com", "code": "%s", "url": "https://example.com/%[1]d"}`, i, code))
+			lines = append(lines,
+				fmt.Sprintf(
+					`{"id": "%d", "domain": "go.example.com", "code": "%s", "url": "https://example.com/%[1]d"}`, i,
+					code))
 		}
 		rows := b.rows(t, b.importFile(t, in, []byte(strings.Join(lines, "\n"))))
-		wantSaid(t, "long codes", rows, "CREATED "+long, "RENAMED "+long+"-2", "CREATED "+longest, "RENAMED "+strings.Repeat("é", 126)+"-2")
+		wantSaid(t, "long codes", rows, "CREATED "+long, "RENAMED "+long+"-2", "CREATED "+longest,
+			"RENAMED "+strings.Repeat("é", 126)+"-2")
 	})
 }

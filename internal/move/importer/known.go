@@ -59,7 +59,8 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	}
 	if len(linkIDs) > 0 {
 		var links []*link.Link
-		err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).Where("id IN (?)", bun.In(linkIDs)).
+		err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).
+			Where("id IN (?)", bun.In(linkIDs)).
 			Where("purged_at IS NULL").Scan(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading imported links: %w", err)

@@ -43,8 +43,8 @@ func (b *step) locate(it *item) {
 	}
 }
 
-// target returns the domain with codes of its own that the links of a host go to; nil means the shared codes. It returns NotFound
-// if the chosen domain was removed.
+// target returns the domain with codes of its own that the links of a host go to; nil means the
+// shared codes. It returns NotFound if the chosen domain was removed.
 func (b *step) target(host string) (*domain.Domain, *errs.Error) {
 	isOfHost := func(d *domain.Domain) bool { return d.Host == host && d.VerifiedAt != nil }
 	chosen := slices.IndexFunc(b.in.Hosts, func(h Host) bool { return h.Host == host })
@@ -66,7 +66,8 @@ func (b *step) target(host string) (*domain.Domain, *errs.Error) {
 	return b.domains[i], nil
 }
 
-// reportCase adds a loss to the first row of a host whose codes the source answers in any case, and the domain does not.
+// reportCase adds a loss to the first row of a host whose codes the source answers in any case, and
+// the domain does not.
 func (it *item) reportCase(b *step) {
 	host := it.from.Host
 	if it.domain == nil || !it.domain.CaseSensitive || !it.from.FoldsCase || slices.Contains(b.folding, host) ||
@@ -74,7 +75,8 @@ func (it *item) reportCase(b *step) {
 		return
 	}
 	b.folding = append(b.folding, host)
-	it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "caseSensitive", Reason: importsource.Approximated})
+	it.from.Losses = append(it.from.Losses,
+		importsource.Loss{Field: "caseSensitive", Reason: importsource.Approximated})
 }
 
 // setCode sets the code of the item and its identity. It returns InvalidInput or CodeReserved.

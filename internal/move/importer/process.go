@@ -38,8 +38,8 @@ type process struct {
 	progress *progress
 }
 
-// Run implements task.Handler: it fetches the file of an import by API, and imports the rows of the file, from the first one on
-// that is not imported yet.
+// Run implements task.Handler: it fetches the file of an import by API, and imports the rows of the
+// file, from the first one on that is not imported yet.
 func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	p := &process{Store: s, Holding: h}
 	if p.in, err = SettingsOf(h.Task); err != nil {
@@ -95,7 +95,8 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 }
 
-// countRows reads the whole file, and notes how many rows it has. It returns InvalidInput for a file that is not of the source.
+// countRows reads the whole file, and notes how many rows it has. It returns InvalidInput for a
+// file that is not of the source.
 func (p *process) countRows(ctx context.Context) error {
 	total := int64(0)
 	for _, err := range p.rows(ctx) {
@@ -107,11 +108,13 @@ func (p *process) countRows(ctx context.Context) error {
 		}
 	}
 	p.Total = &total
-	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return p.Step(ctx, tx, encode(p.progress), 0, &total) })
+	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return p.Step(ctx, tx, encode(p.progress), 0, &total)
+	})
 }
 
-// openArchive compares the files of an archive with its manifest, and creates its folders, of which some may have no links. It
-// returns InvalidInput.
+// openArchive compares the files of an archive with its manifest, and creates its folders, of which
+// some may have no links. It returns InvalidInput.
 func (p *process) openArchive(ctx context.Context) error {
 	file, err := p.file(ctx)
 	if err != nil {
@@ -194,7 +197,8 @@ func (p *process) step(ctx context.Context, rows []*source) error {
 // attempt is one try of a step, or its last one.
 func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err error) {
 	b := &step{
-		process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding), targets: map[string]string{},
+		process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding),
+		targets: map[string]string{},
 	}
 	if b.domains, err = p.domainsOf(ctx, p.Member); err != nil {
 		return err
@@ -261,8 +265,8 @@ func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 	return b.Folders.Insert(ctx, tx, b.Member, b.newFolders...)
 }
 
-// end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes and progress. The results are
-// those of the items that create links.
+// end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes
+// and progress. The results are those of the items that create links.
 func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error {
 	b.done, b.changed, b.toDelete = nil, nil, nil
 	for _, it := range b.items {

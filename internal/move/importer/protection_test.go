@@ -49,8 +49,8 @@ func outcomes(rows []*importer.Row) (all []string) {
 	return all
 }
 
-// TestImport_RestoresNoLinks: a row without a code shares no link with others to its URL if it is protected, and does not restore one
-// that a member has deleted.
+// TestImport_RestoresNoLinks: a row without a code shares no link with others to its URL if it is
+// protected, and does not restore one that a member has deleted.
 func TestImport_RestoresNoLinks(t *testing.T) {
 	t.Parallel()
 	const header = "id,url,password\n"
@@ -68,7 +68,8 @@ func TestImport_RestoresNoLinks(t *testing.T) {
 		"a link that a member deleted": {"4,https://example.com/member,x\n", []string{"CREATED"}},
 		"an open row to such a link": {"5,https://example.com/member,\n6,https://example.com/member,\n",
 			[]string{"SKIPPED CONFLICT", "SKIPPED CONFLICT"}},
-		"an open row to a purged link": {"7,https://example.com/purged,\n8,https://example.com/purged,\n", []string{"CREATED", "UNCHANGED"}},
+		"an open row to a purged link": {"7,https://example.com/purged,\n8,https://example.com/purged,\n",
+			[]string{"CREATED", "UNCHANGED"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +91,9 @@ func TestImport_RestoresNoLinks(t *testing.T) {
 					t.Errorf("outcomes (-want +got):\n%s", diff)
 				}
 				var live []*link.Link
-				must.NoError(t, d.NewSelect().Model(&live).Where("deleted_at IS NULL").Where("original_url NOT LIKE '%/filler/%'").
-					Scan(db.AsSystem(t.Context())))
+				must.NoError(t,
+					d.NewSelect().Model(&live).Where("deleted_at IS NULL").Where("original_url NOT LIKE '%/filler/%'").
+						Scan(db.AsSystem(t.Context())))
 				for _, l := range live {
 					if l.ID != purged.ID {
 						t.Errorf("%s is live", l.OriginalURL)
@@ -102,8 +104,9 @@ func TestImport_RestoresNoLinks(t *testing.T) {
 	}
 }
 
-// TestImport_KeepsRestrictions: a link with the code and the destination of a row is not the one that the row describes if it lacks
-// the row's restrictions, whether it was there before or another row has created it.
+// TestImport_KeepsRestrictions: a link with the code and the destination of a row is not the one
+// that the row describes if it lacks the row's restrictions, whether it was there before or another
+// row has created it.
 func TestImport_KeepsRestrictions(t *testing.T) {
 	t.Parallel()
 	filler := strings.Builder{}
@@ -112,8 +115,10 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 	}
 	rowsOf := func(code, url string) string {
 		text := strings.Builder{}
-		for _, more := range []string{``, `, "maxClicks": 5`, `, "maxClicks": 6`, `, "expiresAt": "2030-01-01"`, `, "maxClicks": 5, "startsAt": "2020-01-01"`} {
-			fmt.Fprintf(&text, `{"id": "%s %s", "code": "%[1]s", "url": "%[3]s"%s}`+"\n", code, strings.ReplaceAll(more, `"`, ""), url, more)
+		for _, more := range []string{``, `, "maxClicks": 5`, `, "maxClicks": 6`, `, "expiresAt": "2030-01-01"`,
+			`, "maxClicks": 5, "startsAt": "2020-01-01"`} {
+			fmt.Fprintf(&text, `{"id": "%s %s", "code": "%[1]s", "url": "%[3]s"%s}`+"\n", code,
+				strings.ReplaceAll(more, `"`, ""), url, more)
 		}
 		return text.String()
 	}
@@ -125,14 +130,17 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
 		first := `{"id": "1", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5}` + "\n" +
 			`{"id": "2", "url": "https://example.com/shared"}` + "\n"
-		later := `{"id": "3", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5, "note": "later"}` + "\n" +
+		later := `{"id": "3", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5, "note": "later"}` +
+			"\n" +
 			`{"id": "4", "code": "fresh", "url": "https://example.com/new", "maxClicks": 6, "note": "later"}` + "\n" +
 			`{"id": "5", "url": "https://example.com/shared", "note": "later"}` + "\n" +
 			`{"id": "6", "url": "https://example.com/shared", "maxClicks": 5}` + "\n"
-		rows := b.dryAndReal(t, in, first+rowsOf("open", "https://example.com/open")+rowsOf("five", "https://example.com/five")+
+		rows := b.dryAndReal(t, in, first+rowsOf("open", "https://example.com/open")+
+			rowsOf("five", "https://example.com/five")+
 			rowsOf("fresh", "https://example.com/new")+filler.String()+later)
 		same, other := "UNCHANGED", "SKIPPED CODE_TAKEN"
-		want := []string{"CREATED", "CREATED", same, other, other, other, other, same, same, other, other, other, same, same, other, other, other}
+		want := []string{"CREATED", "CREATED", same, other, other, other, other, same, same, other, other, other, same,
+			same, other, other, other}
 		if diff := cmp.Diff(want, outcomes(rows[:len(want)])); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
 		}
@@ -140,7 +148,8 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 			t.Errorf("outcomes of a later step (-want +got):\n%s", diff)
 		}
 		in.Source = importsource.Dub
-		rows = b.dryAndReal(t, in, `[{"id": "1", "key": "open", "url": "https://example.com/open", "password": "long enough"}]`)
+		rows = b.dryAndReal(t, in,
+			`[{"id": "1", "key": "open", "url": "https://example.com/open", "password": "long enough"}]`)
 		if diff := cmp.Diff([]string{other}, outcomes(rows)); diff != "" {
 			t.Errorf("with a password (-want +got):\n%s", diff)
 		}
@@ -155,9 +164,11 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
 			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), d, l))
-			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil, " ",
+			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil,
+				" ",
 				optional.Value(l.MaxClicks), " ", l.RedirectStatus, " ", l.Archived(), " ", l.StatsPublic, " ",
-				l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID), " ", l.Metadata != "",
+				l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID),
+				" ", l.Metadata != "",
 				" ", l.Routing != nil && l.Routing.Gate != nil, " ", l.Routing != nil && len(l.Routing.Rules) == 1)
 		}
 		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip, Tags: []string{"given"}}
@@ -170,12 +181,14 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 			Note: optional.Set(new("note")), FolderID: optional.Set(&f.ID), ExternalID: optional.Set(new("id")),
 			Metadata: optional.Set([]*linkfield.Pair{{Key: "k", Value: "v"}}),
 			Routing: optional.Set(&routing.Change{
-				Gate:  optional.Set(&routing.GateChange{Confirm: optional.Set(new(true))}),
-				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: new("https://example.com/rule")}}}}),
+				Gate: optional.Set(&routing.GateChange{Confirm: optional.Set(new(true))}),
+				Rules: optional.Set(
+					[]*routing.Rule{{Targets: []*routing.Target{{URL: new("https://example.com/rule")}}}}),
 			}),
 		})
 		for _, c := range []struct{ file, want string }{
-			{"code,url\na,https://example.com/2", "title [given tag] true true 9 308 true true https://example.com/2 note true id true true true"},
+			{"code,url\na,https://example.com/2",
+				"title [given tag] true true 9 308 true true https://example.com/2 note true id true true true"},
 			{
 				"code,url,note,folder\na,https://example.com/3,,",
 				"title [given tag] true true 9 308 true true https://example.com/3  false id true true true",
@@ -192,12 +205,15 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		}
 		in.Label, in.OnConflict = "other", importer.Replace
 		b.importFile(t, in, []byte("code,url\na,https://example.com/5"))
-		if got := describe(b.Reload(t, l)); got != " [given] false false 0 302 false false https://example.com/5  false  false false false" {
+		if got := describe(b.Reload(t, l)); got != " [given] false false 0 302 false false https://example.com/5  "+
+			"false  false false false" {
 			t.Errorf("replaced: %s", got)
 		}
 
 		in.Source, in.OnConflict = importsource.Dub, importer.Skip
-		rows = b.rows(t, b.importFile(t, in, []byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": "long enough"}]`)))
+		rows = b.rows(t,
+			b.importFile(t, in,
+				[]byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": "long enough"}]`)))
 		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.Routing == nil || l.Routing.Gate == nil {
 			t.Fatal("the link has no password")
 		}

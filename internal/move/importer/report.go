@@ -19,7 +19,8 @@ const maxCounted = 100
 
 // progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {
-	// Fetch is the cursor of the next page of an API, and Chunks how many chunks the file has so far, with so many Items and Bytes.
+	// Fetch is the cursor of the next page of an API, and Chunks how many chunks the file has so
+	// far, with so many Items and Bytes.
 	Fetch     string `json:"fetch,omitempty"`
 	Chunks    int    `json:"chunks,omitempty"`
 	Items     int    `json:"items,omitempty"`
@@ -52,7 +53,8 @@ func progressOf(t *task.Task) (*progress, error) {
 // with returns the progress after more rows.
 func (p *progress) with(rows []*Row, from []*source, folding []string, targets map[string]string) *progress {
 	next := &progress{
-		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts), Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
+		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts),
+		Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
 		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{},
 	}
 	maps.Copy(next.Targets, p.Targets)
@@ -80,7 +82,8 @@ func (p *progress) with(rows []*Row, from []*source, folding []string, targets m
 	return next
 }
 
-// keepMost removes the smallest counts beyond maxCounted. A removed name begins at zero again, so numbers beyond are approximate.
+// keepMost removes the smallest counts beyond maxCounted. A removed name begins at zero again, so
+// numbers beyond are approximate.
 func keepMost(counts map[string]int64) {
 	if len(counts) > maxCounted {
 		for _, name := range byCount(counts)[maxCounted:] {
@@ -103,7 +106,8 @@ type Report struct {
 	progress *progress
 }
 
-// ReportOf returns the report of an import; nil before the first step. The import of a dry run without rows has no step.
+// ReportOf returns the report of an import; nil before the first step. The import of a dry run
+// without rows has no step.
 func ReportOf(t *task.Task) (*Report, error) {
 	if t.Cursor == "" && t.Status != task.Succeeded {
 		return nil, nil
@@ -130,7 +134,8 @@ type (
 	HostCount struct {
 		Host string
 		Rows int64
-		// DomainID is the domain whose own codes the links of the host get; nil means the shared codes. In is the membership through which the task was loaded.
+		// DomainID is the domain whose own codes the links of the host get; nil means the shared
+		// codes. In is the membership through which the task was loaded.
 		DomainID *string
 		In       workspace.Membership
 	}

@@ -73,7 +73,8 @@ func newRow(t *task.Task, number int64, from *source) *Row {
 // source is a row of the source.
 type source struct {
 	importsource.Row
-	// hash is that of the link that the row describes, without what its source counts, and size the length of its description.
+	// hash is that of the link that the row describes, without what its source counts, and size the
+	// length of its description.
 	hash []byte
 	size int
 	// restrictions are those of the row as a link.
@@ -82,7 +83,8 @@ type source struct {
 
 func (s *Store) newSource(row *importsource.Row) *source {
 	described := *row
-	described.Line, described.Losses, described.Ignored, described.Origin, described.Past = 0, nil, nil, importsource.Origin{}, nil
+	described.Line, described.Losses, described.Ignored, described.Origin, described.Past =
+		0, nil, nil, importsource.Origin{}, nil
 	described.Record, described.Describes = nil, nil
 	// The API and the file of a source differ in these, and the remaining clicks decrease with each visit there.
 	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false, nil
@@ -93,7 +95,8 @@ func (s *Store) newSource(row *importsource.Row) *source {
 	if err != nil { // the creation says why
 		routed = nil
 	}
-	return &source{*row, hash[:], len(text), restrictionsOf(row.StartsAt, row.ExpiresAt, row.MaxClicks, routed, password)}
+	return &source{*row, hash[:], len(text),
+		restrictionsOf(row.StartsAt, row.ExpiresAt, row.MaxClicks, routed, password)}
 }
 
 // restrictionsOf identifies what restricts which visitors of a link get its destination, and when; empty for nothing.
@@ -213,7 +216,8 @@ func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...
 		ColumnExpr("row_number() OVER (PARTITION BY link_id ORDER BY "+order+") AS number").
 		Where("link_id IN (?)", bun.In(linkIDs))
 	all = s.DB.Recheck(all, "workspace_id", m.ID())
-	err = s.DB.NewSelect().Model(&rows).ModelTableExpr("(?) AS origin", all).Where("number <= ?", maxOrigins).OrderExpr(order).Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).ModelTableExpr("(?) AS origin", all).Where("number <= ?", maxOrigins).
+		OrderExpr(order).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the origins of links: %w", err)
 	}
@@ -226,7 +230,8 @@ func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...
 
 // savePast writes where links of an archive had been imported from before, unless another link has the origin.
 func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
-	return db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (workspace_id, source, label, source_id) DO NOTHING"}, rows)
+	return db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (workspace_id, source, label, source_id) DO NOTHING"},
+		rows)
 }
 
 // saveOrigins writes the origins of links.

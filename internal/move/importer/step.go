@@ -60,8 +60,9 @@ type step struct {
 	next *progress
 }
 
-// item is a row in a step. Its code can be found in three forms: code is how visitors write it, the column of links has lookupCode,
-// and identity is what makes it equal to another one, without regard to case where the code space ignores that.
+// item is a row in a step. Its code can be found in three forms: code is how visitors write it, the
+// column of links has lookupCode, and identity is what makes it equal to another one, without
+// regard to case where the code space ignores that.
 type item struct {
 	from *source
 	row  *Row
@@ -126,8 +127,10 @@ func (b *step) decide(ctx context.Context) error {
 		if it.decision.err != nil {
 			it.row.setErr(it.decision.outcome, it.decision.err)
 		}
-		if f.imported != nil && it.decision.act == changes && it.identity != "" && it.identity != f.imported.CodeIdentity() {
-			it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "code", Reason: importsource.Unsupported, Value: encode(it.code)})
+		if f.imported != nil && it.decision.act == changes && it.identity != "" &&
+			it.identity != f.imported.CodeIdentity() {
+			it.from.Losses = append(it.from.Losses,
+				importsource.Loss{Field: "code", Reason: importsource.Unsupported, Value: encode(it.code)})
 		}
 		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
 			it.row.Outcome = Renamed
@@ -176,9 +179,11 @@ func union(tags, more []string) []string {
 func (it *item) creation() *creation.Input {
 	from := it.from
 	in := &creation.Input{
-		URL: from.URL, Title: from.Title, Note: from.Note, Tags: it.tags, FolderID: it.folderID, RedirectStatus: from.RedirectStatus,
-		StartsAt: from.StartsAt, ExpiresAt: from.ExpiresAt, MaxClicks: from.MaxClicks, ExternalID: from.ExternalID,
-		Metadata: from.Metadata, Routing: from.Routing, Archived: &from.Archived, StatsPublic: &from.StatsPublic,
+		URL: from.URL, Title: from.Title, Note: from.Note, Tags: it.tags, FolderID: it.folderID,
+		RedirectStatus: from.RedirectStatus,
+		StartsAt:       from.StartsAt, ExpiresAt: from.ExpiresAt, MaxClicks: from.MaxClicks,
+		ExternalID: from.ExternalID,
+		Metadata:   from.Metadata, Routing: from.Routing, Archived: &from.Archived, StatsPublic: &from.StatsPublic,
 	}
 	switch {
 	case it.code != "":
@@ -205,7 +210,8 @@ func (b *step) loadFolders(ctx context.Context) (err error) {
 	return err
 }
 
-// chooseFolder gives an item that creates or changes a link the folder of the import, or else that of its row, which may be new.
+// chooseFolder gives an item that creates or changes a link the folder of the import, or else that
+// of its row, which may be new.
 func (b *step) chooseFolder(it *item) {
 	it.folderID = b.in.FolderID
 	if b.in.FolderID != nil || it.from.Folder == nil || it.decision.act != creates && it.decision.act != changes {
@@ -340,8 +346,9 @@ func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 // hasGate reports whether visitors of a link have to pass a gate.
 func hasGate(l *link.Link) bool { return l.Routing != nil && l.Routing.Gate != nil }
 
-// apply changes an existing link to a row. What the source does not describe stays, unless the link is replaced. A link that was
-// protected at its source keeps the gate that a member has given it here.
+// apply changes an existing link to a row. What the source does not describe stays, unless the link
+// is replaced. A link that was protected at its source keeps the gate that a member has given it
+// here.
 func (b *step) apply(it *item, l *link.Link) error {
 	from := it.from
 	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {
@@ -387,8 +394,8 @@ func (b *step) apply(it *item, l *link.Link) error {
 // edit returns the change of a field to a value, or none.
 func edit[T any](isSet bool, to T) optional.Edit[T] { return optional.Edit[T]{Set: isSet, To: to} }
 
-// origins returns the origins of the links that the step has imported, or found as they have to be, and past ones: where an archive
-// says that they were imported from before.
+// origins returns the origins of the links that the step has imported, or found as they have to be,
+// and past ones: where an archive says that they were imported from before.
 func (b *step) origins() (rows, past []*Origin) {
 	for _, it := range b.items {
 		if it.link == nil || it.written.Outcome == Failed {
@@ -396,15 +403,18 @@ func (b *step) origins() (rows, past []*Origin) {
 		}
 		o := it.from.Origin
 		rows = append(rows, &Origin{
-			WorkspaceID: b.WorkspaceID, Source: b.in.Source, Label: b.in.Label, SourceID: it.from.SourceID, LinkID: it.link.ID,
-			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt, Clicks: o.Clicks,
+			WorkspaceID: b.WorkspaceID, Source: b.in.Source, Label: b.in.Label, SourceID: it.from.SourceID,
+			LinkID:    it.link.ID,
+			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt,
+			Clicks:        o.Clicks,
 			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(),
 		})
 		for _, p := range it.from.Past {
 			past = append(past, &Origin{
 				WorkspaceID: b.WorkspaceID, Source: p.Source, Label: p.Label, SourceID: p.SourceID, LinkID: it.link.ID,
-				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks, LastClickedAt: p.LastClickedAt,
-				ImportedAt: p.ImportedAt,
+				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks,
+				LastClickedAt: p.LastClickedAt,
+				ImportedAt:    p.ImportedAt,
 			})
 		}
 	}

@@ -266,8 +266,9 @@ var apis = map[Source]*api{
 			if page == "" {
 				page = "0"
 			}
-			return "/yourls-api.php" + query("signature", s.Token, "format", "json", "action", "stats", "filter", "last",
-				"limit", "100", "start", page)
+			return "/yourls-api.php" +
+				query("signature", s.Token, "format", "json", "action", "stats", "filter", "last",
+					"limit", "100", "start", page)
 		},
 		next:  nextYOURLS,
 		drops: "ip", shifts: true, id: "shorturl",

@@ -69,8 +69,8 @@ type ManifestSection struct {
 	SHA256  string   `json:"sha256"`
 }
 
-// ArchivedLink is the record of a link. Domain is the host of a code that belongs to a domain, and Folder the name of the folder;
-// nil means none.
+// ArchivedLink is the record of a link. Domain is the host of a code that belongs to a domain, and
+// Folder the name of the folder; nil means none.
 type ArchivedLink struct {
 	ID             string            `json:"id"`
 	ShortURL       string            `json:"shortUrl"`
@@ -125,8 +125,8 @@ func NewArchivedRouting(r *routing.Routing) *ArchivedRouting {
 	return a
 }
 
-// IsSame reports whether two records describe the same state of a link. Its short URL, the numbers of its clicks, its origins and the
-// time of its last change are no part of that.
+// IsSame reports whether two records describe the same state of a link. Its short URL, the numbers
+// of its clicks, its origins and the time of its last change are no part of that.
 func (l *ArchivedLink) IsSame(other *ArchivedLink) bool {
 	described := func(l ArchivedLink) string {
 		l.ShortURL, l.ClickCount, l.LastClickedAt, l.Origins, l.UpdatedAt = "", 0, nil, nil, time.Time{}
@@ -139,8 +139,9 @@ func (l *ArchivedLink) IsSame(other *ArchivedLink) bool {
 	return described(*l) == described(*other)
 }
 
-// CheckArchive reads an archive of a workspace to its end, compares its files with its manifest, and returns the names of its folders.
-// Rows does not, so that it can begin before the end. It returns InvalidInput, or the error of the reader.
+// CheckArchive reads an archive of a workspace to its end, compares its files with its manifest,
+// and returns the names of its folders. Rows does not, so that it can begin before the end. It
+// returns InvalidInput, or the error of the reader.
 func CheckArchive(file io.Reader) (folders []string, err error) {
 	var last *Manifest
 	var found []ManifestSection
@@ -176,15 +177,17 @@ func CheckArchive(file io.Reader) (folders []string, err error) {
 	case last == nil:
 		return nil, errs.New(errs.InvalidInput, archiveMalformed)
 	case last.Format != ArchiveFormat || last.SchemaVersion < 1 || last.SchemaVersion > ArchiveVersion:
-		return nil, errs.New(errs.InvalidInput, "The archive has the format %s and version %d. This server reads %s up to %d. "+
-			"Upgrade it first.", quoted(last.Format), last.SchemaVersion, ArchiveFormat, ArchiveVersion)
+		return nil, errs.New(errs.InvalidInput,
+			"The archive has the format %s and version %d. This server reads %s up to %d. "+
+				"Upgrade it first.", quoted(last.Format), last.SchemaVersion, ArchiveFormat, ArchiveVersion)
 	}
 	isEmpty := func(s ManifestSection) bool { return len(s.Files) == 0 }
 	equal := func(a, b ManifestSection) bool {
 		return a.Name == b.Name && a.SHA256 == b.SHA256 && slices.Equal(a.Files, b.Files)
 	}
 	if !slices.EqualFunc(found, slices.DeleteFunc(last.Sections, isEmpty), equal) {
-		return nil, errs.New(errs.InvalidInput, "The files of the archive are not those of its manifest. Download it again.")
+		return nil, errs.New(errs.InvalidInput,
+			"The files of the archive are not those of its manifest. Download it again.")
 	}
 	return folders, nil
 }
@@ -245,7 +248,8 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 			return errs.New(errs.InvalidInput, "The archive has the unknown file %s.", quoted(header.Name))
 		}
 		if size += header.Size; size > maxArchive || files == maxFiles {
-			return errs.New(errs.InvalidInput, "The archive must have at most 1 GiB without compression, in %d files.", maxFiles)
+			return errs.New(errs.InvalidInput, "The archive must have at most 1 GiB without compression, in %d files.",
+				maxFiles)
 		}
 		section := ""
 		if parts != nil {

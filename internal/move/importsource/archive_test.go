@@ -33,7 +33,8 @@ func archive(t *testing.T, files map[string]string) []byte {
 	zipped := gzip.NewWriter(&text)
 	w := tar.NewWriter(zipped)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		must.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(files[name]))}))
+		must.NoError(t,
+			w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(files[name]))}))
 		must.Value(io.WriteString(w, files[name]))(t)
 	}
 	must.NoError(t, w.Close())
@@ -51,8 +52,9 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	const link = `{"id":"a","url":"https://example.com/"}` + "\n"
 	sum := sha256.Sum256([]byte(link))
 	manifest := func(version int) string {
-		return fmt.Sprintf(`{"format":"linkforge-workspace","schemaVersion":%d,"sections":[{"name":"audit","files":[]},`+
-			`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
+		return fmt.Sprintf(
+			`{"format":"linkforge-workspace","schemaVersion":%d,"sections":[{"name":"audit","files":[]},`+
+				`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
 	}
 	files := map[string]string{"links/00001.jsonl": link, "manifest.json": manifest(1)}
 	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
@@ -110,7 +112,8 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	text.Write(zipped(header.Bytes()))
 	text.Write(bytes.Repeat(zipped(make([]byte, 1<<20)), 1<<10+1))
 	text.Write(zipped(make([]byte, 1024))) // the end of a tar file
-	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
+	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) ||
+		!strings.Contains(err.Error(), "1 GiB") {
 		t.Errorf("more than 1 GiB: %v", err)
 	}
 }
@@ -127,7 +130,8 @@ func TestRows_ReadArchives(t *testing.T) {
 			`"clicks":3,"importedAt":"2026-01-02T03:04:05Z"}]}`,
 	}, "\n")
 	s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
-	rows := read(t, s, archive(t, map[string]string{"folders/00001.jsonl": "x", "links/00001.jsonl": links, "links/00002.jsonl": `{`}))
+	rows := read(t, s,
+		archive(t, map[string]string{"folders/00001.jsonl": "x", "links/00001.jsonl": links, "links/00002.jsonl": `{`}))
 	if len(rows) != 4 || rows[3].SourceID != "line:4" || rows[3].Err == nil {
 		t.Fatalf("%d rows, the last %+v", len(rows), rows[len(rows)-1])
 	}
@@ -139,7 +143,8 @@ func TestRows_ReadArchives(t *testing.T) {
 	if gate := r.Gate.To; gate == nil || optional.Value(gate.Notice.To) != "Hello" || !optional.Value(gate.Confirm.To) {
 		t.Errorf("the gate is %+v", gate)
 	}
-	if rules := r.Rules.To; len(rules) != 1 || rules[0].ID != "" || rules[0].Targets[0].ID != "" || !optional.Value(r.ForwardPath.To) ||
+	if rules := r.Rules.To; len(rules) != 1 || rules[0].ID != "" || rules[0].Targets[0].ID != "" ||
+		!optional.Value(r.ForwardPath.To) ||
 		optional.Value(r.UTM.To.Source) != "a" {
 		t.Errorf("the routing is %+v", r)
 	}
@@ -162,14 +167,17 @@ func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
 	const size, name = "1000000000000000000", "links/00001.jsonl"
 	records := ""
 	for _, r := range [][2]string{
-		{"GNU.sparse.numblocks", "1"}, {"GNU.sparse.map", size + ",0"}, {"GNU.sparse.size", size}, {"GNU.sparse.name", name},
+		{"GNU.sparse.numblocks", "1"}, {"GNU.sparse.map", size + ",0"}, {"GNU.sparse.size", size}, {"GNU.sparse.name",
+			name},
 	} {
 		rest := " " + r[0] + "=" + r[1] + "\n"
 		records += strconv.Itoa(len(rest)+2) + rest
 	}
 	header := func(name string, flag byte, size int) string {
-		block := fmt.Sprintf("%-100s%07o\x00%07o\x00%07o\x00%011o\x00%011o\x00%8s%c%100sustar\x0000", name, 0o644, 0, 0, size, 0, "", flag, "")
-		block = strings.ReplaceAll(block[:100], " ", "\x00") + block[100:157] + strings.Repeat("\x00", 100) + block[257:]
+		block := fmt.Sprintf("%-100s%07o\x00%07o\x00%07o\x00%011o\x00%011o\x00%8s%c%100sustar\x0000", name, 0o644, 0, 0,
+			size, 0, "", flag, "")
+		block = strings.ReplaceAll(block[:100], " ", "\x00") + block[100:157] + strings.Repeat("\x00", 100) +
+			block[257:]
 		block += strings.Repeat("\x00", 512-len(block))
 		sum := 0
 		for _, c := range []byte(block) {
@@ -179,10 +187,12 @@ func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
 	}
 	text := bytes.Buffer{}
 	zipped := gzip.NewWriter(&text)
-	must.Value(io.WriteString(zipped, header("records", 'x', len(records))+records+strings.Repeat("\x00", 512-len(records))+header(name, '0', 0)+
+	must.Value(io.WriteString(zipped, header("records", 'x', len(records))+records+
+		strings.Repeat("\x00", 512-len(records))+header(name, '0', 0)+
 		strings.Repeat("\x00", 1024)))(t)
 	must.NoError(t, zipped.Close())
-	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), "1 GiB") {
+	if _, err := importsource.CheckArchive(&text); !errs.Is(err, errs.InvalidInput) ||
+		!strings.Contains(err.Error(), "1 GiB") {
 		t.Errorf("a sparse file: %v", err)
 	}
 }
@@ -191,7 +201,8 @@ func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
 func TestCheckArchive_BoundsFolders(t *testing.T) {
 	t.Parallel()
 	long := `{"name":"` + strings.Repeat("a", 2<<20) + `"}`
-	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, map[string]string{"folders/00001.jsonl": long}))); !errs.Is(err, errs.InvalidInput) {
+	if _, err := importsource.CheckArchive(
+		bytes.NewReader(archive(t, map[string]string{"folders/00001.jsonl": long}))); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("a folder of 2 MiB: %v", err)
 	}
 	files := map[string]string{}
@@ -220,12 +231,14 @@ func TestRows_SurviveHostileArchives(t *testing.T) {
 		`"shortUrl":"https://x.example/` + strings.Repeat("a", 9000) + `"`: "shortUrl INVALID",
 		`"origins":{"a":1}`: "origins INVALID",
 		`"origins":[null]`:  "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"` + strings.Repeat("x", 1001) + `","importedAt":"2026-01-01T00:00:00Z"}]`:            "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"x","label":"` + strings.Repeat("x", 101) + `","importedAt":"2026-01-01T00:00:00Z"}]`: "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"","importedAt":"2026-01-01T00:00:00Z"}]`:                                             "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"x"}]`:                                                                                "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"9999-12-31T23:59:59-12:00"}]`:                                       "origins INVALID",
-		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"0001-01-01T00:00:00+12:00"}]`:                                       "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"` + strings.Repeat("x", 1001) +
+			`","importedAt":"2026-01-01T00:00:00Z"}]`: "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","label":"` + strings.Repeat("x", 101) +
+			`","importedAt":"2026-01-01T00:00:00Z"}]`: "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"","importedAt":"2026-01-01T00:00:00Z"}]`:       "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x"}]`:                                          "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"9999-12-31T23:59:59-12:00"}]`: "origins INVALID",
+		`"origins":[{"source":"DUB","sourceId":"x","importedAt":"0001-01-01T00:00:00+12:00"}]`: "origins INVALID",
 		`"metadata":[7]`:       "metadata INVALID",
 		`"metadata":{"a":[1]}`: "a INVALID",
 		`"code":7`:             "",
@@ -233,8 +246,11 @@ func TestRows_SurviveHostileArchives(t *testing.T) {
 		`"maxClicks":[]`:       "maxClicks INVALID",
 	} {
 		s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
-		rows := read(t, s, archive(t, map[string]string{"links/00001.jsonl": `{"id":"a","url":"https://example.com/","code":"abc",` + part + `}`}))
-		if len(rows) != 1 || wanted != "" && !slices.Contains(reasons(rows[0]), wanted) || wanted == "" && rows[0].Err == nil {
+		rows := read(t, s,
+			archive(t, map[string]string{"links/00001.jsonl": `{"id":"a","url":"https://example.com/","code":"abc",` +
+				part + `}`}))
+		if len(rows) != 1 || wanted != "" && !slices.Contains(reasons(rows[0]), wanted) ||
+			wanted == "" && rows[0].Err == nil {
 			t.Errorf("%.80s: %+v", part, rows[0])
 		}
 	}

@@ -43,10 +43,12 @@ var archived = format{
 		urlOf("url"),
 		to(setTitle, "title").as(Title), to(setNote, "note").as(Note), to(setTags, "tags").as(Tags),
 		to(setFolder, "folder").as(Folder), to(setExternalID, "externalId").as(ExternalID),
-		to(setStart, "startsAt").as(StartsAt), to(setEnd, "expiresAt").as(ExpiresAt), to(setLimit, "maxClicks").as(MaxClicks),
+		to(setStart, "startsAt").as(StartsAt), to(setEnd, "expiresAt").as(ExpiresAt),
+		to(setLimit, "maxClicks").as(MaxClicks),
 		to(setStatus, "redirectStatus").as(RedirectStatus),
 		to(setArchived, "archived").as(Archived), to(setStatsPublic, "statsPublic").as(StatsPublic),
-		to(setPairs, "metadata").as(Metadata), to(setRouting, "routing").as(Gate, Rules, OtherRouting), to(setPast, "origins"),
+		to(setPairs, "metadata").as(Metadata), to(setRouting, "routing").as(Gate, Rules, OtherRouting),
+		to(setPast, "origins"),
 		to(setCreated, "createdAt"), to(setClicks, "clickCount"), to(setLastClicked, "lastClickedAt"),
 		to(setDeleted, "deletedAt"), to(setDeleted, "disabledAt"),
 	}, each(handled, "strategy", "updatedAt")),
@@ -160,16 +162,20 @@ func setPast(m *mapper, v value) {
 			text, _ := is[name].(string)
 			return text
 		}
-		p := Past{Source: Source(text("source")), Label: text("label"), SourceID: text("sourceId"), SourceURL: optional.Of(text("sourceUrl"))}
+		p := Past{Source: Source(text("source")), Label: text("label"), SourceID: text("sourceId"),
+			SourceURL: optional.Of(text("sourceUrl"))}
 		p.CreatedAt, p.LastClickedAt = m.instantOr(v, is["createdAt"]), m.instantOr(v, is["lastClickedAt"])
 		if n, ok := integer(is["clicks"]); ok && n >= 0 {
 			p.Clicks = &n
 		}
 		importedAt := m.instantOr(v, is["importedAt"])
 		_, _, isURL := cutShortURL(text("sourceUrl"))
-		if !slices.Contains(everySource, p.Source) || importedAt == nil || utf8.RuneCountInString(p.Label) > maxName || p.SourceID == "" ||
-			len(p.SourceID) > maxSourceID || len(text("sourceUrl")) > urlnorm.MaxBytes || p.SourceURL != nil && !isURL ||
-			strings.ContainsFunc(p.Label+p.SourceID+text("sourceUrl"), unicode.IsControl) || len(m.row.Past) == maxPast {
+		if !slices.Contains(everySource, p.Source) || importedAt == nil || utf8.RuneCountInString(p.Label) > maxName ||
+			p.SourceID == "" ||
+			len(p.SourceID) > maxSourceID || len(text("sourceUrl")) > urlnorm.MaxBytes ||
+			p.SourceURL != nil && !isURL ||
+			strings.ContainsFunc(p.Label+p.SourceID+text("sourceUrl"), unicode.IsControl) ||
+			len(m.row.Past) == maxPast {
 			m.lose(v, Invalid)
 			continue
 		}

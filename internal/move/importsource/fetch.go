@@ -30,8 +30,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Fetch sends a request. It repeats one that is refused by a rate, bounds the response, and follows no redirect. Its errors
-// must not have the URL, whose query may have the token.
+// Fetch sends a request. It repeats one that is refused by a rate, bounds the response, and follows
+// no redirect. Its errors must not have the URL, whose query may have the token.
 type Fetch func(context.Context, Request) (Response, error)
 
 // Page is a part of the items of an API.
@@ -60,9 +60,11 @@ func NewFetcher(s *Settings, fetch Fetch) (*Fetcher, error) {
 	case a == nil:
 		return nil, errs.New(errs.InvalidInput, "The source %s has no API. Upload a file.", s.Source).At("source")
 	case a.base == "" && s.BaseURL == "":
-		return nil, errs.New(errs.InvalidInput, "The source %s needs the URL of its server.", s.Source).At("api", "baseUrl")
+		return nil, errs.New(errs.InvalidInput, "The source %s needs the URL of its server.", s.Source).
+			At("api", "baseUrl")
 	case a.base != "" && s.BaseURL != "":
-		return nil, errs.New(errs.InvalidInput, "The source %s has one API for all: omit baseUrl.", s.Source).At("api", "baseUrl")
+		return nil, errs.New(errs.InvalidInput, "The source %s has one API for all: omit baseUrl.", s.Source).
+			At("api", "baseUrl")
 	case s.Token == "":
 		return nil, errs.New(errs.InvalidInput, "The API needs a token.").At("api", "token")
 	}
@@ -137,7 +139,8 @@ func (f *Fetcher) start(ctx context.Context) (page Page, err error) {
 			return Page{}, err
 		}
 		if len(at.Accounts) == 0 {
-			return Page{}, errs.New(errs.InvalidInput, "The source has no account of these settings. Check the account and the token.").
+			return Page{}, errs.New(errs.InvalidInput,
+				"The source has no account of these settings. Check the account and the token.").
 				At("api", "account")
 		}
 	}
@@ -188,12 +191,14 @@ func (f *Fetcher) get(ctx context.Context, resource string) ([]byte, error) {
 func refused(resource string, status int) error {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return errs.New(errs.InvalidInput, "The source refused the token with status %d for %s. Check the token and its rights.",
+		return errs.New(errs.InvalidInput,
+			"The source refused the token with status %d for %s. Check the token and its rights.",
 			status, public(resource)).At("api", "token")
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		return errs.New(errs.Unavailable, "The source returned status %d for %s.", status, public(resource))
 	}
-	refused := errs.New(errs.InvalidInput, "The source returned status %d for %s. Check the settings of the API.", status,
+	refused := errs.New(errs.InvalidInput, "The source returned status %d for %s. Check the settings of the API.",
+		status,
 		public(resource))
 	if status == http.StatusNotFound {
 		return refused.Because(errNotFound)
@@ -257,7 +262,8 @@ func (f *Fetcher) withDetail(ctx context.Context, item []byte) ([]byte, error) {
 	if pick != "" {
 		var properties map[string]json.RawMessage
 		if err := json.Unmarshal(body, &properties); err != nil {
-			return nil, errs.New(errs.InvalidInput, "The source returned no object for %s.", public(resource)).Because(err)
+			return nil, errs.New(errs.InvalidInput, "The source returned no object for %s.", public(resource)).
+				Because(err)
 		}
 		body = properties[pick]
 	}

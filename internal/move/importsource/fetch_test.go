@@ -42,7 +42,8 @@ func (s *server) fetch(_ context.Context, r importsource.Request) (importsource.
 
 func settings(source importsource.Source) *importsource.Settings {
 	s := &importsource.Settings{Source: source, Token: "secret-token", ClickTotals: true, Now: now}
-	if slices.Contains([]importsource.Source{importsource.Kutt, importsource.Shlink, importsource.Sink, importsource.YOURLS}, source) {
+	if slices.Contains([]importsource.Source{importsource.Kutt, importsource.Shlink, importsource.Sink,
+		importsource.YOURLS}, source) {
 		s.BaseURL = "https://s.example/"
 	}
 	return s
@@ -82,9 +83,10 @@ func TestFetcher_ReturnsErrors(t *testing.T) {
 		})
 	}
 	broken := errors.New("broken")
-	f := must.Value(importsource.NewFetcher(settings(importsource.Dub), func(context.Context, importsource.Request) (importsource.Response, error) {
-		return importsource.Response{}, broken
-	}))(t)
+	f := must.Value(importsource.NewFetcher(settings(importsource.Dub),
+		func(context.Context, importsource.Request) (importsource.Response, error) {
+			return importsource.Response{}, broken
+		}))(t)
 	if _, err := f.Next(t.Context(), ""); !errors.Is(err, broken) {
 		t.Errorf("the error is %v, want %v", err, broken)
 	}
@@ -114,7 +116,8 @@ func TestFetcher_Pages(t *testing.T) {
 		"Kutt returns fewer than asked for": {source: importsource.Kutt, responses: map[string][]string{
 			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[{"id":"a"},{"id":"b"}]}`},
 			"api/v2/links?limit=50&skip=2": {`{"total":3,"data":[{"id":"c"}]}`},
-		}, requests: []string{"api/v2/links?limit=50&skip=0", "api/v2/links?limit=50&skip=2"}, ids: []string{"a", "b", "c"}},
+		}, requests: []string{"api/v2/links?limit=50&skip=0", "api/v2/links?limit=50&skip=2"},
+			ids: []string{"a", "b", "c"}},
 		"Kutt ends before its total": {source: importsource.Kutt, responses: map[string][]string{
 			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[]}`},
 		}, requests: []string{"api/v2/links?limit=50&skip=0"}},
@@ -122,37 +125,47 @@ func TestFetcher_Pages(t *testing.T) {
 			"api/v2/links?limit=50&skip=0": {`{"data":[{"id":"a"}]}`},
 		}, requests: []string{"api/v2/links?limit=50&skip=0"}, err: true},
 		"Shlink without a number of pages": {source: importsource.Shlink, responses: map[string][]string{
-			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {`{"shortUrls":{"data":[{"shortCode":"a"}]}}`},
-		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC"}, err: true, ids: []string{"x"}},
+			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {
+				`{"shortUrls":{"data":[{"shortCode":"a"}]}}`},
+		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC"}, err: true,
+			ids: []string{"x"}},
 		"Sink without its cursor": {source: importsource.Sink, responses: map[string][]string{
 			"api/link/export": {`{"version":"1.0","links":[{"id":"a"}],"list_complete":false}`},
 		}, requests: []string{"api/link/export"}, err: true},
 		"Bitly without its cursor": {source: importsource.Bitly, account: "g", responses: map[string][]string{
-			"v4/groups/g/bitlinks?size=100&archived=both": {`{"links":[{"id":"bit.ly/a"}],"pagination":{"next":"https://x"}}`},
-		}, requests: []string{"v4/groups/g/bitlinks?size=100&archived=both", "v4/bitlinks/bit.ly/a/clicks/summary?unit=day&units=-1"}, err: true},
+			"v4/groups/g/bitlinks?size=100&archived=both": {
+				`{"links":[{"id":"bit.ly/a"}],"pagination":{"next":"https://x"}}`},
+		}, requests: []string{"v4/groups/g/bitlinks?size=100&archived=both",
+			"v4/bitlinks/bit.ly/a/clicks/summary?unit=day&units=-1"}, err: true},
 		"Dub without the last id": {source: importsource.Dub, responses: map[string][]string{
 			"folders":                              {`[]`},
 			"links?pageSize=100&showArchived=true": {`[{"id":"a"},{"key":"b"}]`},
 		}, requests: []string{"folders", "links?pageSize=100&showArchived=true"}, err: true},
 		"Dub with a last item that is too large": {source: importsource.Dub, responses: map[string][]string{
-			"folders":                              {`[]`},
-			"links?pageSize=100&showArchived=true": {`[{"id":"a","x":"` + strings.Repeat("x", importsource.MaxItem) + `"}]`},
+			"folders": {`[]`},
+			"links?pageSize=100&showArchived=true": {`[{"id":"a","x":"` + strings.Repeat("x", importsource.MaxItem) +
+				`"}]`},
 			"links?pageSize=100&showArchived=true&startingAfter=a": {`[]`},
 		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
 			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"line:1"}},
-		"Short.io with a detail that is too large": {source: importsource.ShortIO, account: "1", responses: map[string][]string{
-			"api/domains": {`[{"id":1}]`},
-			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[{"idString":"a"}]}`},
-			"link_country/a": {`["` + strings.Repeat("x", importsource.MaxItem) + `"]`},
-		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc", "link_country/a"}, ids: []string{"line:1"}},
+		"Short.io with a detail that is too large": {source: importsource.ShortIO, account: "1",
+			responses: map[string][]string{
+				"api/domains": {`[{"id":1}]`},
+				"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[{"idString":"a"}]}`},
+				"link_country/a": {`["` + strings.Repeat("x", importsource.MaxItem) + `"]`},
+			}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc", "link_country/a"},
+			ids: []string{"line:1"}},
 		"a cursor that is too large": {source: importsource.ShortIO, account: "1", responses: map[string][]string{
 			"api/domains": {`[{"id":1}]`},
-			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[],"nextPageToken":"` + strings.Repeat("x", 64<<10) + `"}`},
+			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[],"nextPageToken":"` +
+				strings.Repeat("x", 64<<10) + `"}`},
 		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc"}, err: true},
 		"YOURLS without identities": {source: importsource.YOURLS, responses: map[string][]string{
 			"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0": {
 				`{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},"stats":{"total_links":"0"}}`},
-		}, requests: []string{"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"},
+		},
+			requests: []string{
+				"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"},
 			ids: []string{"url:befde498a45b6c82084a07709548fe6f", "url:5d1dd98498cb9c1e0fa2a79db2aa6f6c"}},
 		"the same page twice": {source: importsource.Dub, responses: map[string][]string{
 			"folders":                              {`[]`},
@@ -160,12 +173,15 @@ func TestFetcher_Pages(t *testing.T) {
 			"links?pageSize=100&showArchived=true&startingAfter=a": {`[{"id":"a"}]`},
 		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
 			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"a"}, err: true},
-		"Bitly of one group, with a link deleted meanwhile": {source: importsource.Bitly, account: "g/1", responses: map[string][]string{
-			"v4/groups/g%2F1/bitlinks?size=100&archived=both": {`{"links":[{"id":"bit.ly/a b"}],"pagination":{"next":""}}`},
-		}, requests: []string{"v4/groups/g%2F1/bitlinks?size=100&archived=both",
-			"v4/bitlinks/bit.ly/a%20b/clicks/summary?unit=day&units=-1"}, ids: []string{"bit.ly/a b"}},
-		"Bitly without a group": {source: importsource.Bitly, responses: map[string][]string{"v4/groups": {`{"groups":[]}`}},
-			requests: []string{"v4/groups"}, err: true},
+		"Bitly of one group, with a link deleted meanwhile": {source: importsource.Bitly, account: "g/1",
+			responses: map[string][]string{
+				"v4/groups/g%2F1/bitlinks?size=100&archived=both": {
+					`{"links":[{"id":"bit.ly/a b"}],"pagination":{"next":""}}`},
+			}, requests: []string{"v4/groups/g%2F1/bitlinks?size=100&archived=both",
+				"v4/bitlinks/bit.ly/a%20b/clicks/summary?unit=day&units=-1"}, ids: []string{"bit.ly/a b"}},
+		"Bitly without a group": {source: importsource.Bitly,
+			responses: map[string][]string{"v4/groups": {`{"groups":[]}`}},
+			requests:  []string{"v4/groups"}, err: true},
 		"Short.io of one domain": {source: importsource.ShortIO, account: "2", responses: map[string][]string{
 			"api/domains": {`[{"id":1},{"id":2}]`},
 			"api/links?domain_id=2&limit=100&dateSortOrder=asc": {`{"links":[]}`},
@@ -216,15 +232,17 @@ func fetchUntilError(t *testing.T, s *importsource.Settings, fetch importsource.
 	}
 }
 
-// TestFetcher_RepeatsPassesOfYOURLS until all links were seen, at most three times. Each link is returned once and without
-// the address of its creator.
+// TestFetcher_RepeatsPassesOfYOURLS until all links were seen, at most three times. Each link is
+// returned once and without the address of its creator.
 func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 	t.Parallel()
 	const at = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start="
 	page := func(total int, codes ...string) string {
 		var links []string
 		for i, code := range codes {
-			links = append(links, fmt.Sprintf(`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>","ip":"192.0.2.1"}`, i+1, code))
+			links = append(links,
+				fmt.Sprintf(
+					`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>","ip":"192.0.2.1"}`, i+1, code))
 		}
 		return fmt.Sprintf(`{"links":{%s},"stats":{"total_links":"%d"}}`, strings.Join(links, ","), total)
 	}
@@ -233,9 +251,12 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 		codes     []string
 		requests  int
 	}{
-		"one pass":       {map[string][]string{"0": {page(3, "c", "b")}, "2": {page(3, "a")}}, []string{"c", "b", "a"}, 2},
-		"shifted pages":  {map[string][]string{"0": {page(3, "c", "b"), page(4, "d", "c")}, "2": {page(4, "b", "a")}}, []string{"c", "b", "a", "d"}, 4},
-		"deleted link":   {map[string][]string{"0": {page(3, "c", "b"), page(2, "b", "a")}, "2": {page(3)}}, []string{"c", "b", "a"}, 3},
+		"one pass": {map[string][]string{"0": {page(3, "c", "b")}, "2": {page(3, "a")}}, []string{"c", "b", "a"},
+			2},
+		"shifted pages": {map[string][]string{"0": {page(3, "c", "b"), page(4, "d", "c")}, "2": {page(4, "b", "a")}},
+			[]string{"c", "b", "a", "d"}, 4},
+		"deleted link": {map[string][]string{"0": {page(3, "c", "b"), page(2, "b", "a")}, "2": {page(3)}},
+			[]string{"c", "b", "a"}, 3},
 		"missing always": {map[string][]string{"0": {page(3, "c", "b")}, "2": {page(3)}}, []string{"c", "b"}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,24 +284,28 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 
 // FuzzFetcher answers all requests with the same body: whatever a server returns, the items can be read as a file.
 func FuzzFetcher(f *testing.F) {
-	sources := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly, importsource.Shlink,
+	sources := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
+		importsource.Shlink,
 		importsource.ShortIO, importsource.Sink, importsource.YOURLS}
 	for i := range sources {
-		f.Add(uint8(i), `{"groups":[{"guid":"g"}],"links":[{"id":"a"}],"data":[{"id":1}],"total":3,"shortUrls":{"data":[{"shortCode":"a",`+
-			`"hasRedirectRules":true}],"pagination":{"pagesCount":2}},"redirectRules":[],"version":"1.0","cursor":"c","total_clicks":3}`)
+		f.Add(uint8(i),
+			`{"groups":[{"guid":"g"}],"links":[{"id":"a"}],"data":[{"id":1}],"total":3,"shortUrls":{"data":[{"shortCode":"a",`+
+				`"hasRedirectRules":true}],"pagination":{"pagesCount":2}},"redirectRules":[],"version":"1.0","cursor":"c","total_clicks":3}`)
 		f.Add(uint8(i), `[{"id":1,"hostname":"a.b","idString":"x"},[],7]`)
 	}
 	f.Fuzz(func(t *testing.T, source uint8, body string) {
 		const mostPages = 5
 		s := settings(sources[int(source)%len(sources)])
-		fetcher := must.Value(importsource.NewFetcher(s, func(context.Context, importsource.Request) (importsource.Response, error) {
-			return importsource.Response{Status: 200, Body: []byte(body)}, nil
-		}))(t)
+		fetcher := must.Value(
+			importsource.NewFetcher(s, func(context.Context, importsource.Request) (importsource.Response, error) {
+				return importsource.Response{Status: 200, Body: []byte(body)}, nil
+			}))(t)
 		file := bytes.Buffer{}
 		for i, cursor := 0, ""; i == 0 || cursor != "" && i < mostPages; i++ {
 			page, err := fetcher.Next(t.Context(), cursor)
 			if err != nil {
-				if !errs.Is(err, errs.InvalidInput) || strings.Contains(err.Error(), s.Token) && !strings.Contains(body, s.Token) {
+				if !errs.Is(err, errs.InvalidInput) || strings.Contains(err.Error(), s.Token) &&
+					!strings.Contains(body, s.Token) {
 					t.Fatalf("the error is %v", err)
 				}
 				break

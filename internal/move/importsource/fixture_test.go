@@ -95,7 +95,8 @@ func TestRows_EqualFixtures(t *testing.T) {
 			s := f.settings()
 			items := fetchAll(t, s, replay(t, c.folder))
 			s.Fetched = true
-			want, got := withoutEmpty(expected(t, c.folder+"/expected.json")), f.outcomes(t, read(t, s, bytes.Join(items, []byte("\n"))))
+			want, got := withoutEmpty(expected(t, c.folder+"/expected.json")), f.outcomes(t,
+				read(t, s, bytes.Join(items, []byte("\n"))))
 			if c.folder == "yourls" { // newest first
 				for _, row := range slices.Concat(want, got) {
 					delete(row, "line")
@@ -220,8 +221,9 @@ func fetchAll(t *testing.T, s *importsource.Settings, fetch importsource.Fetch) 
 	}
 }
 
-// outcomes are the rows as an import in an empty workspace reports them. It stands in for what the caller decides: codes
-// that are taken, reserved or not allowed, destinations on a domain of the workspace, periods and repeated rows.
+// outcomes are the rows as an import in an empty workspace reports them. It stands in for what the
+// caller decides: codes that are taken, reserved or not allowed, destinations on a domain of the
+// workspace, periods and repeated rows.
 func (f *fixture) outcomes(t *testing.T, rows []*importsource.Row) (outcomes []map[string]any) {
 	t.Helper()
 	taken, seen := map[string]string{}, map[string]string{}
@@ -260,7 +262,8 @@ func without(row map[string]any, field string) map[string]any {
 }
 
 func failed(row map[string]any, kind errs.Kind) map[string]any {
-	left := map[string]any{"line": row["line"], "sourceId": row["sourceId"], "outcome": "FAILED", "errors": []any{kind.Code()}}
+	left := map[string]any{"line": row["line"], "sourceId": row["sourceId"], "outcome": "FAILED",
+		"errors": []any{kind.Code()}}
 	if kind == errs.CodeTaken {
 		left["outcome"] = "SKIPPED"
 	}
@@ -359,7 +362,8 @@ func (f *fixture) fields(t *testing.T, out map[string]any, row *importsource.Row
 	if status := optional.Or(row.RedirectStatus, 302); status != 302 {
 		out["redirectStatus"] = float64(status)
 	}
-	for name, value := range map[string]bool{"archived": row.Archived, "statsPublic": row.StatsPublic, "deleted": row.Deleted} {
+	for name, value := range map[string]bool{"archived": row.Archived, "statsPublic": row.StatsPublic,
+		"deleted": row.Deleted} {
 		if value {
 			out[name] = true
 		}

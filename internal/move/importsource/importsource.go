@@ -1,7 +1,8 @@
-// Package importsource owns how other link shorteners and common file formats describe links, and what becomes of each
-// of their properties here. Rows reads a file (reader.go, scanner.go), and a Fetcher the items of an API (fetch.go,
-// apis.go), which Rows then reads like a file. A table for each source (services.go, shlink.go, archivemapping.go) names the
-// setter of each property (fields.go, routing.go, values.go), which the mapper applies (mapping.go).
+// Package importsource owns how other link shorteners and common file formats describe links, and
+// what becomes of each of their properties here. Rows reads a file (reader.go, scanner.go), and a
+// Fetcher the items of an API (fetch.go, apis.go), which Rows then reads like a file. A table for
+// each source (services.go, shlink.go, archivemapping.go) names the setter of each property
+// (fields.go, routing.go, values.go), which the mapper applies (mapping.go).
 //
 // It uses no database, network or clock: the caller sends the requests and states the time. Where the links of a host
 // go, whether a code is free and allowed there, and what a second import changes, is for the caller to decide.
@@ -83,7 +84,8 @@ type Row struct {
 	Archived, StatsPublic bool
 	// Routing sets each field, so that no default of the workspace takes effect.
 	Routing *routing.Change
-	// Describes are the fields that the source describes, with or without a value. Updates leave others as they are here.
+	// Describes are the fields that the source describes, with or without a value. Updates leave
+	// others as they are here.
 	Describes []Field
 	// Deleted means that the link is created and deleted at once: it was protected, blocked or used up at the source,
 	// and must not redirect without that protection.
@@ -170,8 +172,9 @@ const (
 // MaxItem is the size in bytes of the largest item. Readers hold one item in memory.
 const MaxItem = 1 << 20
 
-// Rows returns the rows of a file in the order of the source. An error ends them: InvalidInput for a file that is not of
-// the source, or the error of the reader. Items that cannot be read are rows that fail.
+// Rows returns the rows of a file in the order of the source. An error ends them: InvalidInput for
+// a file that is not of the source, or the error of the reader. Items that cannot be read are rows
+// that fail.
 func Rows(s *Settings, file io.Reader) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		r := &reader{settings: s, file: newScanner(file), yield: func(row *Row) bool { return yield(row, nil) }}

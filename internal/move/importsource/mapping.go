@@ -34,7 +34,8 @@ const (
 // maxReports is the number of losses, and of ignored fields, that a row reports.
 const maxReports = 100
 
-// property is a field at the source and what becomes of it. It is mapped if its value is not null and not an empty text.
+// property is a field at the source and what becomes of it. It is mapped if its value is not null
+// and not an empty text.
 type property struct {
 	// names are alternatives: the first with a value is mapped, the others are unknown.
 	names []string
@@ -126,8 +127,8 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 	}
 }
 
-// describe notes the fields that the source describes: in a file of one's own those that are in the item, or else those of the
-// format, also if all of its links have one redirect status.
+// describe notes the fields that the source describes: in a file of one's own those that are in the
+// item, or else those of the format, also if all of its links have one redirect status.
 func (m *mapper) describe() {
 	if m.format.status != 0 {
 		m.row.Describes = append(m.row.Describes, RedirectStatus)
@@ -180,7 +181,8 @@ func (m *mapper) lose(v value, reason LossReason) {
 	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
 		return
 	}
-	if name := strings.ToLower(v.name); !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") && !strings.Contains(name, "secret") {
+	if name := strings.ToLower(v.name); !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
+		!strings.Contains(name, "secret") {
 		loss.Value = describe(v.is)
 	}
 	m.row.Losses = append(m.row.Losses, loss)
@@ -288,7 +290,8 @@ func (m *mapper) identify(row *Row) {
 	}
 	if len(row.SourceID) > maxSourceID || strings.ContainsFunc(row.SourceID, unicode.IsControl) {
 		row.SourceID, row.SourceURL, row.Code, row.Skipped = m.lineID(), "", "", false
-		row.Err = errs.New(errs.InvalidInput, "The id and the code of a link must be text of at most %d bytes.", maxSourceID)
+		row.Err = errs.New(errs.InvalidInput, "The id and the code of a link must be text of at most %d bytes.",
+			maxSourceID)
 	}
 	if len(row.SourceURL) > urlnorm.MaxBytes || strings.ContainsFunc(row.SourceURL, unicode.IsControl) {
 		row.SourceURL = ""

@@ -160,7 +160,8 @@ func (r *reader) items(f *format) error {
 // maxRecords is the number of folders, and of domains, that a reader remembers.
 const maxRecords = 10_000
 
-// records are what files have beside their items, and what fetched items begin with. They do not apply to items before them.
+// records are what files have beside their items, and what fetched items begin with. They do not
+// apply to items before them.
 var records = map[string]func(*reader, []byte){
 	"folders": func(r *reader, text []byte) {
 		var folders []struct{ ID, Name string }
@@ -249,11 +250,13 @@ func (r *reader) csv(f *format) error {
 		return errs.New(errs.InvalidInput, "The file must begin with a header line in UTF-8.").Because(err)
 	}
 	if len(header) > maxColumns {
-		return errs.New(errs.InvalidInput, "The header line must have at most %d columns; it has %d.", maxColumns, len(header))
+		return errs.New(errs.InvalidInput, "The header line must have at most %d columns; it has %d.", maxColumns,
+			len(header))
 	}
 	header = slices.Clone(header)
 	if !hasColumns(f, header) {
-		return errs.New(errs.InvalidInput, "The header line must have a column for the URL. Check the names of the columns.")
+		return errs.New(errs.InvalidInput,
+			"The header line must have a column for the URL. Check the names of the columns.")
 	}
 	for {
 		r.file.renew()

@@ -186,7 +186,8 @@ func (m *mapper) of(name string) value {
 // finishRouting sets each field of the routing, and leaves out the last rules if they are more than a link stores.
 func (m *mapper) finishRouting() {
 	c := &m.change
-	c.Rules.Set, c.Query.Set, c.ForwardPath.Set, c.UTM.Set, c.PendingURL.Set, c.EndedURL.Set = true, true, true, true, true, true
+	c.Rules.Set, c.Query.Set, c.ForwardPath.Set, c.UTM.Set, c.PendingURL.Set, c.EndedURL.Set =
+		true, true, true, true, true, true
 	c.Card.Set, c.Gate.Set, c.Bots.Set, c.QRSources.Set, c.Tests.Set = true, true, true, true, true
 	for {
 		c.Rules.To = nil

@@ -49,54 +49,86 @@ func TestRows_SurviveMalformedFiles(t *testing.T) {
 		file   string
 		want   []string
 	}{
-		"array":                    {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
-		"object":                   {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n", []string{"a a", "b b"}},
-		"byte order mark":          {importsource.Kutt, "\ufeff[" + a + "]", []string{"a a"}},
-		"malformed item":           {importsource.Kutt, `[{"id":"x",},` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
-		"items that are no object": {importsource.Kutt, `[1,null,"x",[],` + b + `]`, []string{"line:1 INVALID_INPUT", "line:2 INVALID_INPUT", "line:3 INVALID_INPUT", "line:4 INVALID_INPUT", "b b"}},
-		"control characters":       {importsource.Kutt, "[{\"id\":\"a\",\"address\":\"a\",\"description\":\"one\ntwo\tthree\",\"target\":\"https://example.com/\"}]", []string{"a a"}},
-		"invalid UTF-8":            {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]", []string{"line:1 INVALID_INPUT", "b b"}},
-		"lone surrogate":           {importsource.Kutt, `[{"id":"a\ud800"},` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
-		"long item":                {importsource.Kutt, `[` + long + `,` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
-		"id of control characters": {importsource.Kutt, `[{"id":"a\u0000","target":"https://example.com/"},` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
-		"id too long":              {importsource.Kutt, `[{"id":"` + strings.Repeat("x", 2000) + `","target":"https://example.com/"}]`, []string{"line:1 INVALID_INPUT"}},
-		"end inside of a text":     {importsource.Kutt, `[` + a + `,{"id":"b`, []string{"a a", "end: INVALID_INPUT"}},
-		"end inside of an array":   {importsource.Kutt, `[` + a, []string{"a a", "end: INVALID_INPUT"}},
-		"comma at the end":         {importsource.Kutt, `[` + a + `,]`, []string{"a a", "end: INVALID_INPUT"}},
-		"missing comma":            {importsource.Kutt, `[` + a + b + `]`, []string{"a a", "end: INVALID_INPUT"}},
-		"more after the end":       {importsource.Kutt, `[` + a + `] x`, []string{"a a", "end: INVALID_INPUT"}},
-		"empty file":               {importsource.Kutt, ``, []string{"end: INVALID_INPUT"}},
-		"empty array":              {importsource.Kutt, `[]`, nil},
-		"no list":                  {importsource.Kutt, `{"error":"denied"}`, []string{"end: INVALID_INPUT"}},
-		"list of another kind":     {importsource.Kutt, `{"data":"x"}`, []string{"end: INVALID_INPUT"}},
-		"no JSON":                  {importsource.Kutt, `id,address`, []string{"end: INVALID_INPUT"}},
-		"unknown source":           {"X", `[]`, []string{"end: INVALID_INPUT"}},
+		"array": {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
+		"object": {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n",
+			[]string{"a a", "b b"}},
+		"byte order mark": {importsource.Kutt, "\ufeff[" + a + "]", []string{"a a"}},
+		"malformed item": {importsource.Kutt, `[{"id":"x",},` + b + `]`,
+			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"items that are no object": {importsource.Kutt, `[1,null,"x",[],` + b + `]`,
+			[]string{"line:1 INVALID_INPUT", "line:2 INVALID_INPUT", "line:3 INVALID_INPUT", "line:4 INVALID_INPUT",
+				"b b"}},
+		"control characters": {importsource.Kutt,
+			"[{\"id\":\"a\",\"address\":\"a\",\"description\":\"one\ntwo\tthree\",\"target\":\"https://example.com/\"}]", []string{"a a"}},
+		"invalid UTF-8": {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]",
+			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"lone surrogate": {importsource.Kutt, `[{"id":"a\ud800"},` + b + `]`,
+			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"long item": {importsource.Kutt, `[` + long + `,` + b + `]`,
+			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"id of control characters": {importsource.Kutt, `[{"id":"a\u0000","target":"https://example.com/"},` + b + `]`,
+			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"id too long": {importsource.Kutt, `[{"id":"` + strings.Repeat("x", 2000) +
+			`","target":"https://example.com/"}]`, []string{"line:1 INVALID_INPUT"}},
+		"end inside of a text":   {importsource.Kutt, `[` + a + `,{"id":"b`, []string{"a a", "end: INVALID_INPUT"}},
+		"end inside of an array": {importsource.Kutt, `[` + a, []string{"a a", "end: INVALID_INPUT"}},
+		"comma at the end":       {importsource.Kutt, `[` + a + `,]`, []string{"a a", "end: INVALID_INPUT"}},
+		"missing comma":          {importsource.Kutt, `[` + a + b + `]`, []string{"a a", "end: INVALID_INPUT"}},
+		"more after the end":     {importsource.Kutt, `[` + a + `] x`, []string{"a a", "end: INVALID_INPUT"}},
+		"empty file":             {importsource.Kutt, ``, []string{"end: INVALID_INPUT"}},
+		"empty array":            {importsource.Kutt, `[]`, nil},
+		"no list":                {importsource.Kutt, `{"error":"denied"}`, []string{"end: INVALID_INPUT"}},
+		"list of another kind":   {importsource.Kutt, `{"data":"x"}`, []string{"end: INVALID_INPUT"}},
+		"no JSON":                {importsource.Kutt, `id,address`, []string{"end: INVALID_INPUT"}},
+		"unknown source":         {"X", `[]`, []string{"end: INVALID_INPUT"}},
 
-		"Sink pages":         {importsource.Sink, `[{"version":"1.0","links":[{"id":"a","url":"https://example.com/"}]},{"links":[],"version":"1.0"}]`, []string{"a "}},
+		"Sink pages": {importsource.Sink,
+			`[{"version":"1.0","links":[{"id":"a","url":"https://example.com/"}]},{"links":[],"version":"1.0"}]`,
+			[]string{"a "}},
 		"Sink of version 2":  {importsource.Sink, `{"version":"2.0","links":[]}`, []string{"end: INVALID_INPUT"}},
 		"Sink of no version": {importsource.Sink, `{"links":[]}`, []string{"end: INVALID_INPUT"}},
 
-		"lines":         {importsource.JSONLines, "{\"id\":\"a\",\"url\":\"https://example.com/\"}\r\n\r\n{\"ID\":7,\"Long URL\":\"https://example.com/\"}", []string{"a ", "7 "}},
-		"line numbers":  {importsource.JSONLines, "\n[]\n{\"id\":\"a\"", []string{"line:2 INVALID_INPUT", "line:3 INVALID_INPUT"}},
-		"long line":     {importsource.JSONLines, long + "\n" + `{"id":"a","url":"https://example.com/"}`, []string{"line:1 INVALID_INPUT", "a "}},
-		"no lines":      {importsource.JSONLines, "", nil},
-		"code of a URL": {importsource.JSONLines, `{"url":"https://example.com/","code":42}`, []string{"url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
+		"lines": {importsource.JSONLines,
+			"{\"id\":\"a\",\"url\":\"https://example.com/\"}\r\n\r\n{\"ID\":7,\"Long URL\":\"https://example.com/\"}",
+			[]string{"a ", "7 "}},
+		"line numbers": {importsource.JSONLines, "\n[]\n{\"id\":\"a\"",
+			[]string{"line:2 INVALID_INPUT", "line:3 INVALID_INPUT"}},
+		"long line": {importsource.JSONLines, long + "\n" + `{"id":"a","url":"https://example.com/"}`,
+			[]string{"line:1 INVALID_INPUT", "a "}},
+		"no lines": {importsource.JSONLines, "", nil},
+		"code of a URL": {importsource.JSONLines, `{"url":"https://example.com/","code":42}`,
+			[]string{"url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
 
-		"an empty first cell and tabs": {importsource.CSV, "\n\tURL\tCode\n1\thttps://example.com/\ta", []string{"/a a"}},
-		"tabs and CRLF":                {importsource.CSV, "URL\tCode\r\nhttps://example.com/\ta\r\n\r\nhttps://example.com/\tb", []string{"/a a", "/b b"}},
-		"quotation marks":              {importsource.CSV, "\"url\",\"code\"\n\"https://example.com/\",\"a,b\"\n\"https://example.com/\",\"say \"\"x\"\"\"", []string{"/a,b a,b", `/say "x" say "x"`}},
-		"bare quotation mark":          {importsource.CSV, "url,code\nhttps://example.com/,a\"b\nhttps://example.com/,c", []string{"line:1 INVALID_INPUT", "/c c"}},
-		"short record":                 {importsource.CSV, "code,url\na\nb,https://example.com/,,", []string{"/a INVALID_URL", "/b b"}},
-		"long record":                  {importsource.CSV, "code,url\na,https://example.com/,x", []string{"line:1 INVALID_INPUT"}},
-		"Latin-1":                      {importsource.CSV, "code,url,title\na,https://example.com/,\xfc\nb,https://example.com/,u", []string{"line:1 INVALID_INPUT", "/b b"}},
-		"open quotation mark":          {importsource.CSV, "code,url\na,\"" + strings.Repeat("x", 2*importsource.MaxItem), []string{"end: INVALID_INPUT"}},
-		"cells without text":           {importsource.CSV, "code,url\n,\na,https://example.com/\n , \n,,", []string{"/a a"}},
-		"lines that end with CR":       {importsource.CSV, "url,code\rhttps://example.com/,a\r", []string{"end: INVALID_INPUT"}},
-		"quotation marks and CR":       {importsource.CSV, "\"code\",\"u\rrl\",\"url\"\r\na,,https://example.com/", []string{"/a a"}},
-		"no column of a URL":           {importsource.CSV, "a,b\n1,2", []string{"end: INVALID_INPUT"}},
-		"many columns":                 {importsource.CSV, "url" + strings.Repeat(",", 1000) + "\n", []string{"end: INVALID_INPUT"}},
-		"UTF-16":                       {importsource.CSV, "\xff\xfeu\x00r\x00l\x00", []string{"end: INVALID_INPUT"}},
-		"short URL":                    {importsource.CSV, "url,short url\nhttps://example.com/,go.example.com/a%20b?x\nhttps://example.com/,https://go.example.com/\nhttps://example.com/,ftp://a/b", []string{"go.example.com/a b a b", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
+		"an empty first cell and tabs": {importsource.CSV, "\n\tURL\tCode\n1\thttps://example.com/\ta",
+			[]string{"/a a"}},
+		"tabs and CRLF": {importsource.CSV,
+			"URL\tCode\r\nhttps://example.com/\ta\r\n\r\nhttps://example.com/\tb", []string{"/a a", "/b b"}},
+		"quotation marks": {importsource.CSV,
+			"\"url\",\"code\"\n\"https://example.com/\",\"a,b\"\n\"https://example.com/\",\"say \"\"x\"\"\"",
+			[]string{"/a,b a,b", `/say "x" say "x"`}},
+		"bare quotation mark": {importsource.CSV,
+			"url,code\nhttps://example.com/,a\"b\nhttps://example.com/,c", []string{"line:1 INVALID_INPUT", "/c c"}},
+		"short record": {importsource.CSV, "code,url\na\nb,https://example.com/,,",
+			[]string{"/a INVALID_URL", "/b b"}},
+		"long record": {importsource.CSV, "code,url\na,https://example.com/,x",
+			[]string{"line:1 INVALID_INPUT"}},
+		"Latin-1": {importsource.CSV,
+			"code,url,title\na,https://example.com/,\xfc\nb,https://example.com/,u",
+			[]string{"line:1 INVALID_INPUT", "/b b"}},
+		"open quotation mark": {importsource.CSV, "code,url\na,\"" +
+			strings.Repeat("x", 2*importsource.MaxItem), []string{"end: INVALID_INPUT"}},
+		"cells without text": {importsource.CSV, "code,url\n,\na,https://example.com/\n , \n,,",
+			[]string{"/a a"}},
+		"lines that end with CR": {importsource.CSV, "url,code\rhttps://example.com/,a\r",
+			[]string{"end: INVALID_INPUT"}},
+		"quotation marks and CR": {importsource.CSV, "\"code\",\"u\rrl\",\"url\"\r\na,,https://example.com/",
+			[]string{"/a a"}},
+		"no column of a URL": {importsource.CSV, "a,b\n1,2", []string{"end: INVALID_INPUT"}},
+		"many columns": {importsource.CSV, "url" + strings.Repeat(",", 1000) + "\n",
+			[]string{"end: INVALID_INPUT"}},
+		"UTF-16": {importsource.CSV, "\xff\xfeu\x00r\x00l\x00", []string{"end: INVALID_INPUT"}},
+		"short URL": {importsource.CSV,
+			"url,short url\nhttps://example.com/,go.example.com/a%20b?x\nhttps://example.com/,https://go.example.com/\nhttps://example.com/,ftp://a/b", []string{"go.example.com/a b a b", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,22 +165,33 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 		item   string
 		want   []string
 	}{
-		{importsource.Bitly, `{"id":"a.b/c","long_url":"https://example.com/","title":[1],"tags":{"a":1},"created_at":"x","archived":"maybe"}`,
+		{importsource.Bitly,
+			`{"id":"a.b/c","long_url":"https://example.com/","title":[1],"tags":{"a":1},"created_at":"x","archived":"maybe"}`,
 			[]string{"title INVALID", "tags INVALID", "archived INVALID", "created_at INVALID"}},
-		{importsource.Bitly, `{"id":"a.b/c","long_url":"https://example.com/","tags":["a",1],"new":{"x":1},"old":[],"z":0,"total_clicks":-1}`,
+		{importsource.Bitly,
+			`{"id":"a.b/c","long_url":"https://example.com/","tags":["a",1],"new":{"x":1},"old":[],"z":0,"total_clicks":-1}`,
 			[]string{"tags INVALID", "total_clicks INVALID", "new UNSUPPORTED"}},
-		{importsource.Dub, `{"id":"a","url":"https://example.com/","geo":"DE","tags":[{"id":1}],"folderId":"f","expiresAt":1e400,"clicks":1.5,"testVariants":[{"url":1}],"expiredUrl":"ftp://x/"}`,
-			[]string{"tags INVALID", "folderId UNSUPPORTED", "expiresAt INVALID", "expiredUrl INVALID", "geo INVALID", "testVariants INVALID", "clicks INVALID"}},
-		{importsource.Dub, `{"id":"a","url":"https://example.com/","geo":{"DE":1,"XX":"https://example.com/","":"https://example.com/"},"ios":"mailto:a@example.com","externalId":"","tenantId":7}`,
+		{importsource.Dub,
+			`{"id":"a","url":"https://example.com/","geo":"DE","tags":[{"id":1}],"folderId":"f","expiresAt":1e400,"clicks":1.5,"testVariants":[{"url":1}],"expiredUrl":"ftp://x/"}`,
+			[]string{"tags INVALID", "folderId UNSUPPORTED", "expiresAt INVALID", "expiredUrl INVALID", "geo INVALID",
+				"testVariants INVALID", "clicks INVALID"}},
+		{importsource.Dub,
+			`{"id":"a","url":"https://example.com/","geo":{"DE":1,"XX":"https://example.com/","":"https://example.com/"},"ios":"mailto:a@example.com","externalId":"","tenantId":7}`,
 			[]string{"tenantId INVALID", "ios INVALID", "geo INVALID"}},
-		{importsource.Shlink, `{"shortCode":"a","shortUrl":"https://s.example/a","longUrl":"https://example.com/","meta":{"validSince":"x","maxVisits":null,"other":1},"visitsSummary":3,"redirectRules":{"a":1}}`,
+		{importsource.Shlink,
+			`{"shortCode":"a","shortUrl":"https://s.example/a","longUrl":"https://example.com/","meta":{"validSince":"x","maxVisits":null,"other":1},"visitsSummary":3,"redirectRules":{"a":1}}`,
 			[]string{"validSince INVALID", "meta.other UNSUPPORTED", "visitsSummary INVALID", "redirectRules INVALID"}},
-		{importsource.ShortIO, `{"idString":"a","path":"a","originalURL":"https://example.com/","splitURL":"https://example.com/b","splitPercent":101,"redirectType":"303","ttl":5,"countries":[{"country":"DE"}],"utmSource":{"a":1}}`,
-			[]string{"redirectType INVALID", "ttl UNSUPPORTED", "countries INVALID", "splitURL INVALID", "utmSource INVALID"}},
-		{importsource.ShortIO, `{"idString":"a","path":"a","originalURL":"https://example.com/","ttl":"86400000"}`, []string{"ttl UNSUPPORTED"}},
-		{importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/","description":"x","image":"y","expiration":-5,"createdAt":99999999999999999999}`,
+		{importsource.ShortIO,
+			`{"idString":"a","path":"a","originalURL":"https://example.com/","splitURL":"https://example.com/b","splitPercent":101,"redirectType":"303","ttl":5,"countries":[{"country":"DE"}],"utmSource":{"a":1}}`,
+			[]string{"redirectType INVALID", "ttl UNSUPPORTED", "countries INVALID", "splitURL INVALID",
+				"utmSource INVALID"}},
+		{importsource.ShortIO, `{"idString":"a","path":"a","originalURL":"https://example.com/","ttl":"86400000"}`,
+			[]string{"ttl UNSUPPORTED"}},
+		{importsource.Sink,
+			`{"id":"a","slug":"a","url":"https://example.com/","description":"x","image":"y","expiration":-5,"createdAt":99999999999999999999}`,
 			[]string{"expiration INVALID", "createdAt INVALID", "description UNSUPPORTED", "image UNSUPPORTED"}},
-		{importsource.JSONLines, `{"url":"https://example.com/","domain":"a b","code":"c","shorturl":"x://y","clicks":true,"Comment":"a","comments":"b"}`,
+		{importsource.JSONLines,
+			`{"url":"https://example.com/","domain":"a b","code":"c","shorturl":"x://y","clicks":true,"Comment":"a","comments":"b"}`,
 			[]string{"domain INVALID", "shorturl INVALID", "comments UNSUPPORTED", "clicks INVALID"}},
 	} {
 		row := one(t, c.source, c.item)
@@ -181,7 +224,8 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 		{importsource.Rebrandly, `"id":"a","destination":"https://example.com/","status":["active"]`},
 		{importsource.Shlink, `"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":0}`},
 		{importsource.Shlink, `"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":"many"}`},
-		{importsource.Shlink, `"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":5}`},
+		{importsource.Shlink,
+			`"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":5}`},
 		{importsource.ShortIO, `"idString":"a","path":"a","originalURL":"https://example.com/","hasPassword":1`},
 		{importsource.ShortIO, `"idString":"a","path":"a","originalURL":"https://example.com/","password":"x"`},
 		{importsource.ShortIO, `"idString":"a","path":"a","originalURL":"https://example.com/","clicksLimit":-1`},
@@ -198,24 +242,28 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 			}
 		}
 	}
-	if gate := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/","unsafe":1}`).Routing.Gate.To; gate == nil ||
+	if gate := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/","unsafe":1}`).
+		Routing.Gate.To; gate == nil ||
 		gate.Confirm.To == nil || !*gate.Confirm.To || !gate.Password.Set {
 		t.Errorf("the gate of an unsafe link is %+v", gate)
 	}
-	if p := one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","password":"long enough"}`).Routing.NewPassword(); p == nil ||
+	if p := one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","password":"long enough"}`).
+		Routing.NewPassword(); p == nil ||
 		p.Text != "long enough" {
 		t.Errorf("the password is %+v", p)
 	}
 }
 
 // TestRows_MapLimits are click limits without totals, and those of files of one's own.
-// TestRows_ProtectFilesOfOnesOwn: a column of passwords or blocks keeps its links from redirecting, and its values out of reports.
+// TestRows_ProtectFilesOfOnesOwn: a column of passwords or blocks keeps its links from redirecting,
+// and its values out of reports.
 func TestRows_ProtectFilesOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	file := "url,code,Passwd,enabled,Disabled\nhttps://example.com/,a,hunter22,,\nhttps://example.com/,b,,false,\n" +
 		"https://example.com/,c,,,yes\nhttps://example.com/,d,,true,no\nhttps://example.com/,e,0,,false\n"
 	var got []string
-	for row, err := range importsource.Rows(&importsource.Settings{Source: importsource.CSV, Now: now}, strings.NewReader(file)) {
+	for row, err := range importsource.Rows(&importsource.Settings{Source: importsource.CSV, Now: now},
+		strings.NewReader(file)) {
 		got = append(got, fmt.Sprint(row.Code, " ", row.Deleted, " ", row.Losses, " ", err))
 		if strings.Contains(fmt.Sprint(row.Losses), "hunter22") {
 			t.Errorf("a report has the password: %v", row.Losses)
@@ -236,8 +284,11 @@ func TestRows_MapLimits(t *testing.T) {
 		want   int64
 		losses []string
 	}{
-		{importsource.Shlink, `{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5}}`, 5, []string{"maxVisits APPROXIMATED"}},
-		{importsource.Shlink, `{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":2}}`, 3, nil},
+		{importsource.Shlink, `{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5}}`, 5,
+			[]string{"maxVisits APPROXIMATED"}},
+		{importsource.Shlink,
+			`{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":2}}`, 3,
+			nil},
 		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5,"clicks":7}`, 5, nil},
 	} {
 		row := one(t, c.source, c.item)
@@ -247,7 +298,8 @@ func TestRows_MapLimits(t *testing.T) {
 	}
 }
 
-// TestRows_MapCountries to one rule for each URL, in the order of the countries, and at most 50 rules after those of systems.
+// TestRows_MapCountries to one rule for each URL, in the order of the countries, and at most 50
+// rules after those of systems.
 func TestRows_MapCountries(t *testing.T) {
 	t.Parallel()
 	row := one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","geo":{"fr":"https://example.com/eu",`+
@@ -256,12 +308,14 @@ func TestRows_MapCountries(t *testing.T) {
 	for _, rule := range row.Routing.Rules.To {
 		got = append(got, fmt.Sprintf("%v %v %s", rule.When[0].OS, rule.When[0].Country, *rule.Targets[0].URL))
 	}
-	want := []string{"[Android] [] https://example.com/android", "[] [AT] https://example.com/at", "[] [DE FR] https://example.com/eu"}
+	want := []string{"[Android] [] https://example.com/android", "[] [AT] https://example.com/at",
+		"[] [DE FR] https://example.com/eu"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	var all []string
-	for _, country := range strings.Fields("AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ " +
+	for _, country := range strings.Fields("AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI " +
+		"BJ BL BM BN BO BQ " +
 		"BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW") {
 		all = append(all, fmt.Sprintf(`"%s":"https://example.com/%s"`, country, country))
 	}
@@ -283,28 +337,31 @@ func TestRows_MapCountries(t *testing.T) {
 func TestRows_MapConditions(t *testing.T) {
 	t.Parallel()
 	for condition, want := range map[string]*routing.Condition{
-		`{"type":"device","matchValue":"chromeos"}`:                             {OS: []string{"ChromeOS"}},
-		`{"type":"device","matchValue":"mobile"}`:                               {Device: []string{"mobile"}},
-		`{"type":"device","matchValue":"watch"}`:                                nil,
-		`{"type":"browser","matchValue":"safari"}`:                              {Browser: []string{"Safari"}},
-		`{"type":"browser","matchValue":"android_browser"}`:                     nil,
-		`{"type":"ip-address","matchValue":"1.2.3.4"}`:                          {Network: []string{"1.2.3.4"}},
-		`{"type":"ip-address","matchValue":"1.*.*.*"}`:                          {Network: []string{"1.0.0.0/8"}},
-		`{"type":"ip-address","matchValue":"1.*.3.*"}`:                          nil,
-		`{"type":"ip-address","matchValue":"1.2.3*"}`:                           nil,
-		`{"type":"ip-address","matchValue":"1.2.3.4.*"}`:                        nil,
-		`{"type":"ip-address","matchValue":""}`:                                 nil,
-		`{"type":"geolocation-country-code","matchValue":"de"}`:                 {Country: []string{"DE"}},
-		`{"type":"geolocation-country-code","matchValue":null}`:                 nil,
-		`{"type":"before-date","matchValue":"soon"}`:                            nil,
-		`{"type":"valueless-query-param","matchKey":"a"}`:                       {Query: &routing.QueryCondition{Name: "a", Value: new("")}},
-		`{"type":"any-value-query-param","matchKey":"a"}`:                       {Query: &routing.QueryCondition{Name: "a"}},
+		`{"type":"device","matchValue":"chromeos"}`:             {OS: []string{"ChromeOS"}},
+		`{"type":"device","matchValue":"mobile"}`:               {Device: []string{"mobile"}},
+		`{"type":"device","matchValue":"watch"}`:                nil,
+		`{"type":"browser","matchValue":"safari"}`:              {Browser: []string{"Safari"}},
+		`{"type":"browser","matchValue":"android_browser"}`:     nil,
+		`{"type":"ip-address","matchValue":"1.2.3.4"}`:          {Network: []string{"1.2.3.4"}},
+		`{"type":"ip-address","matchValue":"1.*.*.*"}`:          {Network: []string{"1.0.0.0/8"}},
+		`{"type":"ip-address","matchValue":"1.*.3.*"}`:          nil,
+		`{"type":"ip-address","matchValue":"1.2.3*"}`:           nil,
+		`{"type":"ip-address","matchValue":"1.2.3.4.*"}`:        nil,
+		`{"type":"ip-address","matchValue":""}`:                 nil,
+		`{"type":"geolocation-country-code","matchValue":"de"}`: {Country: []string{"DE"}},
+		`{"type":"geolocation-country-code","matchValue":null}`: nil,
+		`{"type":"before-date","matchValue":"soon"}`:            nil,
+		`{"type":"valueless-query-param","matchKey":"a"}`: {
+			Query: &routing.QueryCondition{Name: "a", Value: new("")}},
+		`{"type":"any-value-query-param","matchKey":"a"}`: {
+			Query: &routing.QueryCondition{Name: "a"}},
 		`{"type":"moon-phase","matchValue":"full"}`:                             nil,
 		`{"type":"device","matchValue":"ios"},{"type":"geolocation-city-name"}`: nil,
 		`7`: nil,
 	} {
-		row := one(t, importsource.Shlink, `{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[{"priority":1,"longUrl":`+
-			`"https://example.com/b","conditions":[`+condition+`]}]}`)
+		row := one(t, importsource.Shlink,
+			`{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[{"priority":1,"longUrl":`+
+				`"https://example.com/b","conditions":[`+condition+`]}]}`)
 		rules := row.Routing.Rules.To
 		switch {
 		case want == nil && (len(rules) > 0 || !cmp.Equal(reasons(row), []string{"redirectRules UNSUPPORTED"})):
@@ -318,7 +375,8 @@ func TestRows_MapConditions(t *testing.T) {
 // TestRows_BoundRules: the work of an item does not grow with the square of its rules.
 func TestRows_BoundRules(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
 	const rule = `{"priority":1,"longUrl":"https://example.com/b","conditions":[{"type":"language","matchValue":"de"}]}`
-	item := `{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[` + strings.Repeat(rule+",", 1999) + rule + `]}`
+	item := `{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[` + strings.Repeat(rule+",", 1999) +
+		rule + `]}`
 	var row *importsource.Row
 	if n := testing.AllocsPerRun(1, func() { row = one(t, importsource.Shlink, item) }); n > 500_000 {
 		t.Errorf("the row takes %.0f allocations", n)
@@ -333,9 +391,11 @@ func TestRows_BoundRules(t *testing.T) { //nolint:paralleltest // counts the all
 func TestRows_ReadTimes(t *testing.T) {
 	t.Parallel()
 	want := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, text := range []string{`"2031-01-01T01:00:00+01:00"`, `"2031-01-01T00:00:00+0000"`, `"2031-01-01"`, `1924992000`,
+	for _, text := range []string{`"2031-01-01T01:00:00+01:00"`, `"2031-01-01T00:00:00+0000"`, `"2031-01-01"`,
+		`1924992000`,
 		`1924992000000`, `"1924992000"`, `1.924992e9`, `" 2031-01-01T00:00:00.000Z "`} {
-		if row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`); row.ExpiresAt == nil ||
+		if row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+
+			`}`); row.ExpiresAt == nil ||
 			!row.ExpiresAt.Equal(want) {
 			t.Errorf("%s is %v", text, row.ExpiresAt)
 		}
@@ -346,7 +406,8 @@ func TestRows_ReadTimes(t *testing.T) {
 			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)
 		}
 	}
-	for _, text := range []string{`"tomorrow"`, `true`, `[1]`, `-1`, `-9223372036854775807`, `9223372036854775807`, `1e99`, `"0000-00-00"`,
+	for _, text := range []string{`"tomorrow"`, `true`, `[1]`, `-1`, `-9223372036854775807`, `9223372036854775807`,
+		`1e99`, `"0000-00-00"`,
 		`"2031-13-01"`, `"1.5e9"`, `46023`, `"46023"`} { // the last ones are days, as spreadsheets count them
 		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
 		if row.ExpiresAt != nil || !cmp.Equal(reasons(row), []string{"expiresAt INVALID"}) {
@@ -366,7 +427,8 @@ func TestRows_ReadShortURLs(t *testing.T) {
 		"https://user@go.example.com/k":                       "https://a.example/k%20k",
 		"https://go.example.com/" + strings.Repeat("k", 9000): "https://a.example/k%20k",
 	} {
-		row := one(t, importsource.Kutt, `{"id":"a","address":"k k","domain":"A.example","target":"https://example.com/","link":"`+text+`"}`)
+		row := one(t, importsource.Kutt,
+			`{"id":"a","address":"k k","domain":"A.example","target":"https://example.com/","link":"`+text+`"}`)
 		if row.SourceURL != want || row.Host != "a.example" || row.Code != "k k" {
 			t.Errorf("%.80s is %s of %s and %s, want %s", text, row.SourceURL, row.Host, row.Code, want)
 		}
@@ -378,7 +440,8 @@ func TestRows_ListIgnoredFields(t *testing.T) {
 	t.Parallel()
 	s := &importsource.Settings{Source: importsource.CSV}
 	row := read(t, s, []byte("url,Owner,URL,,Owner\nhttps://example.com/,,b,c,d"))[0]
-	if diff := cmp.Diff([]string{"Owner", "URL"}, row.Ignored); diff != "" || row.Losses != nil || row.URL != "https://example.com/" {
+	if diff := cmp.Diff([]string{"Owner", "URL"}, row.Ignored); diff != "" || row.Losses != nil ||
+		row.URL != "https://example.com/" {
 		t.Errorf("ignored (-want +got):\n%s, losses %v, URL %s", diff, row.Losses, row.URL)
 	}
 }
@@ -415,9 +478,12 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	const item = `{"id":"a","url":"https://example.com/","folderId":"f"}`
 	s := &importsource.Settings{Source: importsource.Dub}
 	for file, want := range map[string]string{
-		`{"folders":[{"id":"f","name":"News"}],"links":[` + item + `]}`:                                                        "News",
-		`{"links":[` + item + `],"folders":[{"id":"f","name":"News"}]}`:                                                        "",
-		`{"folders":[` + strings.Repeat(`{"id":"a"},`, 10) + `{"id":"f","name":"News"}],"folders":"x","links":[` + item + `]}`: "News",
+		`{"folders":[{"id":"f","name":"News"}],"links":[` + item +
+			`]}`: "News",
+		`{"links":[` + item +
+			`],"folders":[{"id":"f","name":"News"}]}`: "",
+		`{"folders":[` + strings.Repeat(`{"id":"a"},`, 10) + `{"id":"f","name":"News"}],"folders":"x","links":[` +
+			item + `]}`: "News",
 	} {
 		if row := read(t, s, []byte(file))[0]; optional.Value(row.Folder) != want || row.Line != 1 {
 			t.Errorf("%s: folder %v, line %d", file, row.Folder, row.Line)
@@ -435,11 +501,13 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	if optional.Value(row.Folder) != "News" || row.Line != 1 {
 		t.Errorf("folder %v, line %d", row.Folder, row.Line)
 	}
-	if row := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/"}`); !row.FoldsCase || row.Host != "go.example.com" {
+	if row := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/"}`); !row.FoldsCase ||
+		row.Host != "go.example.com" {
 		t.Errorf("Sink: host %s, folds case %v", row.Host, row.FoldsCase)
 	}
 	for isSensitive, folds := range map[string]bool{"true": false, "false": true, "null": false} {
-		row := one(t, importsource.ShortIO, `{"domains":[{"id":1,"hostname":"Go.example.com","caseSensitive":`+isSensitive+"}]}\n"+
+		row := one(t, importsource.ShortIO, `{"domains":[{"id":1,"hostname":"Go.example.com","caseSensitive":`+
+			isSensitive+"}]}\n"+
 			`{"idString":"a","path":"a","secureShortURL":"https://go.example.com/a","originalURL":"https://example.com/"}`)
 		if row.FoldsCase != folds {
 			t.Errorf("caseSensitive %s: folds case %v", isSensitive, row.FoldsCase)
@@ -471,7 +539,8 @@ func TestRows_Stop(t *testing.T) {
 // TestRows_BoundMemory reads a file of many items, and one of one endless item.
 func TestRows_BoundMemory(t *testing.T) { //nolint:paralleltest // measures the memory of the process
 	const size, most = 24 << 20, 12 << 20
-	item := []byte(`{"id":"a","address":"a","target":"https://example.com/","description":"` + strings.Repeat("x", 1000) + `"},`)
+	item := []byte(`{"id":"a","address":"a","target":"https://example.com/","description":"` +
+		strings.Repeat("x", 1000) + `"},`)
 	for name, file := range map[string]io.Reader{
 		"items":     io.MultiReader(strings.NewReader("["), io.LimitReader(&repeat{text: item}, size)),
 		"long item": io.MultiReader(strings.NewReader(`[{"id":"`), io.LimitReader(&repeat{text: []byte("x")}, size)),
@@ -511,8 +580,10 @@ func (r *repeat) Read(b []byte) (int, error) {
 
 // FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink accepts the fields.
 func FuzzRows(f *testing.F) {
-	all := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly, importsource.Shlink,
-		importsource.ShortIO, importsource.Sink, importsource.YOURLS, importsource.CSV, importsource.JSONLines, importsource.Linkforge}
+	all := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
+		importsource.Shlink,
+		importsource.ShortIO, importsource.Sink, importsource.YOURLS, importsource.CSV, importsource.JSONLines,
+		importsource.Linkforge}
 	for i, seed := range []string{
 		`{"links":[{"id":"go.example.com/a","long_url":"https://example.com/","custom_bitlinks":["https://bit.ly/b"]}]}`,
 		`[{"id":"a","domain":"b.c","key":"k","url":"https://example.com/","geo":{"DE":"https://example.de"},"tags":[{"name":"x"}]}]`,

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// scanner reads the structure of a file in one pass: JSON values by their brackets, or lines. It decodes nothing, so that
-// a malformed or very large value costs only its own item.
+// scanner reads the structure of a file in one pass: JSON values by their brackets, or lines. It
+// decodes nothing, so that a malformed or very large value costs only its own item.
 type scanner struct {
 	in     *bufio.Reader
 	offset int64
@@ -206,8 +206,9 @@ func (s *scanner) line(limit int) (line []byte, isLong bool, err error) {
 	}
 }
 
-// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of quotation marks. It returns
-// InvalidInput for a line that ends with CR alone, because all of the file would be its header line.
+// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of
+// quotation marks. It returns InvalidInput for a line that ends with CR alone, because all of the
+// file would be its header line.
 func (s *scanner) delimiter() (rune, error) {
 	start, _ := s.in.Peek(headerBytes)
 	counts, isText := map[byte]int{}, false
@@ -216,7 +217,8 @@ func (s *scanner) delimiter() (rune, error) {
 			isText = !isText
 		}
 		if c == '\r' && !isText && i+1 < len(start) && start[i+1] != '\n' {
-			return 0, errs.New(errs.InvalidInput, "The lines of the file end with CR alone. Save it with the line ends LF or CRLF.")
+			return 0, errs.New(errs.InvalidInput,
+				"The lines of the file end with CR alone. Save it with the line ends LF or CRLF.")
 		}
 		if c == '\n' && !isText {
 			break
@@ -250,7 +252,8 @@ type limitedReader struct {
 
 func (l *limitedReader) Read(b []byte) (int, error) {
 	if l.scanner.left <= 0 {
-		return 0, errs.New(errs.InvalidInput, "A record of the file has more than %d bytes. Check that all quotation marks are closed.",
+		return 0, errs.New(errs.InvalidInput,
+			"A record of the file has more than %d bytes. Check that all quotation marks are closed.",
 			l.limit)
 	}
 	n, err := l.scanner.in.Read(b)

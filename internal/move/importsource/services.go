@@ -146,7 +146,8 @@ var dubTable = format{
 
 func mergeQuery(m *mapper) { m.change.Query.To = &routing.Forwarding{Mode: routing.Replace} }
 
-// setVariants maps a test that has not ended to one rule with shares. Its end is a loss. After a test, the URL is the winner.
+// setVariants maps a test that has not ended to one rule with shares. Its end is a loss. After a
+// test, the URL is the winner.
 func setVariants(m *mapper, v value) {
 	end := m.of("testCompletedAt")
 	at, hasEnd := instant(end.is)
@@ -375,7 +376,8 @@ var own = format{
 		to(setEnd, "expiresat", "expires", "expiration", "validuntil").as(ExpiresAt),
 		to(setLimit, "maxclicks", "maxvisits", "clickslimit").as(MaxClicks),
 		to(setStatus, "redirectstatus", "status").as(RedirectStatus),
-		to(setArchived, "archived").as(Archived), to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
+		to(setArchived, "archived").as(Archived), to(setFolder, "folder").as(Folder),
+		to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
 		to(protectUnlessFalse, "password", "passwd", "pwd"),
@@ -391,7 +393,8 @@ var own = format{
 
 // protectUnlessFalse is protect for a field of a file of one's own, where false and 0 are texts.
 func protectUnlessFalse(m *mapper, v value) {
-	if text, ok := v.is.(string); ok && slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
+	if text, ok := v.is.(string); ok &&
+		slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
 		return
 	}
 	protect(v.name, Unsupported)(m, v)

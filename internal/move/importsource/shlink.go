@@ -25,8 +25,8 @@ var shlink = format{
 	}, each(lose(Unsupported), "crawlable"), each(ignore, "hasRedirectRules")),
 }
 
-// setRedirectRules maps rules in the order of their priority. A rule with a condition without equivalent is dropped as a
-// whole, because it would apply to more visitors without it.
+// setRedirectRules maps rules in the order of their priority. A rule with a condition without
+// equivalent is dropped as a whole, because it would apply to more visitors without it.
 func setRedirectRules(m *mapper, v value) {
 	list, ok := v.is.([]any)
 	if !ok {
@@ -53,7 +53,8 @@ func setRedirectRules(m *mapper, v value) {
 		}
 		isKept := m.addRule(v, ruleTo(url, when...))
 		if isKept && slices.ContainsFunc(when, func(c *routing.Condition) bool { return c.Language != nil }) {
-			m.lose(value{v.name + ".language", one.properties["conditions"]}, Approximated) // here only the most wanted counts
+			// here only the most wanted counts
+			m.lose(value{v.name + ".language", one.properties["conditions"]}, Approximated)
 		}
 	}
 }
@@ -134,7 +135,8 @@ var conditions = map[string]func(name, text string) *routing.Condition{
 
 // systems and browsers are the names of breakdowns.
 var (
-	systems = map[string]string{"android": "Android", "ios": "iOS", "windows": "Windows", "macos": "macOS", "linux": "Linux",
+	systems = map[string]string{"android": "Android", "ios": "iOS", "windows": "Windows", "macos": "macOS",
+		"linux":    "Linux",
 		"chromeos": "ChromeOS"}
 	browsers = map[string]string{"chrome": "Chrome", "firefox": "Firefox", "safari": "Safari", "edge": "Edge",
 		"opera": "Opera"}

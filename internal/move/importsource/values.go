@@ -162,8 +162,8 @@ func (m *mapper) plain(v value, most int, isControl func(rune) bool) *string {
 	return optional.Of(s)
 }
 
-// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or milliseconds. Zero is no time, and
-// anything else a loss.
+// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or
+// milliseconds. Zero is no time, and anything else a loss.
 func (m *mapper) instant(v value, layouts ...string) *time.Time {
 	if isEmpty(v.is) || isZero(v.is) {
 		return nil

@@ -98,14 +98,17 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 // origins returns the next origins with a short URL of links that the member sees.
 func (c *check) origins(ctx context.Context, after *position, n int64) (rows []*importer.Origin, err error) {
 	q := c.DB.NewSelect().Model(&rows).Join("JOIN links AS link ON link.id = origin.link_id").
-		Where("origin.workspace_id = ?", c.WorkspaceID).Where("origin.source_url IS NOT NULL").Where("link.purged_at IS NULL").
+		Where("origin.workspace_id = ?", c.WorkspaceID).Where("origin.source_url IS NOT NULL").
+		Where("link.purged_at IS NULL").
 		Apply(c.Member.Inside("link.folder_id")).
 		Order("origin.source", "origin.label", "origin.source_id").Limit(n)
 	if after != nil {
-		q = q.Where("(origin.source, origin.label, origin.source_id) > (?, ?, ?)", after.Source, after.Label, after.SourceID)
+		q = q.Where("(origin.source, origin.label, origin.source_id) > (?, ?, ?)", after.Source, after.Label,
+			after.SourceID)
 	}
 	if c.in.ImportID != "" {
-		q = q.Where("EXISTS (SELECT 1 FROM import_rows AS imported WHERE imported.task_id = ? AND imported.link_id = origin.link_id)",
+		q = q.Where("EXISTS (SELECT 1 FROM import_rows AS imported WHERE imported.task_id = ? AND imported.link_id = "+
+			"origin.link_id)",
 			c.in.ImportID)
 	}
 	if err := q.Scan(ctx); err != nil {
@@ -118,7 +121,8 @@ func positionOf(o *importer.Origin) *position {
 	return &position{string(o.Source), o.Label, o.SourceID}
 }
 
-// choose counts the origins of the sample: those of the links with the smallest hashes, so that two checks choose the same ones.
+// choose counts the origins of the sample: those of the links with the smallest hashes, so that two
+// checks choose the same ones.
 func (c *check) choose(ctx context.Context) error {
 	total := int64(0)
 	var smallest hashes
@@ -144,7 +148,9 @@ func (c *check) choose(ctx context.Context) error {
 		total, c.progress.Below = int64(c.in.Sample), smallest[0]
 	}
 	c.Total = &total
-	return c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return c.Step(ctx, tx, encode(c.progress), 0, &total) })
+	return c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return c.Step(ctx, tx, encode(c.progress), 0, &total)
+	})
 }
 
 // chooses reports whether a link is in the sample.
@@ -170,7 +176,8 @@ func hashOf(linkID string) uint64 {
 
 // step compares origins, and commits the comparisons.
 func (c *check) step(ctx context.Context, some []*importer.Origin) error {
-	next := progress{Below: c.progress.Below, After: positionOf(some[len(some)-1]), Counts: maps.Clone(c.progress.Counts)}
+	next := progress{Below: c.progress.Below, After: positionOf(some[len(some)-1]),
+		Counts: maps.Clone(c.progress.Counts)}
 	var ids []string
 	for _, o := range some {
 		ids = append(ids, o.LinkID)
@@ -213,18 +220,21 @@ func (c *check) compare(ctx context.Context, l *link.Link, sourceURL string) (*R
 		return nil, err
 	}
 	row := &Row{
-		TaskID: c.ID, WorkspaceID: c.WorkspaceID, LinkID: l.ID, SourceURL: sourceURL, Status: here.Status, Location: here.Location,
+		TaskID: c.ID, WorkspaceID: c.WorkspaceID, LinkID: l.ID, SourceURL: sourceURL, Status: here.Status,
+		Location: here.Location,
 	}
 	there, isMoved, err := c.request(ctx, sourceURL)
 	if err != nil {
 		return nil, err
 	}
 	row.Verdict = Compare(there, Answer{here.Status, optional.Value(here.Location)}, isMoved)
-	row.SourceStatus, row.SourceLocation, row.CheckedAt = optional.Of(there.Status), optional.Of(there.Location), db.Instant(c.Store.Now())
+	row.SourceStatus, row.SourceLocation, row.CheckedAt = optional.Of(there.Status), optional.Of(
+		there.Location), db.Instant(c.Store.Now())
 	return row, nil
 }
 
-// request requests a short URL of a source, unless its host leads to this instance. It returns only errors of the context.
+// request requests a short URL of a source, unless its host leads to this instance. It returns only
+// errors of the context.
 func (c *check) request(ctx context.Context, sourceURL string) (a Answer, isMoved bool, err error) {
 	u, err := url.Parse(sourceURL)
 	if err != nil || u.Host == "" {

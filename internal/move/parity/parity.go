@@ -1,6 +1,7 @@
-// Package parity compares the redirects of imported links with those of their sources, as tasks. verdict.go states what the
-// comparison of two answers amounts to, and check.go makes the comparisons. Package importer has the origins of links, and package
-// link explains how links respond here. The GraphQL resolvers call it.
+// Package parity compares the redirects of imported links with those of their sources, as tasks.
+// verdict.go states what the comparison of two answers amounts to, and check.go makes the
+// comparisons. Package importer has the origins of links, and package link explains how links
+// respond here. The GraphQL resolvers call it.
 package parity
 
 import (
@@ -136,7 +137,8 @@ type Row struct {
 	LinkID      string
 	SourceURL   string
 	Verdict     Verdict
-	// SourceStatus and SourceLocation are the answer of the source; nil means none. Status and Location are the answer here.
+	// SourceStatus and SourceLocation are the answer of the source; nil means none. Status and
+	// Location are the answer here.
 	SourceStatus   *int
 	SourceLocation *string
 	Status         int
@@ -147,8 +149,8 @@ type Row struct {
 	In workspace.Membership `bun:"-"`
 }
 
-// Rows returns one page of the comparisons with the verdicts, or else of those that differ, in the order of the check. It returns
-// Forbidden.
+// Rows returns one page of the comparisons with the verdicts, or else of those that differ, in the
+// order of the check. It returns Forbidden.
 func (s *Store) Rows(ctx context.Context, t *task.Task, wanted []Verdict, r page.Request) (page.Page[*Row], error) {
 	number := func(row *Row) int64 { return row.Number }
 	p, err := task.ListRows(ctx, s.DB, t, r, number, func(q *bun.SelectQuery) *bun.SelectQuery {

@@ -63,7 +63,8 @@ func (b *bundle) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
 	var location string
-	if _, err := fmt.Sscanf(answer, "%d %s", &response.StatusCode, &location); err != nil && location == "" && response.StatusCode == 200 {
+	if _, err := fmt.Sscanf(answer, "%d %s", &response.StatusCode, &location); err != nil && location == "" &&
+		response.StatusCode == 200 {
 		response.Body = io.NopCloser(strings.NewReader(answer))
 	}
 	if location != "" {
@@ -76,8 +77,9 @@ func (b *bundle) RoundTrip(r *http.Request) (*http.Response, error) {
 func (b *bundle) imported(t *testing.T, code, sourceURL string) {
 	t.Helper()
 	l := b.Make(t, creationtest.Custom("https://example.com/"+code, code))
-	origin := &importer.Origin{WorkspaceID: b.Mine.ID(), Source: importsource.CSV, SourceID: code, LinkID: l.ID, SourceURL: &sourceURL,
-		Hash: []byte("h"), ImportedAt: b.World.Now}
+	origin := &importer.Origin{WorkspaceID: b.Mine.ID(), Source: importsource.CSV, SourceID: code, LinkID: l.ID,
+		SourceURL: &sourceURL,
+		Hash:      []byte("h"), ImportedAt: b.World.Now}
 	must.Value(b.db.NewInsert().Model(origin).Exec(db.AsSystem(t.Context())))(t)
 }
 
@@ -88,7 +90,8 @@ func (b *bundle) check(t *testing.T, in parity.Settings) *task.Task {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r := &task.Runner{
-		Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.ParityCheck: b.Store}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Store: b.Tasks, Slots: 1, Handlers: map[task.Kind]task.Handler{task.ParityCheck: b.Store},
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) { return b.Mine, nil },
 	}
 	ended := make(chan error, 1)
@@ -106,7 +109,8 @@ func (b *bundle) check(t *testing.T, in parity.Settings) *task.Task {
 func (b *bundle) said(t *testing.T, of *task.Task) (all []string) {
 	t.Helper()
 	every := []parity.Verdict{
-		parity.Same, parity.DifferentStatus, parity.DifferentDestination, parity.MissingThere, parity.MissingHere, parity.Gated,
+		parity.Same, parity.DifferentStatus, parity.DifferentDestination, parity.MissingThere, parity.MissingHere,
+		parity.Gated,
 		parity.AlreadyMoved, parity.Unreachable,
 	}
 	p := must.Value(b.Rows(t.Context(), of, every, page.Request{Order: task.RowOrder, Size: 100}))(t)
@@ -122,8 +126,10 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		for code, answer := range map[string]string{
-			"a-same": "302 https://example.com/a-same", "b-status": "301 https://example.com/b-status", "c-other": "302 https://example.com/x",
-			"d-gone": "404", "e-page": "200", "f-silent": "", "h-rate": "429", "i-latin": "302 https://example.com/?q=M\xfcnchen", "j-malformed": "302 https://example.com/50%-off",
+			"a-same": "302 https://example.com/a-same", "b-status": "301 https://example.com/b-status",
+			"c-other": "302 https://example.com/x",
+			"d-gone":  "404", "e-page": "200", "f-silent": "", "h-rate": "429",
+			"i-latin": "302 https://example.com/?q=M\xfcnchen", "j-malformed": "302 https://example.com/50%-off",
 		} {
 			b.imported(t, code, "https://old.example/"+code)
 			if answer != "" {
@@ -135,12 +141,16 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 		b.answers["https://old.example/.well-known/linkforge"] = "404"
 		checked := b.check(t, parity.Settings{})
 		want := []string{
-			"https://old.example/a-same SAME", "https://old.example/b-status DIFFERENT_STATUS", "https://old.example/c-other DIFFERENT_DESTINATION",
-			"https://old.example/d-gone MISSING_THERE", "https://old.example/e-page GATED", "https://old.example/f-silent UNREACHABLE",
+			"https://old.example/a-same SAME", "https://old.example/b-status DIFFERENT_STATUS",
+			"https://old.example/c-other DIFFERENT_DESTINATION",
+			"https://old.example/d-gone MISSING_THERE", "https://old.example/e-page GATED",
+			"https://old.example/f-silent UNREACHABLE",
 			"https://moved.example/g ALREADY_MOVED", "https://old.example/h-rate UNREACHABLE",
-			"https://old.example/i-latin DIFFERENT_DESTINATION", "https://old.example/j-malformed DIFFERENT_DESTINATION",
+			"https://old.example/i-latin DIFFERENT_DESTINATION",
+			"https://old.example/j-malformed DIFFERENT_DESTINATION",
 		}
-		if diff := cmp.Diff(want, b.said(t, checked)); diff != "" || checked.Status != task.Succeeded || checked.Done != 10 || *checked.Total != 10 {
+		if diff := cmp.Diff(want, b.said(t, checked)); diff != "" || checked.Status != task.Succeeded ||
+			checked.Done != 10 || *checked.Total != 10 {
 			t.Errorf("%s, %d of %v (-want +got):\n%s", checked.Status, checked.Done, checked.Total, diff)
 		}
 		sum := int64(0)
@@ -163,13 +173,15 @@ func TestCheck_ChoosesTheSameSample(t *testing.T) {
 		}
 		first := b.check(t, parity.Settings{Sample: 25})
 		second := b.check(t, parity.Settings{Sample: 25})
-		if diff := cmp.Diff(b.said(t, first), b.said(t, second)); diff != "" || first.Done != 25 || len(b.said(t, first)) != 25 {
+		if diff := cmp.Diff(b.said(t, first), b.said(t, second)); diff != "" || first.Done != 25 ||
+			len(b.said(t, first)) != 25 {
 			t.Errorf("%d comparisons; the second check differs (-first +second):\n%s", first.Done, diff)
 		}
 		if all := b.check(t, parity.Settings{Sample: 100}); all.Done != 60 {
 			t.Errorf("%d comparisons of 60", all.Done)
 		}
-		if _, err := b.Store.Create(t.Context(), b.Mine, parity.Settings{ImportID: first.ID}); !errs.Is(err, errs.Conflict) {
+		if _, err := b.Store.Create(t.Context(), b.Mine, parity.Settings{ImportID: first.ID}); !errs.Is(err,
+			errs.Conflict) {
 			t.Errorf("a check of a check: %v", err)
 		}
 	})

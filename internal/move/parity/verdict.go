@@ -26,7 +26,8 @@ const (
 )
 
 // verdicts are all of them, in the order of reports.
-var verdicts = []Verdict{Same, DifferentStatus, DifferentDestination, MissingThere, MissingHere, Gated, AlreadyMoved, Unreachable}
+var verdicts = []Verdict{Same, DifferentStatus, DifferentDestination, MissingThere, MissingHere, Gated, AlreadyMoved,
+	Unreachable}
 
 // Answer is a response to a visit. A status of zero means that there was none.
 type Answer struct {
@@ -39,15 +40,16 @@ func (a Answer) redirects() bool {
 	return a.Status >= 300 && a.Status < 400 && a.Status != http.StatusNotModified && a.Location != ""
 }
 
-// Compare compares the answer of a source with the one here. isMoved means that the host of the source leads here already. This
-// is the contract of parity: the first rule that applies decides.
+// Compare compares the answer of a source with the one here. isMoved means that the host of the
+// source leads here already. This is the contract of parity: the first rule that applies decides.
 func Compare(there, here Answer, isMoved bool) Verdict {
 	switch {
 	case isMoved:
 		return AlreadyMoved
 	case there.Status == 0 || there.Status == http.StatusTooManyRequests:
 		return Unreachable
-	case !there.redirects() && !here.redirects() && (there.Status == http.StatusNotFound || there.Status == http.StatusGone):
+	case !there.redirects() && !here.redirects() &&
+		(there.Status == http.StatusNotFound || there.Status == http.StatusGone):
 		return Same
 	case there.Status >= 200 && there.Status < 300:
 		return Gated
@@ -63,7 +65,8 @@ func Compare(there, here Answer, isMoved bool) Verdict {
 	return Same
 }
 
-// isSameURL reports whether two URLs have the same canonical form and the same fragment. Other URLs, as of apps, must be equal.
+// isSameURL reports whether two URLs have the same canonical form and the same fragment. Other
+// URLs, as of apps, must be equal.
 func isSameURL(a, b string) bool {
 	if a == b {
 		return true
@@ -75,8 +78,8 @@ func isSameURL(a, b string) bool {
 	return errA == nil && errB == nil && fragmentA == fragmentB && canonicalA.String() == canonicalB.String()
 }
 
-// absolute returns a Location as an absolute URL (RFC 9110, section 10.2.2); a malformed one stays as it is. Bytes that are no text are
-// percent-encoded, as browsers do it.
+// absolute returns a Location as an absolute URL (RFC 9110, section 10.2.2); a malformed one stays
+// as it is. Bytes that are no text are percent-encoded, as browsers do it.
 func absolute(of *url.URL, location string) string {
 	if location == "" {
 		return ""

@@ -48,10 +48,12 @@ func TestAbsolute(t *testing.T) {
 	t.Parallel()
 	at := must.Value(url.Parse("https://go.example.com/a/b"))(t)
 	for location, want := range map[string]string{
-		"": "", "/x": "https://go.example.com/x", "x": "https://go.example.com/a/x", "//other.example/x": "https://other.example/x",
+		"": "", "/x": "https://go.example.com/x", "x": "https://go.example.com/a/x",
+		"//other.example/x":    "https://other.example/x",
 		"https://example.com/": "https://example.com/", "http://[": "http://[", "app://x": "app://x",
-		"https://example.com/?q=M\xfcnchen": "https://example.com/?q=M%FCnchen", "/ü\x00": "https://go.example.com/%C3%BC%00",
-		"https://example.com/50%-off\xff": "https://example.com/50%-off%FF",
+		"https://example.com/?q=M\xfcnchen": "https://example.com/?q=M%FCnchen",
+		"/ü\x00":                            "https://go.example.com/%C3%BC%00",
+		"https://example.com/50%-off\xff":   "https://example.com/50%-off%FF",
 	} {
 		if got := absolute(at, location); got != want {
 			t.Errorf("%q: %q, want %q", location, got, want)

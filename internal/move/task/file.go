@@ -57,7 +57,8 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 	for buffer := make([]byte, min(size, ChunkSize)); received < size; chunks++ {
 		n, err := io.ReadFull(file, buffer[:min(size-received, int64(len(buffer)))])
 		if err != nil {
-			return errs.New(errs.BadRequest, "The file has fewer bytes than Content-Length says. Send it again.").Because(err)
+			return errs.New(errs.BadRequest, "The file has fewer bytes than Content-Length says. Send it again.").
+				Because(err)
 		}
 		received += int64(n)
 		if err := s.store(ctx, taskID, m.ID(), upload, chunks, buffer[:n]); err != nil {
@@ -75,7 +76,8 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 		} else if err != nil {
 			return err
 		}
-		stored, err := tx.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload = ?", upload).Count(ctx)
+		stored, err := tx.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload = ?", upload).
+			Count(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,8 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 }
 
 func errReceived() error {
-	return errs.New(errs.Conflict, "The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
+	return errs.New(errs.Conflict,
+		"The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
 }
 
 // store stores a chunk of an upload while the task waits for a file. An empty chunk ends the file. It returns Conflict.
@@ -115,7 +118,8 @@ func (s *Store) store(ctx context.Context, taskID, workspaceID, upload string, n
 	return nil
 }
 
-// Append appends a chunk to the file of a task that fetches its file itself, as a part of a step. An empty chunk ends the file.
+// Append appends a chunk to the file of a task that fetches its file itself, as a part of a step.
+// An empty chunk ends the file.
 func (h *Holding) Append(ctx context.Context, tx bun.Tx, number int, bytes []byte) error {
 	c := &chunk{TaskID: h.ID, WorkspaceID: h.WorkspaceID, Number: number, Bytes: bytes}
 	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
@@ -140,7 +144,8 @@ type File struct {
 	ctx    context.Context
 	store  *Store
 	taskID string
-	// ends are the positions at which chunks end; without an empty last chunk, the file is not complete. at is that of the next byte.
+	// ends are the positions at which chunks end; without an empty last chunk, the file is not
+	// complete. at is that of the next byte.
 	ends       []int64
 	isComplete bool
 	at         int64
@@ -149,7 +154,8 @@ type File struct {
 	chunk  []byte
 }
 
-// OpenFile returns the file of a task. It returns Expired if there is none, and so does reading at the end of an incomplete one.
+// OpenFile returns the file of a task. It returns Expired if there is none, and so does reading at
+// the end of an incomplete one.
 func (s *Store) OpenFile(ctx context.Context, taskID string) (*File, error) {
 	var sizes []int64
 	err := s.chunks(taskID).ColumnExpr("length(bytes)").Order("number").Scan(ctx, &sizes)

@@ -16,10 +16,11 @@ import (
 // RowOrder is the order of lists of the rows of a task: by their numbers.
 var RowOrder = page.Order{Name: "NUMBER", Ascending: true}
 
-// ListRows returns one page of the rows of a task that a condition selects, in RowOrder. It returns InvalidInput for a cursor of
-// another list, and Forbidden.
+// ListRows returns one page of the rows of a task that a condition selects, in RowOrder. It returns
+// InvalidInput for a cursor of another list, and Forbidden.
 func ListRows[T any](
-	ctx context.Context, d *db.DB, t *Task, r page.Request, number func(*T) int64, condition func(*bun.SelectQuery) *bun.SelectQuery,
+	ctx context.Context, d *db.DB, t *Task, r page.Request, number func(*T) int64,
+	condition func(*bun.SelectQuery) *bun.SelectQuery,
 ) (p page.Page[*T], err error) {
 	if ctx, err = t.In.Enter(ctx, workspace.ReadLinks); err != nil {
 		return p, err

@@ -30,8 +30,8 @@ const (
 	renewEvery = 5 * time.Second
 	// lookEvery is how often nodes look for tasks without news of any.
 	lookEvery = time.Minute
-	// A task that failed for a reason that may pass waits retryPause for each attempt, up to maxRetryPause. It fails for good
-	// after maxAttempts without progress.
+	// A task that failed for a reason that may pass waits retryPause for each attempt, up to
+	// maxRetryPause. It fails for good after maxAttempts without progress.
 	retryPause    = 10 * time.Second
 	maxRetryPause = 10 * time.Minute
 	maxAttempts   = 20
@@ -45,9 +45,10 @@ const (
 
 // Handler does the tasks of a kind.
 type Handler interface {
-	// Run continues a task where its Cursor says, and returns when it has ended. Each of its transactions calls Step last, and Rest
-	// follows each step. It returns the errors of these, a user error for a task that cannot succeed, and any other error for one that
-	// may succeed later.
+	// Run continues a task where its Cursor says, and returns when it has ended. Each of its
+	// transactions calls Step last, and Rest follows each step. It returns the errors of these, a
+	// user error for a task that cannot succeed, and any other error for one that may succeed
+	// later.
 	Run(ctx context.Context, h *Holding) error
 }
 
@@ -82,8 +83,9 @@ var errTurn = errors.New("other tasks wait")
 // errLost ends a holding whose task another node may have, or that is to be canceled.
 var errLost = errors.New("the task is canceled, or another node runs it")
 
-// Step stores the progress of a step. Call it last in the transaction, because it locks the task's row until the commit. It
-// returns errLost if another node holds the task or the task is to be canceled: return it, so that the transaction rolls back.
+// Step stores the progress of a step. Call it last in the transaction, because it locks the task's
+// row until the commit. It returns errLost if another node holds the task or the task is to be
+// canceled: return it, so that the transaction rolls back.
 func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
 	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
 		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").
@@ -195,7 +197,8 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	return err
 }
 
-// memberOf returns the membership of a task, which still has the permission of its kind. It returns errLost and Forbidden.
+// memberOf returns the membership of a task, which still has the permission of its kind. It returns
+// errLost and Forbidden.
 func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, error) {
 	m, err := r.MemberOf(ctx, t)
 	switch {
@@ -209,8 +212,9 @@ func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, e
 	return m, err
 }
 
-// Rest waits as long as a step took: half of the time is for requests; zero for a step that waits for others. It is time of the
-// machine, not of the injected clock. It returns the error of the context, and one that ends the holding for a while if other tasks wait.
+// Rest waits as long as a step took: half of the time is for requests; zero for a step that waits
+// for others. It is time of the machine, not of the injected clock. It returns the error of the
+// context, and one that ends the holding for a while if other tasks wait.
 func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
 	if h.isOver.Load() {
 		return errTurn
@@ -229,7 +233,8 @@ func (r *Runner) othersWait(ctx context.Context) bool {
 // waiting selects the tasks that a node could take.
 func (r *Runner) waiting() *bun.SelectQuery {
 	now := r.now()
-	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").Where("other.workspace_id = task.workspace_id").
+	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").
+		Where("other.workspace_id = task.workspace_id").
 		Where("other.kind = task.kind").Where("other.status = ?", Running)
 	return r.DB.NewSelect().Model((*Task)(nil)).Where("finished_at IS NULL").
 		Where("kind IN (?)", bun.In(slices.Collect(maps.Keys(r.Handlers)))).Where("due_at <= ?", now).
@@ -275,7 +280,8 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 			t.DueAt = r.now().Add(max(pause, failure.RetryAfter))
 		}
 		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
-		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts", "due_at").Exec(ctx)
+		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts",
+			"due_at").Exec(ctx)
 		return err
 	})
 	switch {
@@ -291,7 +297,8 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		case errs.Unavailable:
 			level = slog.LevelWarn
 		}
-		r.Log.Log(ctx, level, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error", outcome)
+		r.Log.Log(ctx, level, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error",
+			outcome)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package task runs long operations of workspaces: step by step, on one node at a time, with their progress in the database.
-// A Handler knows one kind of them. The GraphQL resolvers list and cancel tasks, the packages of the kinds create them, and
-// the server runs a Runner.
+// Package task runs long operations of workspaces: step by step, on one node at a time, with their
+// progress in the database. A Handler knows one kind of them. The GraphQL resolvers list and cancel
+// tasks, the packages of the kinds create them, and the server runs a Runner.
 package task
 
 import (
@@ -27,8 +27,8 @@ import (
 // Kind is the kind of a task. Its text is the name in the GraphQL schema.
 type Kind string
 
-// The kinds: Import creates and updates links, ParityCheck compares the redirects of imported links with those of their source, and
-// WorkspaceExport writes a workspace to an archive.
+// The kinds: Import creates and updates links, ParityCheck compares the redirects of imported links
+// with those of their source, and WorkspaceExport writes a workspace to an archive.
 const (
 	Import          Kind = "IMPORT"
 	ParityCheck     Kind = "PARITY_CHECK"
@@ -87,7 +87,8 @@ type Task struct {
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
-	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a successful task is kept for fileLife.
+	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a
+	// successful task is kept for fileLife.
 	Upload    *string
 	KeepsFile bool
 	// Done is the number of items processed, and Total that of all; nil means unknown.
@@ -218,7 +219,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 	}
 	now := s.now()
 	t := &Task{
-		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text), Total: in.Total, KeepsFile: in.KeepsFile, DueAt: now,
+		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text),
+		Total: in.Total, KeepsFile: in.KeepsFile, DueAt: now,
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
 	}
 	if in.Secret != nil {
@@ -232,7 +234,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 			return err
 		}
 		if unfinished >= maxUnfinished {
-			return errs.New(errs.QuotaExceeded, "A workspace has at most %d unfinished tasks. Wait until one ends, or cancel one.",
+			return errs.New(errs.QuotaExceeded,
+				"A workspace has at most %d unfinished tasks. Wait until one ends, or cancel one.",
 				maxUnfinished)
 		}
 		if _, err := tx.NewInsert().Model(t).Exec(ctx); err != nil {
@@ -251,8 +254,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 	return t, nil
 }
 
-// Cancel cancels a task: at once if no node runs it, or else after its current step. A task that has ended stays as it is.
-// Others than its actor need the permission to write links. It returns NotFound or Forbidden.
+// Cancel cancels a task: at once if no node runs it, or else after its current step. A task that
+// has ended stays as it is. Others than its actor need the permission to write links. It returns
+// NotFound or Forbidden.
 func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID string) (*Task, error) {
 	t, err := s.Rows(m).Get(ctx, m, taskID)
 	if err != nil {
@@ -288,8 +292,8 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID strin
 	return t, nil
 }
 
-// finish ends a task that the transaction has locked, deletes its file unless that is kept, and writes the event. failure is why it
-// has failed.
+// finish ends a task that the transaction has locked, deletes its file unless that is kept, and
+// writes the event. failure is why it has failed.
 func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
 	now := s.now()
 	t.Status, t.FinishedAt, t.UpdatedAt, t.LeaseHolder, t.LeaseUntil, t.Secret = status, &now, now, nil, nil, nil
@@ -297,7 +301,8 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 		t.ErrorCode, t.Error = new(failure.Kind.Code()), new(failure.Message)
 	}
 	_, err := tx.NewUpdate().Model(t).WherePK().
-		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "secret", "error_code", "error").Exec(ctx)
+		Column("status", "finished_at", "updated_at", "lease_holder", "lease_until", "secret", "error_code", "error").
+		Exec(ctx)
 	if err != nil {
 		return err
 	}
@@ -307,8 +312,10 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 		if t.Kind == WorkspaceExport {
 			kept = maxArchives
 		}
-		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).Where("kind = ?", t.Kind).
-			Where("actor_id = ?", t.ActorID).Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").Limit(maxUnfinished + maxFiles).Offset(kept)
+		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).
+			Where("kind = ?", t.Kind).
+			Where("actor_id = ?", t.ActorID).Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").
+			Limit(maxUnfinished + maxFiles).Offset(kept)
 	}
 	if _, err := tx.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting the file of a task: %w", err)
@@ -338,7 +345,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		}
 	}
 	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").
-		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-fileLife), WorkspaceExport, now.Add(-ArchiveLife))
+		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-fileLife), WorkspaceExport,
+			now.Add(-ArchiveLife))
 	_, err := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("deleting the files of tasks: %w", err)

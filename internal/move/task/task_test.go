@@ -62,7 +62,8 @@ func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &task.Runner{
-		Store: b.Store, Slots: slots, Handlers: map[task.Kind]task.Handler{task.Import: run}, Log: slog.New(slog.DiscardHandler),
+		Store: b.Store, Slots: slots, Handlers: map[task.Kind]task.Handler{task.Import: run},
+		Log: slog.New(slog.DiscardHandler),
 		MemberOf: func(context.Context, *task.Task) (workspace.Membership, error) {
 			if b.hasLeft.Load() {
 				return b.m, errs.New(errs.NotFound, "There is no such workspace, or you are not a member of it.")
@@ -80,7 +81,8 @@ func (b *bundle) node(t *testing.T, slots int, run handler) (stop func()) {
 // create creates a task that can run at once.
 func (b *bundle) create(t *testing.T) *task.Task {
 	t.Helper()
-	return must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Source: "CSV"}))(t)
+	return must.Value(
+		b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Source: "CSV"}))(t)
 }
 
 func (b *bundle) reload(t *testing.T, of *task.Task) *task.Task {
@@ -100,7 +102,9 @@ func (b *bundle) await(t *testing.T, of *task.Task, status task.Status) *task.Ta
 
 // step commits a step of a task.
 func (b *bundle) step(ctx context.Context, h *task.Holding, cursor string, done int64) error {
-	return b.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error { return h.Step(ctx, tx, cursor, done, nil) })
+	return b.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		return h.Step(ctx, tx, cursor, done, nil)
+	})
 }
 
 func TestRunner_ContinuesAtTheCursor(t *testing.T) {
@@ -223,7 +227,8 @@ func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
 			for done := h.Done + 1; done <= 3; done++ {
 				if done == 1 { // others wait from now on
 					other := workspacetest.New(t, d, "other")
-					must.Value(b.Create(t.Context(), other, task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
+					must.Value(b.Create(t.Context(), other,
+						task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
 				}
 				b.passed.Add(int64(time.Second))
 				if err := poll.Wait(ctx, 300*time.Millisecond); err != nil {
@@ -259,7 +264,8 @@ func TestRunner_EndsTasksThatFail(t *testing.T) {
 		outcome := error(errs.New(errs.InvalidInput, "The file is not of the source."))
 		b.node(t, 1, func(context.Context, *task.Holding) error { return outcome })
 		failed := b.await(t, b.create(t), task.Failed)
-		if f := failed.Failure(); f == nil || f.Kind != errs.InvalidInput || f.Message != "The file is not of the source." {
+		if f := failed.Failure(); f == nil || f.Kind != errs.InvalidInput ||
+			f.Message != "The file is not of the source." {
 			t.Errorf("failure %v", f)
 		}
 		outcome = errors.New("secret of the database")
@@ -270,7 +276,8 @@ func TestRunner_EndsTasksThatFail(t *testing.T) {
 			return b.reload(t, hopeless).Status == task.Failed
 		})
 		hopeless = b.reload(t, hopeless)
-		if f := hopeless.Failure(); hopeless.Attempts != 20 || f.Kind != errs.Internal || f.Message == "secret of the database" {
+		if f := hopeless.Failure(); hopeless.Attempts != 20 || f.Kind != errs.Internal ||
+			f.Message == "secret of the database" {
 			t.Errorf("after %d attempts: %v", hopeless.Attempts, f)
 		}
 		outcome = errs.New(errs.Unavailable, "The API waits.").After(2 * time.Hour)
@@ -363,7 +370,8 @@ func TestReceive_StoresOneFile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		file := bytes.Repeat([]byte("0123456789"), 350_000)
-		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		created := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		receive := func(r io.Reader) error {
 			return b.Receive(t.Context(), b.m, created.ID, r, int64(len(file)))
 		}
@@ -404,8 +412,10 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		late := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
-		ended := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		late := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		ended := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		must.NoError(t, b.Receive(t.Context(), b.m, ended.ID, bytes.NewReader([]byte("x")), 1))
 		must.Value(b.Cancel(t.Context(), b.m, ended.ID))(t)
 		hasFile := func() bool { return must.Value(b.HasFile(db.AsSystem(t.Context()), ended.ID))(t) }
@@ -438,7 +448,8 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		created := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		late := bytes.Repeat([]byte("b"), 3<<20)
 		body := &waiting{Reader: bytes.NewReader(late), at: 1<<20 + 1, reached: begun, goOn: other}
@@ -450,7 +461,8 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 		if err := <-ended; !errs.Is(err, errs.Conflict) {
 			t.Errorf("the late upload: %v", err)
 		}
-		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(t); !bytes.Equal(got, file) {
+		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(
+			t); !bytes.Equal(got, file) {
 			t.Errorf("the file has %d bytes", len(got))
 		}
 	})
@@ -461,7 +473,8 @@ func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
-		created := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		created := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		begin := func(letter string) (goOn chan<- struct{}, file []byte, ended <-chan error) {
 			file = bytes.Repeat([]byte(letter), 3<<20)
 			begun, wait, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -478,7 +491,8 @@ func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 		}
 		close(second)
 		must.NoError(t, <-secondEnded)
-		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(t); !bytes.Equal(got, file) {
+		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(
+			t); !bytes.Equal(got, file) {
 			t.Errorf("the file has %d bytes", len(got))
 		}
 	})
@@ -507,13 +521,15 @@ func TestRunner_FailsTasksOfEndedKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := newBundle(t, d)
 		b.memberErr = errs.New(errs.Unauthenticated, "The key has ended.")
-		started := must.Value(b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}))(t)
+		started := must.Value(b.Create(t.Context(), b.m,
+			task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}))(t)
 		defer b.node(t, 1, func(context.Context, *task.Holding) error { return nil })()
 		polltest.Until(t, "the task ends", func() bool { return b.reload(t, started).FinishedAt != nil })
 		if now := b.reload(t, started); now.Status != task.Failed || now.Failure().Kind != errs.Forbidden {
 			t.Errorf("%s: %v", now.Status, now.Failure())
 		}
-		if n := must.Value(d.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(t); n != 0 {
+		if n := must.Value(d.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(
+			t); n != 0 {
 			t.Error("the secret is kept")
 		}
 	})

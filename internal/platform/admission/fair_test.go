@@ -31,7 +31,8 @@ func TestFair_SubjectsTakeTurns(t *testing.T) {
 		var order []string
 		var all sync.WaitGroup
 		for _, subjects := range [][]string{
-			{"guesser 1", "guessed"}, {"guesser 2", "guessed"}, {"guesser 3", "guessed"}, {"visitor", "a"}, {"visitor", "b"},
+			{"guesser 1", "guessed"}, {"guesser 2", "guessed"}, {"guesser 3", "guessed"}, {"visitor", "a"}, {"visitor",
+				"b"},
 			{"another visitor", "c"},
 		} {
 			all.Go(func() {
@@ -43,7 +44,8 @@ func TestFair_SubjectsTakeTurns(t *testing.T) {
 		}
 		leave(0)
 		all.Wait()
-		want := []string{"[guesser 1 guessed]", "[visitor a]", "[another visitor c]", "[guesser 2 guessed]", "[visitor b]",
+		want := []string{"[guesser 1 guessed]", "[visitor a]", "[another visitor c]", "[guesser 2 guessed]",
+			"[visitor b]",
 			"[guesser 3 guessed]"}
 		if diff := cmp.Diff(want, order); diff != "" {
 			t.Errorf("order of admission (-want +got):\n%s", diff)
@@ -169,7 +171,8 @@ func TestFair_RefusesExcess(t *testing.T) {
 		}
 		leave = must.Value(f.Enter(t.Context(), "next"))(t)
 		began := time.Now()
-		if _, err := f.Enter(t.Context(), "late"); !errs.Is(err, errs.Unavailable) || time.Since(began) != 10*time.Second {
+		if _, err := f.Enter(t.Context(), "late"); !errs.Is(err, errs.Unavailable) ||
+			time.Since(began) != 10*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		leave(0)

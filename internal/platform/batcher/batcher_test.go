@@ -153,7 +153,8 @@ func TestBatcher_CancelledCallerDoesNotCancelTheCall(t *testing.T) {
 		synctest.Wait()
 		others := r.send(t, "a", 2)
 		began := time.Now()
-		if _, err := r.batcher.Do(cancelled, "a", 3, r.call); !errors.Is(err, context.Canceled) || time.Since(began) != 0 {
+		if _, err := r.batcher.Do(cancelled, "a", 3, r.call); !errors.Is(err, context.Canceled) ||
+			time.Since(began) != 0 {
 			t.Errorf("the cancelled caller: %v after %v", err, time.Since(began))
 		}
 		sent.Wait()

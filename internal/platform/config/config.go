@@ -81,7 +81,8 @@ type Config struct {
 	//
 	// EncryptionKey is nil if stores.FillEncryptionKey has to create it, or if there is none.
 	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
-	// Comma-separated keys like LINKFORGE_ENCRYPTION_KEY that decrypt secrets, and encrypt none: while a key is replaced.
+	// Comma-separated keys like LINKFORGE_ENCRYPTION_KEY that decrypt secrets, and encrypt none:
+	// while a key is replaced.
 	EncryptionKeysPrevious Keys `env:"LINKFORGE_ENCRYPTION_KEY_PREVIOUS" hidden:""`
 	// Lifetime of an access token, 1m to 720h.
 	TokenTTL time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h"`
@@ -197,7 +198,8 @@ type Config struct {
 	LogLevel slog.Level `env:"LINKFORGE_LOG_LEVEL" default:"info"`
 }
 
-// Bounds limit one GraphQL request. Packages graph/limit and graph/transport have further maxima, which are no settings.
+// Bounds limit one GraphQL request. Packages graph/limit and graph/transport have further maxima,
+// which are no settings.
 type Bounds struct {
 	// Maximum size of the body of a GraphQL request of an authenticated caller, in bytes.
 	Body int `env:"LINKFORGE_MAX_BODY" default:"10485760" min:"1" max:"1073741824"`

@@ -65,12 +65,14 @@ func TestLoad_Defaults(t *testing.T) {
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		StatementTimeout: 30 * time.Second, LockTimeout: 10 * time.Second,
-		Migrate: true, Registration: "open", PasswordLogin: true, SSO: usualSSO, TokenTTL: 24 * time.Hour, HitQuota: 10_000,
+		Migrate: true, Registration: "open", PasswordLogin: true, SSO: usualSSO, TokenTTL: 24 * time.Hour,
+		HitQuota:    10_000,
 		QuotaOutage: "closed", LinkQuota: 10_000, RateLimits: true,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		DestinationChecks: true,
-		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30, MaxWorkspaces: 50, SlugChanges: 10,
+		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30,
+		MaxWorkspaces: 50, SlugChanges: 10,
 		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
 		Hosts:       []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
@@ -111,7 +113,8 @@ func TestLoad_ReportsEveryProblem(t *testing.T) {
 	env := map[string]string{}
 	var want []string
 	names := []string{
-		"LINKFORGE_DATA_DIR", "LINKFORGE_GEOIP", "LINKFORGE_DOCUMENTS", "LINKFORGE_TLS_CERTIFICATE", "LINKFORGE_TLS_KEY",
+		"LINKFORGE_DATA_DIR", "LINKFORGE_GEOIP", "LINKFORGE_DOCUMENTS", "LINKFORGE_TLS_CERTIFICATE",
+		"LINKFORGE_TLS_KEY",
 		"LINKFORGE_SSO_CLIENT_ID", "LINKFORGE_SSO_CLIENT_SECRET", "LINKFORGE_SSO_NAME", "LINKFORGE_SSO_GROUPS_CLAIM",
 	}
 	for _, variable := range variables() {
@@ -145,7 +148,8 @@ func TestLoad_HidesSecretValues(t *testing.T) {
 func TestParseURL_RefusesBrokenPasswords(t *testing.T) {
 	t.Parallel()
 	for _, authority := range []string{"u:12/x@h", "u:12?x@h", "u:12#x@h", "u:p@s/x@h"} {
-		if _, err := syntaxes["smtp"]("smtp://" + authority); err == nil || !strings.Contains(err.Error(), "percent-encoded") {
+		if _, err := syntaxes["smtp"]("smtp://" + authority); err == nil ||
+			!strings.Contains(err.Error(), "percent-encoded") {
 			t.Errorf("%s: %v", authority, err)
 		}
 	}
@@ -186,8 +190,10 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_LINK_QUOTA":   {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
 		"LINKFORGE_CELL":         {[]string{"0", "49"}, []string{"-1", "50", "one"}},
 		"LINKFORGE_REQUEST_RATE": {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
-		"LINKFORGE_ORIGINS": {[]string{"", "*", "https://a.example, http://localhost:5173,", "https://Bücher.example:443/"},
-			[]string{"a.example", "https://a.example/b", "https://a.example?b", "https://a.example/#b", "ftp://a.example",
+		"LINKFORGE_ORIGINS": {[]string{"", "*", "https://a.example, http://localhost:5173,",
+			"https://Bücher.example:443/"},
+			[]string{"a.example", "https://a.example/b", "https://a.example?b", "https://a.example/#b",
+				"ftp://a.example",
 				"https://*.example", "null", "https://u@a.example"}},
 		"LINKFORGE_HOSTS": {[]string{"", "a", "a.example, b.example,"},
 			[]string{"http://a", "a:80", "a/b", "a b", "%"}},
@@ -199,7 +205,8 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_JWT_SECRET":   {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 		"LINKFORGE_CODE_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 		"LINKFORGE_ENCRYPTION_KEY": {[]string{"", strings.Repeat("0a", 32), strings.Repeat("A", 43) + "="},
-			[]string{strings.Repeat("0a", 31), strings.Repeat("x", 32), strings.Repeat("0a", 32) + "," + strings.Repeat("0b", 32)}},
+			[]string{strings.Repeat("0a", 31), strings.Repeat("x", 32), strings.Repeat("0a", 32) + "," +
+				strings.Repeat("0b", 32)}},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			for _, value := range c.good {
@@ -257,11 +264,14 @@ func TestLoad_SetsValues(t *testing.T) {
 		DatabaseReadURL: f["LINKFORGE_DATABASE_READ_URL"], DatabasePool: 7,
 		StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecrets: [][]byte{[]byte(f["LINKFORGE_JWT_SECRET"])},
-		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", PasswordLogin: true, SSO: usualSSO,
+		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", PasswordLogin: true,
+		SSO:      usualSSO,
 		TokenTTL: 90 * time.Minute, HitQuota: 11, QuotaOutage: "closed", LinkQuota: 12,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
-		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
-		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, ExportBytes: 2 << 20, MaxWorkspaces: 63, SlugChanges: 64,
+		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true, AnonymousTTL: 20 * time.Minute,
+		Tombstones:  48 * time.Hour,
+		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, ExportBytes: 2 << 20,
+		MaxWorkspaces: 63, SlugChanges: 64,
 		RequestRate: 77, CostRate: 6_000_000, UnknownCodes: 12, Bounds: bounds,
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},

@@ -161,7 +161,8 @@ func parseURL(schemes ...string) func(string) (string, error) {
 	return func(text string) (string, error) {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || !urlnorm.HasWholeAuthority(text) {
-			return text, fmt.Errorf("must be a URL, as in %s://user:password@host/name; what is special in a password is "+
+			return text, fmt.Errorf("must be a URL, as in %s://user:password@host/name; what is special in a "+
+				"password is "+
 				"percent-encoded (@ is %%40, / is %%2F)", schemes[0])
 		}
 		if !slices.Contains(schemes, u.Scheme) {

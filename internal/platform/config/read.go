@@ -51,7 +51,8 @@ func (f *Flags) Has(env string) bool { return f.texts()[env] != "" }
 // Check returns the configuration. The error names every problem, one per line.
 func (f *Flags) Check() (Config, error) { return Parse(f.texts(), f.checks) }
 
-// CheckDatabase is Check for commands that need only the database: it ignores the secrets that sign tokens and create codes.
+// CheckDatabase is Check for commands that need only the database: it ignores the secrets that sign
+// tokens and create codes.
 func (f *Flags) CheckDatabase() (Config, error) {
 	r := read(f.texts(), f.checks)
 	return r.Config, errors.Join(r.problems...)
@@ -155,8 +156,9 @@ func (r *reader) checkCombinations() {
 		r.report("LINKFORGE_PUBLIC_URL", "is required in production: the origin of short URLs, as in https://sho.rt")
 	}
 	if r.isProduction() && r.texts["LINKFORGE_DATABASE_URL"] == "" {
-		r.report("LINKFORGE_DATABASE_URL", "is required in production: a postgres:// URL, or sqlite for the database in "+
-			"LINKFORGE_DATA_DIR")
+		r.report("LINKFORGE_DATABASE_URL",
+			"is required in production: a postgres:// URL, or sqlite for the database in "+
+				"LINKFORGE_DATA_DIR")
 	}
 	if r.DatabaseReadURL != "" && r.Embedded() {
 		r.report("LINKFORGE_DATABASE_READ_URL", "goes with LINKFORGE_DATABASE_URL: SQLite has no standby")
@@ -164,15 +166,17 @@ func (r *reader) checkCombinations() {
 	if r.ProxyProtocol && len(r.TrustedProxies) == 0 {
 		r.report("LINKFORGE_PROXY_PROTOCOL", "goes with LINKFORGE_TRUSTED_PROXIES: name the proxies")
 	}
-	if r.texts["LINKFORGE_ENCRYPTION_KEY_PREVIOUS"] != "" && r.texts["LINKFORGE_ENCRYPTION_KEY"] == "" && !r.Embedded() {
+	if r.texts["LINKFORGE_ENCRYPTION_KEY_PREVIOUS"] != "" && r.texts["LINKFORGE_ENCRYPTION_KEY"] == "" &&
+		!r.Embedded() {
 		r.report("LINKFORGE_ENCRYPTION_KEY_PREVIOUS", "goes with LINKFORGE_ENCRYPTION_KEY, the key that encrypts")
 	}
 	if (r.TLSCertificate == "") != (r.TLSKey == "") {
 		r.report("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
 	}
 	if r.isProduction() && len(r.OutboundAllow) > 0 {
-		r.report("LINKFORGE_OUTBOUND_ALLOW", "is for development and tests: remove it, because links could make this server "+
-			"connect to its own network")
+		r.report("LINKFORGE_OUTBOUND_ALLOW",
+			"is for development and tests: remove it, because links could make this server "+
+				"connect to its own network")
 	}
 	if r.CostRate > 0 && r.CostRate < int64(r.Bounds.Cost) {
 		r.report("LINKFORGE_COST_RATE", "must be at least LINKFORGE_MAX_COST, which is what one operation may cost")

@@ -35,7 +35,8 @@ func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
 			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
 				t.Errorf("blamed (-want +got):\n%s", diff)
 			}
-			if c.name == "two" && (len(got.EncryptionKeysPrevious) != 2 || string(got.EncryptionKeysPrevious[0]) != strings.Repeat("\n", 32)) {
+			if c.name == "two" && (len(got.EncryptionKeysPrevious) != 2 ||
+				string(got.EncryptionKeysPrevious[0]) != strings.Repeat("\n", 32)) {
 				t.Errorf("%x", got.EncryptionKeysPrevious)
 			}
 		})

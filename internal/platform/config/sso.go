@@ -19,11 +19,13 @@ const discoveryPath = "/.well-known/openid-configuration"
 func (r *reader) checkSSO() {
 	if r.texts["LINKFORGE_SSO_ISSUER"] == "" {
 		for _, env := range []string{ // those without a default
-			"LINKFORGE_SSO_CLIENT_ID", "LINKFORGE_SSO_CLIENT_SECRET", "LINKFORGE_SSO_REDIRECTS", "LINKFORGE_SSO_EMAIL_DOMAINS",
+			"LINKFORGE_SSO_CLIENT_ID", "LINKFORGE_SSO_CLIENT_SECRET", "LINKFORGE_SSO_REDIRECTS",
+			"LINKFORGE_SSO_EMAIL_DOMAINS",
 			"LINKFORGE_SSO_MEMBERSHIPS",
 		} {
 			if r.texts[env] != "" {
-				r.report(env, "is of no use without LINKFORGE_SSO_ISSUER, as in https://login.example.com: set that, or remove this one")
+				r.report(env, "is of no use without LINKFORGE_SSO_ISSUER, as in https://login.example.com: set that, "+
+					"or remove this one")
 			}
 		}
 		if !r.PasswordLogin && r.isValid("LINKFORGE_PASSWORD_LOGIN") {
@@ -34,15 +36,17 @@ func (r *reader) checkSSO() {
 	for _, needed := range []struct{ env, what string }{
 		{"LINKFORGE_SSO_CLIENT_ID", "the ID of the client that is registered at the provider"},
 		{"LINKFORGE_SSO_CLIENT_SECRET", "the secret of the client that is registered at the provider"},
-		{"LINKFORGE_SSO_REDIRECTS", "the page of the front end to which the provider redirects, as in https://app.example.com/sso"},
+		{"LINKFORGE_SSO_REDIRECTS",
+			"the page of the front end to which the provider redirects, as in https://app.example.com/sso"},
 	} {
 		if strings.Trim(r.texts[needed.env], ", ") == "" {
 			r.report(needed.env, "is required with LINKFORGE_SSO_ISSUER: %s", needed.what)
 		}
 	}
 	if r.isProduction() && strings.HasPrefix(r.SSO.Issuer, "http://") && r.isValid("LINKFORGE_SSO_ISSUER") {
-		r.report("LINKFORGE_SSO_ISSUER", "must start with https:// in production: an attacker between this server and the provider "+
-			"could log in as any user")
+		r.report("LINKFORGE_SSO_ISSUER",
+			"must start with https:// in production: an attacker between this server and the provider "+
+				"could log in as any user")
 	}
 }
 
@@ -66,8 +70,9 @@ func parseIssuer(text string) (string, error) {
 // parseRedirect leaves a URL as it is: the provider compares it exactly.
 func parseRedirect(text string) (string, error) {
 	if err := checkPage(text); err != nil {
-		return text, errors.New("must be URLs with commas between them, exactly as registered at the provider, without " +
-			"fragments, as in https://app.example.com/sso")
+		return text,
+			errors.New("must be URLs with commas between them, exactly as registered at the provider, without " +
+				"fragments, as in https://app.example.com/sso")
 	}
 	return text, nil
 }
@@ -93,7 +98,8 @@ func parseEmail(text string) (string, error) {
 func parseScopes(text string) (string, error) {
 	scopes := strings.Fields(text)
 	if !slices.Contains(scopes, "openid") || strings.ContainsAny(text, `,"\`) {
-		return text, errors.New("must be scopes with spaces between them, and openid among them, as in openid email profile")
+		return text, errors.New("must be scopes with spaces between them, and openid among them, as in openid email " +
+			"profile")
 	}
 	return strings.Join(scopes, " "), nil
 }

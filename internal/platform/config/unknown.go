@@ -51,7 +51,8 @@ func nearest(name string) (setting string, edits int) {
 // isMisspelt reports whether a variable looks like a setting and is none.
 func isMisspelt(name string) bool {
 	upper := strings.ToUpper(name)
-	if strings.HasPrefix(name, testPrefix) || slices.Contains(settingNames(), name) || slices.Contains(clientSettings, name) {
+	if strings.HasPrefix(name, testPrefix) || slices.Contains(settingNames(), name) ||
+		slices.Contains(clientSettings, name) {
 		return false
 	}
 	if strings.HasPrefix(upper, prefix) {
@@ -71,7 +72,8 @@ func (r *reader) refuseUnknown() {
 			continue
 		}
 		if serviceLink.MatchString(name) {
-			r.report(name, "is not a setting: Kubernetes sets it for a Service whose name begins with linkforge. Set enableServiceLinks: false "+
+			r.report(name, "is not a setting: Kubernetes sets it for a Service whose name begins with linkforge. Set "+
+				"enableServiceLinks: false "+
 				"for the pod, or remove the variable")
 			continue
 		}

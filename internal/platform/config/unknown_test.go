@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFlags_RefuseMisspeltVariables gives the environment of a process, of which only LINKFORGE_ variables are settings.
+// TestFlags_RefuseMisspeltVariables gives the environment of a process, of which only LINKFORGE_
+// variables are settings.
 func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -44,7 +45,8 @@ func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Parse(map[string]string{"LINKFORGE_ORIGIN": "*", "LINKFORGE_HIT_QUOTE": "1", "LINKFORGE_LISTEN": "x"}, checks); !slices.Equal(
+	if _, err := Parse(map[string]string{"LINKFORGE_ORIGIN": "*", "LINKFORGE_HIT_QUOTE": "1", "LINKFORGE_LISTEN": "x"},
+		checks); !slices.Equal(
 		blamed(err), []string{"LINKFORGE_HIT_QUOTE", "LINKFORGE_LISTEN", "LINKFORGE_ORIGIN"}) {
 		t.Errorf("all problems together: %v", err)
 	}
@@ -59,7 +61,8 @@ func TestLoad_ProductionRequiresURLAndDatabase(t *testing.T) {
 		want []string
 	}{
 		{"neither", map[string]string{}, []string{databaseURL, publicURL}},
-		{"a data folder", map[string]string{"LINKFORGE_DATA_DIR": "/data", publicURL: "https://sho.rt"}, []string{databaseURL}},
+		{"a data folder", map[string]string{"LINKFORGE_DATA_DIR": "/data", publicURL: "https://sho.rt"},
+			[]string{databaseURL}},
 		{"empty values", map[string]string{databaseURL: "", publicURL: ""}, []string{databaseURL, publicURL}},
 		{"SQLite", map[string]string{databaseURL: "sqlite", publicURL: "https://sho.rt"}, nil},
 		{"PostgreSQL", with(setup(), publicURL, "https://sho.rt"), nil},

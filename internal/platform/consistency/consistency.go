@@ -31,8 +31,8 @@ const recordTTL = 2 * replica.MaxLag
 
 func key(actorID string) string { return "wrote:" + actorID }
 
-// Writes are dated by the clock of Redis, in milliseconds: those of nodes differ, and the time to live of a key in the process is
-// exact to a second only.
+// Writes are dated by the clock of Redis, in milliseconds: those of nodes differ, and the time to
+// live of a key in the process is exact to a second only.
 var (
 	recordScript = redis.NewScript(`
 local time = redis.call('TIME')

@@ -75,7 +75,8 @@ func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 		t.Error("a replica that lags too far behind is read")
 	}
 	pair.Release(t)
-	polltest.Until(t, "the user reads the replica, which has the write", func() bool { return reads(there, "usr_writer") })
+	polltest.Until(t, "the user reads the replica, which has the write",
+		func() bool { return reads(there, "usr_writer") })
 	cutOff.Wrote(t.Context(), "usr_unknown")
 	if !reads(there, "usr_unknown") {
 		t.Error("the replica has the write, and is not read")

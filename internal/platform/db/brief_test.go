@@ -25,7 +25,8 @@ func TestBriefly_EndsLongStatements(t *testing.T) {
 			return db.File{Path: filepath.Join(t.TempDir(), "test.db"), Pool: 2, ListTimeout: brief}.Open()
 		},
 		"postgres": func(t *testing.T) (*db.DB, error) {
-			return db.Server{URL: dbtest.PostgresURL(t), Pool: 1, StatementTimeout: time.Minute, ListTimeout: brief}.Open()
+			return db.Server{URL: dbtest.PostgresURL(t), Pool: 1, StatementTimeout: time.Minute,
+				ListTimeout: brief}.Open()
 		},
 	}
 	for name, open := range open {
@@ -40,7 +41,8 @@ func TestBriefly_EndsLongStatements(t *testing.T) {
 				began := time.Now()
 				err := d.NewRaw(long[d.Kind]).Scan(ctx, &n)
 				cancel()
-				if err == nil || time.Since(began) > 3*time.Second || !errs.IsOutage(err) && !errs.Is(err, errs.Unavailable) {
+				if err == nil || time.Since(began) > 3*time.Second ||
+					!errs.IsOutage(err) && !errs.Is(err, errs.Unavailable) {
 					t.Errorf("%v after %s, want Unavailable", err, time.Since(began))
 				}
 			}

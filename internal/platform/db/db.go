@@ -140,13 +140,15 @@ func (f File) Open() (*DB, error) {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(writer, 1)
-	readers, err := sql.Open("sqlite", sqliteDSN(f.Path, "query_only(1)", "busy_timeout(10000)", cacheSize(readerBytes)))
+	readers, err := sql.Open("sqlite",
+		sqliteDSN(f.Path, "query_only(1)", "busy_timeout(10000)", cacheSize(readerBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	limit(readers, f.Pool)
 	shared := admission.Turns{
-		Reads: admission.NewPoolGate(f.Pool), Writes: admission.NewGate(maxGroup), Primary: writer, Route: readPool{readers},
+		Reads: admission.NewPoolGate(f.Pool), Writes: admission.NewGate(maxGroup), Primary: writer,
+		Route: readPool{readers},
 	}
 	return &DB{
 		DB: shared.Open(exactJSON{sqlitedialect.New()}), Kind: SQLite, ListTimeout: f.ListTimeout, turns: shared,

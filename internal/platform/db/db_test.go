@@ -216,7 +216,8 @@ func TestInstant_RoundTrips(t *testing.T) {
 
 // hostile is text that would end a literal, or stand for something else, if it were not escaped.
 var hostile = []string{
-	`'`, `''`, `\`, `\'`, `\\'; DROP TABLE things; --`, `'; DROP TABLE things; --`, `"`, "`", `?`, `?0`, `$1`, `:id`, `%s`,
+	`'`, `''`, `\`, `\'`, `\\'; DROP TABLE things; --`, `'; DROP TABLE things; --`, `"`, "`", `?`, `?0`, `$1`, `:id`,
+	`%s`,
 	`$$`, `E'\n'`,
 	"two\nlines", "/* a comment", "\u2028", "👩‍🚀", strings.Repeat("'", 1000),
 }
@@ -238,7 +239,8 @@ func roundTrip(t *testing.T, d *db.DB) {
 	for i, text := range hostile {
 		must.Value(d.NewInsert().Model(&thing{ID: text, Count: int64(i)}).Exec(db.AsOwner(t.Context())))(t)
 		var kept string
-		err := d.NewSelect().Model((*thing)(nil)).Column("id").Where("id = ?", text).Scan(db.AsOwner(t.Context()), &kept)
+		err := d.NewSelect().Model((*thing)(nil)).Column("id").Where("id = ?", text).Scan(db.AsOwner(t.Context()),
+			&kept)
 		if err != nil || kept != text {
 			t.Errorf("%q came back as %q: %v", text, kept, err)
 		}

@@ -31,11 +31,12 @@ func isConflict(err error) bool {
 // IsUniqueViolation reports whether a row violates a unique index.
 func IsUniqueViolation(err error) bool {
 	code := sqliteCode(err)
-	return pgscope.Code(err) == pgscope.UniqueViolation || code == 2067 || code == 1555 // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY
+	// SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY
+	return pgscope.Code(err) == pgscope.UniqueViolation || code == 2067 || code == 1555
 }
 
-// IsOvertaken reports whether another transaction has taken a unique value, or has deleted a row that the statement refers
-// to, after this one has read: another attempt finds that out.
+// IsOvertaken reports whether another transaction has taken a unique value, or has deleted a row
+// that the statement refers to, after this one has read: another attempt finds that out.
 func IsOvertaken(err error) bool {
 	return IsUniqueViolation(err) || pgscope.Code(err) == pgscope.ForeignKeyViolation ||
 		sqliteCode(err) == 787 // SQLITE_CONSTRAINT_FOREIGNKEY

@@ -164,7 +164,9 @@ func TestTx_CallerLeavesAWaitingGroup(t *testing.T) {
 		err := d.Tx(ctx, func(context.Context, bun.Tx) error {
 			left, cancel := context.WithCancel(ctx)
 			cancel()
-			if err := d.Tx(left, func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "late") }); err == nil {
+			if err := d.Tx(left, func(ctx context.Context, tx bun.Tx) error {
+				return insert(ctx, tx, "late")
+			}); err == nil {
 				t.Error("a caller who has left gets no error")
 			}
 			return nil

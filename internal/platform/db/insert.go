@@ -34,8 +34,9 @@ type Computed struct{ Column, Value string }
 // rowsAtOnce is the maximum number of rows of a statement.
 const rowsAtOnce = 1000
 
-// InsertRows inserts rows in batches. On PostgreSQL they are sent with the next statement of the transaction, or with its
-// commit, whose error is also that of the rows: no round trip waits for them.
+// InsertRows inserts rows in batches. On PostgreSQL they are sent with the next statement of the
+// transaction, or with its commit, whose error is also that of the rows: no round trip waits for
+// them.
 func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) error {
 	for chunk := range slices.Chunk(rows, rowsAtOnce) {
 		q, ctx := insertion(ctx, tx, in, chunk)

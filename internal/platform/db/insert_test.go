@@ -69,9 +69,11 @@ func TestInsert_WritesRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setupSamples(t, d)
-		text, limit, at := `it's {"a", \N}, NULL; ? $1`, int64(1)<<62, time.Date(2026, 3, 29, 1, 30, 0, 123456000, time.UTC)
+		text, limit, at := `it's {"a", \N}, NULL; ? $1`, int64(1)<<62, time.Date(2026, 3, 29, 1, 30, 0, 123456000,
+			time.UTC)
 		rows := []*sample{
-			{ID: "b", Kind: "FULL", Text: &text, Bytes: []byte{0, 1, 255}, Number: 7, Limit: &limit, Open: true, MadeAt: at,
+			{ID: "b", Kind: "FULL", Text: &text, Bytes: []byte{0, 1, 255}, Number: 7, Limit: &limit, Open: true,
+				MadeAt: at,
 				EndsAt: &at, size: size{0.1, 1e300}},
 			{ID: "a", Kind: "", MadeAt: at, Bytes: []byte{}},
 		}

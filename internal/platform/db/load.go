@@ -40,7 +40,8 @@ func (d *DB) copyRows(
 
 func insertRows(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
 	places := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
-	insert, err := tx.Tx.PrepareContext(ctx, "INSERT INTO "+table+" ("+strings.Join(columns, ",")+") VALUES ("+places+")")
+	insert, err := tx.Tx.PrepareContext(ctx, "INSERT INTO "+table+" ("+strings.Join(columns, ",")+") VALUES ("+places+
+		")")
 	if err != nil {
 		return err
 	}

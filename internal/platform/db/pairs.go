@@ -19,11 +19,13 @@ type Pairs struct {
 func ByPairs[K any](p *Params, q *bun.SelectQuery, in Pairs, firsts []string, seconds []K) *bun.SelectQuery {
 	if p == nil {
 		return q.ModelTableExpr("(WITH pair (a, b) AS (?) SELECT found.* FROM pair CROSS JOIN (?) AS found "+
-			"WHERE found.? = pair.a AND found.? = pair.b) AS ?", PairsOf(p, firsts, seconds, in.Kind), bun.Safe(in.Rows),
+			"WHERE found.? = pair.a AND found.? = pair.b) AS ?", PairsOf(p, firsts, seconds, in.Kind),
+			bun.Safe(in.Rows),
 			bun.Safe(in.First), bun.Safe(in.Second), bun.Ident(in.As))
 	}
 	return q.ModelTableExpr("(?) AS pair (a, b) CROSS JOIN LATERAL (? AND ? = pair.a AND ? = pair.b OFFSET 0) AS ?",
-		PairsOf(p, firsts, seconds, in.Kind), bun.Safe(in.Rows), bun.Safe(in.First), bun.Safe(in.Second), bun.Ident(in.As))
+		PairsOf(p, firsts, seconds, in.Kind), bun.Safe(in.Rows), bun.Safe(in.First), bun.Safe(in.Second),
+		bun.Ident(in.As))
 }
 
 // PairsOf returns a query for pairs of values: TEXT and another kind.

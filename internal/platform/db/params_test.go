@@ -51,8 +51,9 @@ func TestParams_AreBound(t *testing.T) {
 			return
 		}
 		var kept []string
-		must.NoError(t, d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").
-			Scan(ctx, &kept))
+		must.NoError(t,
+			d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").
+				Scan(ctx, &kept))
 		want := []string{
 			"INSERT INTO words (word, length) VALUES ($1, $2)",
 			`SELECT "word" FROM "words" WHERE (word = ANY($1)) AND (length >= $2) ORDER BY "length"`,

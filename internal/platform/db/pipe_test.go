@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestPipe_ReadsInOrder: each lookup has its own rows. One that fails ends the transaction, and leaves the connection in
-// order.
+// TestPipe_ReadsInOrder: each lookup has its own rows. One that fails ends the transaction, and
+// leaves the connection in order.
 func TestPipe_ReadsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -38,7 +38,8 @@ func (s spans) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Conte
 	} else if e.IQuery != nil {
 		table = word(e.IQuery.GetTableName())
 	}
-	_, span := s.tracer.Start(ctx, strings.TrimSpace("SQL "+operation+" "+table), trace.WithSpanKind(trace.SpanKindClient),
+	_, span := s.tracer.Start(ctx, strings.TrimSpace("SQL "+operation+" "+table),
+		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			attribute.String("db.system.name", s.system), attribute.String("db.operation.name", operation),
 			attribute.String("db.collection.name", table),

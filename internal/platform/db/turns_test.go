@@ -41,7 +41,8 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 		holding.Wait()
 		polltest.Until(t, "the flood waits for its turns", func() bool { return d.WaitingTurns() > 10 })
 		var one int
-		for name, ctx := range map[string]context.Context{"another owner": admission.OwnedBy(ctx, "victim"), "no owner": ctx} {
+		for name, ctx := range map[string]context.Context{"another owner": admission.OwnedBy(ctx, "victim"),
+			"no owner": ctx} {
 			began := time.Now()
 			if err := d.NewSelect().ColumnExpr("1").Scan(ctx, &one); err != nil || time.Since(began) > time.Second {
 				t.Errorf("%s: %v after %s", name, err, time.Since(began))

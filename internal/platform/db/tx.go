@@ -62,8 +62,9 @@ func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "
 // ForChange is ForUpdate without blocking inserts of rows that refer to the locked ones.
 func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "NO KEY UPDATE") }
 
-// Recheck requires a value of a column of rows that other conditions find. SQLite, which has no statistics, would take an index that
-// begins with the column, and read all rows that it has of a workspace; a unary plus keeps it from that
+// Recheck requires a value of a column of rows that other conditions find. SQLite, which has no
+// statistics, would take an index that begins with the column, and read all rows that it has of a
+// workspace; a unary plus keeps it from that
 // (https://www.sqlite.org/optoverview.html#disqualifying_where_clause_terms_using_unary).
 func (d *DB) Recheck(q *bun.SelectQuery, column string, value any) *bun.SelectQuery {
 	if d.Kind == SQLite {

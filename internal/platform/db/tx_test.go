@@ -130,7 +130,9 @@ func TestTx_PanicReleasesConnection(t *testing.T) {
 				panic("a programmer's mistake")
 			})
 		}()
-		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "next") })
+		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			return insert(ctx, tx, "next")
+		})
 		if diff := cmp.Diff(map[string]int64{"first": 0, "next": 0}, things(t, d)); diff != "" || err != nil {
 			t.Errorf("%v; things (-want +got):\n%s", err, diff)
 		}
@@ -159,7 +161,8 @@ func TestTx_RetriesConflicts(t *testing.T) {
 					return nil
 				})
 				_, kept := things(t, d)[id]
-				if calls != want.calls || kept != want.kept || kept != (err == nil) || !kept && !errors.Is(err, conflict) {
+				if calls != want.calls || kept != want.kept || kept != (err == nil) ||
+					!kept && !errors.Is(err, conflict) {
 					t.Errorf("%d conflicts: %d calls, kept %t, %v; want %+v", conflicts, calls, kept, err, want)
 				}
 			})
@@ -255,11 +258,14 @@ func TestTx_CancelledCallerWritesNothing(t *testing.T) {
 func TestTx_DeadlineIsATimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000000) SELECT count(*) FROM n"
+		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000000) SELECT count(*) " +
+			"FROM n"
 		for name, f := range map[string]func(ctx context.Context) error{
 			"statement": func(ctx context.Context) error { return d.NewRaw(long).Scan(ctx, new(int64)) },
 			"transaction": func(ctx context.Context) error {
-				return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return tx.NewRaw(long).Scan(ctx, new(int64)) })
+				return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+					return tx.NewRaw(long).Scan(ctx, new(int64))
+				})
 			},
 			"between": func(ctx context.Context) error {
 				return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

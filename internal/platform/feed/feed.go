@@ -1,5 +1,6 @@
-// Package feed reads what is new in the database, once for all parts of a node: cached rows that have changed, events, batches of clicks,
-// and work that is due. Other parts subscribe, and read the rest when there is news.
+// Package feed reads what is new in the database, once for all parts of a node: cached rows that
+// have changed, events, batches of clicks, and work that is due. Other parts subscribe, and read
+// the rest when there is news.
 //
 // Live delivers the items of an ordered log, of clicks or events, to subscriptions, in one order on
 // every node. It reads the log once for all subscriptions of the node, and not at all without any.
@@ -34,9 +35,10 @@ const (
 type News struct {
 	// At is when the read began.
 	At time.Time
-	// Subjects are the rows that have changed, in the format of the table changes: the id of a workspace or a revoked session,
-	// 'workspace/code', '~slug' or '@host'. Triggers write them in the transaction of each change, so every committed change is among
-	// them, by whatever statement, and no other. Some are read twice.
+	// Subjects are the rows that have changed, in the format of the table changes: the id of a
+	// workspace or a revoked session, 'workspace/code', '~slug' or '@host'. Triggers write them in
+	// the transaction of each change, so every committed change is among them, by whatever
+	// statement, and no other. Some are read twice.
 	Subjects []string
 	// IsGap means that changes may have been deleted before they were read.
 	IsGap bool
@@ -45,9 +47,11 @@ type News struct {
 
 // State is the state of the logs and of the work, as a read has found it.
 type State struct {
-	// HasEvents and HasClicks mean that new events and batches of clicks have become final: none can be added before them.
+	// HasEvents and HasClicks mean that new events and batches of clicks have become final: none
+	// can be added before them.
 	HasEvents, HasClicks bool
-	// HasDeliveries and HasTasks mean that deliveries of webhooks and tasks are due, and HasTexts that texts of links wait for their index.
+	// HasDeliveries and HasTasks mean that deliveries of webhooks and tasks are due, and HasTexts
+	// that texts of links wait for their index.
 	HasDeliveries, HasTasks, HasTexts bool
 	// IsStopped means that the operator has stopped all webhooks.
 	IsStopped bool
@@ -66,14 +70,14 @@ type Feed struct {
 	mu sync.Mutex // serializes reads
 	// read is up to where the logs were read; nil before the first read.
 	read *ends
-	// at is the start of the last successful read, in nanoseconds since 1970; zero before the first. down says that the last one found
-	// no database.
+	// at is the start of the last successful read, in nanoseconds since 1970; zero before the
+	// first. down says that the last one found no database.
 	at   atomic.Int64
 	down atomic.Bool
 }
 
-// ends are the last final rows of the logs: their transactions on PostgreSQL, which commits out of order, and their numbers on SQLite. They
-// are those of rows for the reason that Horizon has.
+// ends are the last final rows of the logs: their transactions on PostgreSQL, which commits out of
+// order, and their numbers on SQLite. They are those of rows for the reason that Horizon has.
 type ends struct{ Changes, Events, Batches int64 }
 
 // New returns a Feed without subscribers.
@@ -103,8 +107,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	return nil
 }
 
-// CatchUp hands the news so far to the subscribers. A node calls it before it serves. Before the first read nothing is cached, so that one
-// has no changes.
+// CatchUp hands the news so far to the subscribers. A node calls it before it serves. Before the
+// first read nothing is cached, so that one has no changes.
 func (f *Feed) CatchUp(caller context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(caller), deadline)
 	defer cancel()
@@ -147,14 +151,16 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 		from = *f.read
 	}
 	state := f.db.NewSelect().ColumnExpr("logs.*").
-		ColumnExpr("EXISTS (SELECT 1 FROM webhooks WHERE due_at <= ? AND status = 'ACTIVE' AND deleted_at IS NULL) AS has_deliveries", db.Instant(now)).
+		ColumnExpr("EXISTS (SELECT 1 FROM webhooks WHERE due_at <= ? AND status = 'ACTIVE' AND deleted_at IS NULL) "+
+			"AS has_deliveries", db.Instant(now)).
 		ColumnExpr(`EXISTS (SELECT 1 FROM tasks WHERE finished_at IS NULL AND due_at <= ?0
 			AND (status = 'QUEUED' OR status = 'RUNNING' AND lease_until <= ?0)) AS has_tasks`, db.Instant(now)).
 		ColumnExpr("EXISTS (SELECT 1 FROM link_text_queue) AS has_texts").
 		ColumnExpr("EXISTS (SELECT 1 FROM webhook_stops) AS is_stopped").
 		Limit(1) // PostgreSQL evaluates the columns once, not for each change
 	q := f.db.NewSelect().ColumnExpr("state.*").Column("change.subject").TableExpr("(?) AS state", state)
-	state.ColumnExpr("logs.events > ? AS has_events", from.Events).ColumnExpr("logs.batches > ? AS has_clicks", from.Batches)
+	state.ColumnExpr("logs.events > ? AS has_events", from.Events).ColumnExpr("logs.batches > ? AS has_clicks",
+		from.Batches)
 	if f.db.Kind == db.Postgres {
 		state.TableExpr(`(SELECT (SELECT coalesce(max(xid), 0) FROM changes WHERE xid < ?0) AS changes,
 			(SELECT coalesce(max(xid), 0) FROM audit_events WHERE seq IS NOT NULL AND xid < ?0) AS events,
@@ -166,7 +172,8 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 	return q.Join("LEFT JOIN changes AS change ON change.id > ? AND ?", from.Changes, started)
 }
 
-// DeleteExpired deletes changes that are older than retention. The last one stays, because SQLite would reuse its number.
+// DeleteExpired deletes changes that are older than retention. The last one stays, because SQLite
+// would reuse its number.
 func (f *Feed) DeleteExpired(ctx context.Context) error {
 	last := f.db.NewSelect().Table("changes").ColumnExpr("max(id)")
 	_, err := f.db.NewDelete().Table("changes").Where("changed_at < ?", db.Instant(f.now()).Add(-retention)).

@@ -55,7 +55,8 @@ func TestFeed_TellsChangesAndStates(t *testing.T) {
 			t.Helper()
 			must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 		}
-		exec("INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at) VALUES ('ses_1', ?, '', ?1, ?1, ?1)", m.AccountID(), dbtest.Noon)
+		exec("INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at) VALUES ('ses_1', ?, '', "+
+			"?1, ?1, ?1)", m.AccountID(), dbtest.Noon)
 		exec(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
 			VALUES ('wh_1', ?, '', '', '', 'ACTIVE', ?2, 0, 0, ?1, '')`, m.ID(), dbtest.Noon, []byte{})
 		for _, c := range []struct {
@@ -84,7 +85,8 @@ func TestFeed_TellsChangesAndStates(t *testing.T) {
 	})
 }
 
-// TestFeed_TellsFinalRows: events and batches of clicks of an open transaction, and of later ones, are news when it has ended.
+// TestFeed_TellsFinalRows: events and batches of clicks of an open transaction, and of later ones,
+// are news when it has ended.
 func TestFeed_TellsFinalRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -97,7 +99,8 @@ func TestFeed_TellsFinalRows(t *testing.T) {
 				return audit.Write(ctx, tx, audit.New(m.ID(), "", audit.LinkCreated, "lnk_1", nil, dbtest.Noon))
 			}, func(n feed.News) bool { return n.HasEvents }},
 			"clicks": {func(ctx context.Context, tx bun.Tx) error {
-				_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (1, 2, ?0, ?0, ?0)", dbtest.Noon).Exec(ctx)
+				_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) "+
+					"VALUES (1, 2, ?0, ?0, ?0)", dbtest.Noon).Exec(ctx)
 				return err
 			}, func(n feed.News) bool { return n.HasClicks }},
 		} {
@@ -121,13 +124,15 @@ func TestFeed_TellsFinalRows(t *testing.T) {
 	})
 }
 
-// hasOnlyFinalRows reports whether no transaction can add events and clicks before those of the database. Those of other tests count.
+// hasOnlyFinalRows reports whether no transaction can add events and clicks before those of the
+// database. Those of other tests count.
 func hasOnlyFinalRows(t *testing.T, d *db.DB) bool {
 	t.Helper()
 	if d.Kind == db.SQLite {
 		return true
 	}
-	const open = "SELECT EXISTS (SELECT FROM audit_events WHERE xid >= ?0) OR EXISTS (SELECT FROM click_batches WHERE xid >= ?0)"
+	const open = "SELECT EXISTS (SELECT FROM audit_events WHERE xid >= ?0) OR EXISTS (SELECT FROM click_batches " +
+		"WHERE xid >= ?0)"
 	var found bool
 	must.NoError(t, d.NewRaw(open, bun.Safe(db.OldestTransaction)).Scan(db.AsSystem(t.Context()), &found))
 	return !found
@@ -159,7 +164,10 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 		for range 3000 {
 			events = append(events, audit.New(m.ID(), "", audit.LinkCreated, "lnk_1", nil, dbtest.Noon))
 		}
-		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error { return audit.Write(ctx, tx, events...) }))
+		must.NoError(t,
+			d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				return audit.Write(ctx, tx, events...)
+			}))
 		if d.Kind == db.Postgres { // nothing analyzes SQLite in production
 			must.Value(d.ExecContext(db.AsOwner(t.Context()), "VACUUM ANALYZE audit_events"))(t)
 		}
@@ -168,7 +176,8 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 			must.NoError(t, errors.Join(f.CatchUp(t.Context()), f.CatchUp(t.Context())))
 			must.Value(audit.Horizon(t.Context(), watched))(t)
 		})
-		whole := regexp.MustCompile(`(?m)Seq Scan on audit_events|SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
+		whole := regexp.MustCompile(
+			`(?m)Seq Scan on audit_events|SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
 		for _, plan := range plans[1:] { // all rows follow the first position
 			for _, found := range whole.FindAllString(plan, -1) {
 				if !strings.HasSuffix(found, "USING") {
@@ -190,7 +199,8 @@ func TestHorizon_IsThatOfARow(t *testing.T) {
 		}
 		for range 2 {
 			written := writeEvent(t, d, m.ID(), nil)
-			polltest.Until(t, "the row is final", func() bool { return horizon() == written }) // transactions of other tests may be open
+			// transactions of other tests may be open
+			polltest.Until(t, "the row is final", func() bool { return horizon() == written })
 			writeEvent(t, d, m.ID(), errors.New("rolled back"))
 			if got := horizon(); got != written {
 				t.Errorf("after a rollback it is %+v, want %+v", got, written)

@@ -15,7 +15,8 @@ import (
 
 // Position is a position in the order of the commits of events or clicks, which is the same on every node.
 type Position struct {
-	// XID is the transaction that wrote an event or a batch of clicks; zero on SQLite, which commits in the order of Seq.
+	// XID is the transaction that wrote an event or a batch of clicks; zero on SQLite, which
+	// commits in the order of Seq.
 	XID int64 `bun:"xid"`
 	// Seq orders the rows of a transaction.
 	Seq int64
@@ -30,9 +31,10 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Item, q.Item))
 }
 
-// Horizon returns the position of the last final row of a log: none can be added before it. On PostgreSQL, transactions commit out of order:
-// those before the oldest open one have ended. SQLite commits in the order of a column. The position is always that of a row, which a
-// failover keeps: numbers of transactions that have left none may be those of new transactions then.
+// Horizon returns the position of the last final row of a log: none can be added before it. On
+// PostgreSQL, transactions commit out of order: those before the oldest open one have ended. SQLite
+// commits in the order of a column. The position is always that of a row, which a failover keeps:
+// numbers of transactions that have left none may be those of new transactions then.
 func Horizon(ctx context.Context, d *db.DB, table, column string) (at Position, err error) {
 	q := d.NewSelect().Table(table).ColumnExpr("? AS seq", bun.Ident(column)).
 		Where("? IS NOT NULL", bun.Ident(column)) // or the database would not use a partial index

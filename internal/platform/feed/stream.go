@@ -64,7 +64,8 @@ type Live[T any] struct {
 
 // NewLive returns a Live that does not run yet. It logs failures of reads with the message.
 func NewLive[T any](log Log[T], now func() time.Time, logger *slog.Logger, failure string) *Live[T] {
-	return &Live[T]{log: log, now: now, logger: logger, failure: failure, attached: map[string]map[*Watch[T]]bool{}, wake: make(chan struct{}, 1)}
+	return &Live[T]{log: log, now: now, logger: logger, failure: failure, attached: map[string]map[*Watch[T]]bool{},
+		wake: make(chan struct{}, 1)}
 }
 
 // Stats are the values of metrics.

@@ -58,9 +58,9 @@ func New(p Prefix) string {
 	return string(p) + encode(u)
 }
 
-// Daily returns the ID that all calls with these parts return on a day of UTC: a UUIDv8 of the start of the day and a hash of
-// the parts (https://www.rfc-editor.org/rfc/rfc9562#section-5.8). It sorts before the IDs that New returns on the day, except for
-// its first millisecond.
+// Daily returns the ID that all calls with these parts return on a day of UTC: a UUIDv8 of the
+// start of the day and a hash of the parts (https://www.rfc-editor.org/rfc/rfc9562#section-5.8). It
+// sorts before the IDs that New returns on the day, except for its first millisecond.
 func Daily(p Prefix, parts ...string) string { return daily(p, time.Now(), parts) }
 
 func daily(p Prefix, at time.Time, parts []string) string {

@@ -68,7 +68,8 @@ func TestPair_SplitsIntoBothIDs(t *testing.T) {
 	for name, s := range map[string]string{
 		"empty": "", "prefix alone": "mem_", "one id": "mem_" + first[4:], "other prefix": "mex_" + pair[4:],
 		"too long":      pair + "0",
-		"invalid first": "mem_8" + pair[5:], "invalid second": pair[:30] + "8" + pair[31:], "upper case": "mem_A" + pair[5:],
+		"invalid first": "mem_8" + pair[5:], "invalid second": pair[:30] + "8" + pair[31:],
+		"upper case": "mem_A" + pair[5:],
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, ok := SplitPair(Member, s, Account, Workspace); ok {
@@ -87,7 +88,8 @@ func TestDaily_IsTheSameAllDay(t *testing.T) {
 		t.Errorf("%s, then %s", first, again)
 	}
 	for name, other := range map[string]string{
-		"another day": daily(Operation, morning.Add(24*time.Hour), []string{"a", "b"}), "fewer parts": daily(Operation, morning, []string{"ab"}),
+		"another day": daily(Operation, morning.Add(24*time.Hour), []string{"a", "b"}),
+		"fewer parts": daily(Operation, morning, []string{"ab"}),
 		"other order": daily(Operation, morning, []string{"b", "a"}),
 	} {
 		if other == first {

@@ -26,8 +26,9 @@ type Job struct {
 	Run func(ctx context.Context) error
 }
 
-// pollInterval returns the time between two polls of the lease: 1 minute for a job that runs every 15 minutes, and at most a second for one
-// that runs every 6 seconds, of which all nodes poll the lease.
+// pollInterval returns the time between two polls of the lease: 1 minute for a job that runs every
+// 15 minutes, and at most a second for one that runs every 6 seconds, of which all nodes poll the
+// lease.
 func (j Job) pollInterval() time.Duration { return max(j.Every/15, min(j.Every/6, time.Second)) }
 
 // minHold returns the minimum duration of a lease, even if the job ends earlier: 10 of 15 minutes.

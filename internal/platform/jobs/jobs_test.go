@@ -83,7 +83,8 @@ func TestRun_ContinuesAfterFailures(t *testing.T) {
 		}
 		s.stop(t)
 		for text, want := range map[string]int{
-			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1, "jobs_test.go": 1,
+			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1,
+			"jobs_test.go":       1,
 			`failed" name=sound`: 0,
 		} {
 			if got := strings.Count(s.log.String(), text); got != want {
@@ -92,7 +93,8 @@ func TestRun_ContinuesAfterFailures(t *testing.T) {
 		}
 		for i, failures := range []int64{2, 0} {
 			got := s.runner.Stats()[i]
-			if got.Failures != failures || !got.LastSuccess.After(s.runner.startedAt) || got.Every != 300*time.Millisecond {
+			if got.Failures != failures || !got.LastSuccess.After(s.runner.startedAt) ||
+				got.Every != 300*time.Millisecond {
 				t.Errorf("since %s: %+v, want %d failures", s.runner.startedAt, got, failures)
 			}
 		}

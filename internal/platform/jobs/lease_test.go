@@ -75,7 +75,8 @@ func TestJob_IsDueEveryFifteenMinutes(t *testing.T) {
 		for _, at := range []struct {
 			minute time.Duration
 			due    bool
-		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true},
+		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100,
+			true},
 			{114, false}} {
 			tryAt(t, d, at.minute*time.Minute, job, at.due)
 		}

@@ -154,7 +154,8 @@ func TestQueue_RetriesADeferredMessage(t *testing.T) {
 			t.Error("one message that is put off keeps another one")
 		}
 		pass(time.Hour)
-		if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111}, tried); diff != "" || o.left() != 0 {
+		if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111}, tried); diff != "" ||
+			o.left() != 0 {
 			t.Errorf("%d messages left, tried after seconds (-want +got):\n%s", o.left(), diff)
 		}
 		j.says(t, "mail deferred", 1)
@@ -337,7 +338,8 @@ func TestShutdown_TakesAtMostTenSeconds(t *testing.T) {
 				}
 				synctest.Wait()
 				err := o.close()
-				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d messages were lost", o.left())) || o.left() == 0 {
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d messages were lost", o.left())) ||
+					o.left() == 0 {
 					t.Errorf("%d messages left: %v", o.left(), err)
 				}
 				if after() < 9 || after() > 12 {
@@ -479,8 +481,9 @@ func TestQueue_WithoutAServer(t *testing.T) {
 		print *bytes.Buffer
 		want  string
 	}{
-		"in production":  {nil, ""},
-		"in development": {&bytes.Buffer{}, "To: ada@example.com\nSubject: Your token\n\nHere it is: mailed_SECRET\n\n"},
+		"in production": {nil, ""},
+		"in development": {&bytes.Buffer{},
+			"To: ada@example.com\nSubject: Your token\n\nHere it is: mailed_SECRET\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,9 +72,10 @@ func TestSMTP_DeliversTheMessage(t *testing.T) {
 	want := map[string]string{
 		"Auto-Submitted": "auto-generated", "Content-Transfer-Encoding": "quoted-printable",
 		"Content-Type": "text/plain; charset=UTF-8",
-		"Date":         l.born.UTC().Format(time.RFC1123Z), "From": from, "Message-Id": "<ID@sho.rt>", "Mime-Version": "1.0",
-		"Subject": "Grüße",
-		"To":      "<ada@example.com>",
+		"Date":         l.born.UTC().Format(time.RFC1123Z), "From": from, "Message-Id": "<ID@sho.rt>",
+		"Mime-Version": "1.0",
+		"Subject":      "Grüße",
+		"To":           "<ada@example.com>",
 	}
 	header["From"] = strings.ReplaceAll(header["From"], `"`, "")
 	if diff := cmp.Diff(want, header); diff != "" {
@@ -197,7 +198,9 @@ func TestSMTP_ClassifiesReplies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.ways, p.answer = "PLAIN", always(c.verb, c.answer) })
+			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) {
+				p.ways, p.answer = "PLAIN", always(c.verb, c.answer)
+			})
 			err := client(t, "smtp://postman:hunter2@"+p.address(), nil).post(t, aMessage())
 			got := away
 			if refused, ok := errors.AsType[*refusal](err); ok {
@@ -396,7 +399,8 @@ func TestParseURL_RefusesBadURLs(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q from %q", c.url, c.from), func(t *testing.T) {
 			m, err := New(Config{URL: c.url, From: c.from})
-			if err == nil || m != nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "postman") {
+			if err == nil || m != nil || strings.Contains(err.Error(), "hunter2") ||
+				strings.Contains(err.Error(), "postman") {
 				t.Errorf("%q from %q: %v", c.url, c.from, err)
 			}
 		})

@@ -112,8 +112,9 @@ func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.transport.RoundTrip(r)
 }
 
-// RetryAfter returns how long a response asks to wait (RFC 9110, section 10.2.3): seconds or until a date, which may be past. A
-// response that does not say returns absent. The caller bounds the wait.
+// RetryAfter returns how long a response asks to wait (RFC 9110, section 10.2.3): seconds or until
+// a date, which may be past. A response that does not say returns absent. The caller bounds the
+// wait.
 func RetryAfter(r *http.Response, now time.Time, absent time.Duration) time.Duration {
 	wish := r.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(wish, 10, 31); err == nil {

@@ -81,7 +81,8 @@ func TestClient_NeverReachesPrivateAddresses(t *testing.T) {
 			if got := n.Reached(t); got != 0 {
 				t.Errorf("the canary was reached %d times", got)
 			}
-			if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: anywhere}), url); err != nil || n.Reached(t) == 0 {
+			if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: anywhere}), url); err != nil ||
+				n.Reached(t) == 0 {
 				t.Errorf("a client without scruples does not reach the canary either: %v", err)
 			}
 		})
@@ -245,7 +246,8 @@ func TestClient_RefusesALongHeader(t *testing.T) {
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Long", strings.Repeat("a", 2*maxHeaderBytes))
 	}), nil)
-	if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), n.URL("a.public.test", "/")); err == nil {
+	if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}),
+		n.URL("a.public.test", "/")); err == nil {
 		t.Error("a header without bounds was taken")
 	}
 }
@@ -259,7 +261,8 @@ func TestClient_HasOneDeadline(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}), nil)
-	client, began := NewClient(Config{Resolver: n.Resolver, Allow: n.Allow, Timeout: 500 * time.Millisecond}), time.Now()
+	client, began := NewClient(Config{Resolver: n.Resolver, Allow: n.Allow,
+		Timeout: 500 * time.Millisecond}), time.Now()
 	if _, err := get(t, client, n.URL("a.public.test", "/")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer: %v", err)
 	}
@@ -279,7 +282,8 @@ func TestClient_DoesNotDecompress(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write([]byte("not gzip"))
 	}), nil)
-	answer := must.Value(get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), n.URL("a.public.test", "/")))(t)
+	answer := must.Value(get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}),
+		n.URL("a.public.test", "/")))(t)
 	if got, err := io.ReadAll(answer.Body); err != nil || !bytes.Equal(got, []byte("not gzip")) {
 		t.Errorf("%q: %v", got, err)
 	}

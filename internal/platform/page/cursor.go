@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// maxCursor is how many bytes a cursor has at most: room for the longest title, which folding may have made 18 characters of each,
-// and nothing to chew on.
+// maxCursor is how many bytes a cursor has at most: room for the longest title, which folding may
+// have made 18 characters of each, and nothing to chew on.
 const maxCursor = 16 << 10
 
 // Cursor is the opaque cursor of the item with that id, in the order of ids, newest first.
@@ -47,8 +47,9 @@ func (o Order) decode(p id.Prefix, cursor *string, field string) (value any, ite
 	if cursor == nil {
 		return nil, "", nil
 	}
-	refused := errs.New(errs.InvalidInput, "%s is not a cursor of this connection in this order: use one from its edges "+
-		"or pageInfo.", field).At(field)
+	refused := errs.New(errs.InvalidInput,
+		"%s is not a cursor of this connection in this order: use one from its edges "+
+			"or pageInfo.", field).At(field)
 	if len(*cursor) > maxCursor {
 		return nil, "", refused
 	}

@@ -53,8 +53,8 @@ func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (R
 }
 
 // Parse checks the arguments of a connection in this order, whose items have ids of the prefix. A
-// cursor of another order is refused. Items of an empty prefix have no ids: their texts are distinct, and After and Before are
-// texts. It returns InvalidInput.
+// cursor of another order is refused. Items of an empty prefix have no ids: their texts are
+// distinct, and After and Before are texts. It returns InvalidInput.
 func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
 	if first != nil && last != nil {
 		return Request{}, errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")

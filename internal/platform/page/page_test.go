@@ -39,11 +39,13 @@ func TestParse_ReadsArguments(t *testing.T) {
 		"the largest last": {last: new(100), want: Request{Size: 100, Backward: true}},
 		"first after":      {first: new(7), after: new(Cursor(one)), want: Request{Size: 7, After: one}},
 		"after only":       {after: new(Cursor(one)), want: Request{Size: 20, After: one}},
-		"last before":      {last: new(7), before: new(Cursor(one)), want: Request{Size: 7, Backward: true, Before: one}},
-		"before only":      {before: new(Cursor(one)), want: Request{Size: 20, Before: one}},
+		"last before": {last: new(7), before: new(Cursor(one)),
+			want: Request{Size: 7, Backward: true, Before: one}},
+		"before only": {before: new(Cursor(one)), want: Request{Size: 20, Before: one}},
 		"first between": {first: new(7), after: new(Cursor(one)), before: new(Cursor(two)),
 			want: Request{Size: 7, After: one, Before: two}},
-		"after one and last": {last: new(7), after: new(Cursor(one)), want: Request{Size: 7, Backward: true, After: one}},
+		"after one and last": {last: new(7), after: new(Cursor(one)),
+			want: Request{Size: 7, Backward: true, After: one}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +195,8 @@ func FuzzCursors(f *testing.F) {
 	f.Add([]byte(one))
 	f.Fuzz(func(t *testing.T, place []byte) {
 		cursor := base64.RawURLEncoding.EncodeToString(place)
-		for _, o := range []Order{{}, {Ascending: true}, {Name: "VALUE"}, {Name: "VALUE", Numbers: true, Ascending: true}} {
+		for _, o := range []Order{{}, {Ascending: true}, {Name: "VALUE"},
+			{Name: "VALUE", Numbers: true, Ascending: true}} {
 			r, err := o.Parse(id.Link, nil, &cursor, nil, nil)
 			if err == nil && o.Cursor(r.AfterValue, r.After) != cursor {
 				t.Errorf("%q came back as %+v", place, r)
@@ -268,7 +271,8 @@ func items(t *testing.T, d *db.DB) []item {
 	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"},
 		{ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
 	for i := range 6 {
-		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
+		rows = append(rows,
+			item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
 	}
 	must.Value(d.NewInsert().Model(&rows).Exec(db.AsOwner(t.Context())))(t)
 	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(b.ID, a.ID) })
@@ -327,7 +331,8 @@ func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
 	for start := 0; start < len(all); start++ {
 		for end := start + 1; end <= len(all); end++ {
 			want := Page[item]{Items: all[start:end], HasNext: end < len(all), HasPrevious: start > 0}
-			forward, backward := Request{Order: o, Size: end - start}, Request{Order: o, Size: end - start, Backward: true}
+			forward, backward := Request{Order: o, Size: end - start}, Request{Order: o, Size: end - start,
+				Backward: true}
 			if start > 0 {
 				forward.After, forward.AfterValue = all[start-1].ID, all[start-1].value(o)
 			}
@@ -359,7 +364,8 @@ func TestAmong_PagesASlice(t *testing.T) {
 				for _, before := range all {
 					for _, backward := range []bool{true, false} {
 						r := Request{
-							Order: order, Size: 100, Backward: backward, After: after.ID, AfterValue: after.Number, Before: before.ID,
+							Order: order, Size: 100, Backward: backward, After: after.ID, AfterValue: after.Number,
+							Before:      before.ID,
 							BeforeValue: before.Number,
 						}
 						want := slices.DeleteFunc(list(t, d, r).Items, func(i item) bool { return i.Number != 0 })

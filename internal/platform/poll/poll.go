@@ -41,9 +41,10 @@ func Every(ctx context.Context, interval time.Duration, failures Failures, f fun
 // retryPause is the longest time until OnSignal calls a function that has failed again.
 const retryPause = time.Second
 
-// OnSignal calls f, and again at each signal and after the interval, or soon if it failed, until the context ends. It logs failures of f as
-// Failures does.
-func OnSignal(ctx context.Context, signal <-chan struct{}, interval time.Duration, failures Failures, f func(context.Context) error) {
+// OnSignal calls f, and again at each signal and after the interval, or soon if it failed, until
+// the context ends. It logs failures of f as Failures does.
+func OnSignal(ctx context.Context, signal <-chan struct{}, interval time.Duration, failures Failures,
+	f func(context.Context) error) {
 	for ctx.Err() == nil {
 		err := f(ctx)
 		failures.Report(ctx, err)

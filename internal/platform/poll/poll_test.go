@@ -79,7 +79,8 @@ func TestFailures_LogsTimeoutsAsWarnings(t *testing.T) {
 	var logged bytes.Buffer
 	f := Failures{Log: slog.New(slog.NewTextHandler(&logged, nil)), Message: "polling failed"}
 	for _, err := range []error{
-		context.DeadlineExceeded, context.DeadlineExceeded, errors.New("down"), context.DeadlineExceeded, errors.New("down"), nil,
+		context.DeadlineExceeded, context.DeadlineExceeded, errors.New("down"), context.DeadlineExceeded, errors.New(
+			"down"), nil,
 		context.DeadlineExceeded,
 	} {
 		f.Report(t.Context(), err)

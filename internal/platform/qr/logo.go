@@ -53,7 +53,8 @@ func decodeLogo(text string) ([]byte, error) {
 	}
 	logo, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, errs.New(errs.InvalidInput, "logo must be base64, with padding and without a data: prefix.").Because(err)
+		return nil, errs.New(errs.InvalidInput, "logo must be base64, with padding and without a data: prefix.").
+			Because(err)
 	}
 	if err := checkLogo(logo); err != nil {
 		return nil, err
@@ -78,7 +79,8 @@ func checkLogo(logo []byte) error {
 		return errs.New(errs.InvalidInput, "logo must have at most %d x %d pixels; it has %d x %d.",
 			maxLogoWidth, maxLogoWidth, size.Width, size.Height)
 	case bytes.Count(logo, startOfScan) > maxScans:
-		return errs.New(errs.InvalidInput, "logo must have at most %d scans. Save it as PNG or as baseline JPEG.", maxScans)
+		return errs.New(errs.InvalidInput, "logo must have at most %d scans. Save it as PNG or as baseline JPEG.",
+			maxScans)
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-// Package qr renders texts as QR codes: it encodes (qr.go), checks styles (style.go, logo.go), renders SVG and
-// PNG images (render.go), divides a node's work between owners (renderer.go), and decodes the images that it renders (decode.go). It uses no database or network,
-// and the same text and style give the same bytes. Packages link and workspace, the server and
-// `linkforge qr` call it.
+// Package qr renders texts as QR codes: it encodes (qr.go), checks styles (style.go, logo.go),
+// renders SVG and PNG images (render.go), divides a node's work between owners (renderer.go), and
+// decodes the images that it renders (decode.go). It uses no database or network, and the same text
+// and style give the same bytes. Packages link and workspace, the server and `linkforge qr` call
+// it.
 package qr
 
 import (

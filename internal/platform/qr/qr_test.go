@@ -70,7 +70,8 @@ func TestRender_IsReadBack(t *testing.T) {
 			if c.hasLogo {
 				s = s.WithLogo(logo)
 			}
-			for version := coding.Version(1); version <= coding.MaxVersion; version += suitetest.Size[coding.Version](6, 1) {
+			for version := coding.Version(1); version <= coding.MaxVersion; version += suitetest.Size[coding.Version](6,
+				1) {
 				text := longestText(version, c.level)
 				if code, err := New(text, &s); err != nil || code.Modules() != 17+4*int(version) {
 					t.Fatalf("version %d: %d modules, %v", version, code.Modules(), err)
@@ -79,7 +80,8 @@ func TestRender_IsReadBack(t *testing.T) {
 					t.Errorf("version %d: %v", version, err)
 				}
 				if folder != "" {
-					writeSample(t, filepath.Join(folder, fmt.Sprintf("%s-%t-%d", c.level, c.hasLogo, version)), text, &s)
+					writeSample(t, filepath.Join(folder, fmt.Sprintf("%s-%t-%d", c.level, c.hasLogo, version)), text,
+						&s)
 				}
 			}
 		})
@@ -328,7 +330,8 @@ func FuzzChange_RendersOrRefuses(f *testing.F) {
 	f.Fuzz(func(t *testing.T, size, margin int, level, foreground, background, logo string) {
 		s, err := change(func(c *Change) {
 			c.Size, c.Margin, c.Level = optional.Set(&size), optional.Set(&margin), optional.Set((*Level)(&level))
-			c.Foreground, c.Background, c.Logo = optional.Set(&foreground), optional.Set(&background), optional.Set(&logo)
+			c.Foreground, c.Background, c.Logo = optional.Set(&foreground), optional.Set(
+				&background), optional.Set(&logo)
 		}).Apply(Default())
 		if err != nil {
 			if !errs.Is(err, errs.InvalidInput) {

@@ -104,7 +104,8 @@ func (c *Code) writeLogo(b *strings.Builder) {
 	at := strconv.FormatFloat(float64(c.style.Margin)+(float64(c.modules)-side)/2, 'f', -1, 32)
 	width := strconv.FormatFloat(side, 'f', -1, 32)
 	box := fmt.Sprintf(`x="%s" y="%s" width="%s" height="%s"`, at, at, width, width)
-	fmt.Fprintf(b, `<rect fill="%s" %s/><image %s href="data:%s;base64,`, c.style.Background, box, box, format.mediaType)
+	fmt.Fprintf(b, `<rect fill="%s" %s/><image %s href="data:%s;base64,`, c.style.Background, box, box,
+		format.mediaType)
 	b.WriteString(base64.StdEncoding.EncodeToString(c.style.Logo))
 	b.WriteString(`"/>`)
 }

@@ -50,8 +50,9 @@ func NewRenderer() *Renderer {
 	}
 }
 
-// Verify is Style.Verify, done once for all texts whose codes have the same size. charge is called before the work, with
-// its extent in pixels. Verify also returns the errors of charge, RateLimited and Unavailable.
+// Verify is Style.Verify, done once for all texts whose codes have the same size. charge is called
+// before the work, with its extent in pixels. Verify also returns the errors of charge, RateLimited
+// and Unavailable.
 func (r *Renderer) Verify(
 	ctx context.Context, owner string, charge func(ctx context.Context, pixels int) error, s *Style, texts ...string,
 ) error {

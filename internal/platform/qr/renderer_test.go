@@ -76,7 +76,8 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 	leave()
 	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
-	if again, err := r.Render(ended, "other", "https://go.example/abc", &s, PNG); err != nil || !bytes.Equal(again, image) {
+	if again, err := r.Render(ended, "other", "https://go.example/abc", &s, PNG); err != nil ||
+		!bytes.Equal(again, image) {
 		t.Errorf("the same image: %v", err)
 	}
 	if _, err := r.Render(ended, "owner", "https://go.example/abd", &s, PNG); !errs.Is(err, errs.Unavailable) {

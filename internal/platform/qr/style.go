@@ -138,8 +138,9 @@ func (s *Style) checkContrast() error {
 	contrast := (background + 0.05) / (foreground + 0.05)
 	switch {
 	case contrast < 1:
-		return errs.New(errs.InvalidInput, "foreground must be darker than background: many readers cannot read inverted "+
-			"codes. Exchange the colors.").At("foreground")
+		return errs.New(errs.InvalidInput,
+			"foreground must be darker than background: many readers cannot read inverted "+
+				"codes. Exchange the colors.").At("foreground")
 	case contrast < minContrast:
 		return errs.New(errs.InvalidInput, "The contrast of foreground and background must be at least %d; it is %s. "+
 			"Choose a darker foreground or a lighter background.",
@@ -192,8 +193,9 @@ func (c *Code) verify(text string) error {
 		return err
 	}
 	if got, err := decode(img); err != nil || got != text {
-		return errs.New(errs.InvalidInput, "A code of %d characters in this style cannot be read at a width of %d pixels. "+
-			"Use a smaller margin, a lower level or no logo.", len(text), VerifiedSize).
+		return errs.New(errs.InvalidInput,
+			"A code of %d characters in this style cannot be read at a width of %d pixels. "+
+				"Use a smaller margin, a lower level or no logo.", len(text), VerifiedSize).
 			Because(fmt.Errorf("decoding a QR code: %w", err))
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 
 // withoutRedis returns a Limiter whose Redis is unavailable, and its clock.
 func withoutRedis(t *testing.T) (Limiter, *time.Time) {
-	kv := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1}) // nothing listens there
+	// nothing listens there
+	kv := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { kv.Close() })
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	return New(kv, slog.New(slog.DiscardHandler), func() time.Time { return now }), &now
@@ -56,9 +57,11 @@ func TestLimiter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 func TestLimiter_ChargesAllOrNone(t *testing.T) {
 	t.Parallel()
 	l, _ := withoutRedis(t)
-	once, wide := Rate{Name: "once", Attempts: 1, Window: time.Minute}, Rate{Name: "wide", Attempts: 2, Window: time.Minute}
+	once, wide := Rate{Name: "once", Attempts: 1, Window: time.Minute}, Rate{Name: "wide", Attempts: 2,
+		Window: time.Minute}
 	must.NoError(t, l.Charge(t.Context(), once, "used up"))
-	if _, err := l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"}, Counter{once, "used up"}); err == nil {
+	if _, err := l.ChargeAll(t.Context(), Counter{wide, "a"}, Counter{wide, "b"},
+		Counter{once, "used up"}); err == nil {
 		t.Error("charged although one counter refuses")
 	}
 	for range 2 {

@@ -182,7 +182,8 @@ func TestLimiter_RefundsWhereItCharged(t *testing.T) {
 				}
 				c.refund.Refund(t.Context(), charged...)
 				for i, refused := range []bool{c.refused, true} {
-					if err := c.then.Charge(t.Context(), once, subject.Subject); errs.Is(err, errs.RateLimited) != refused {
+					if err := c.then.Charge(t.Context(), once, subject.Subject); errs.Is(err,
+						errs.RateLimited) != refused {
 						t.Errorf("attempt %d: %v", i+1, err)
 					}
 				}

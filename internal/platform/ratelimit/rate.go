@@ -80,8 +80,8 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	return err
 }
 
-// Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate, and charges it. It returns the
-// error of a context that ends before.
+// Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate,
+// and charges it. It returns the error of a context that ends before.
 func (l Limiter) Wait(ctx context.Context, r Rate, subject string) error {
 	for !l.Off {
 		count, left, _ := l.count(ctx, r, subject, 1)
@@ -109,8 +109,8 @@ func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) (charged []Charg
 	return charged, nil
 }
 
-// ChargeEither is ChargeAll, and charges one attempt more: to the wide counter or, once that is used up, to the last one.
-// So the attempts of many subjects leave each of them one of its own.
+// ChargeEither is ChargeAll, and charges one attempt more: to the wide counter or, once that is
+// used up, to the last one. So the attempts of many subjects leave each of them one of its own.
 func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter, all ...Counter) ([]Charged, error) {
 	charged, err := l.ChargeAll(ctx, all...)
 	if err != nil {
@@ -160,8 +160,9 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
-// Refund reverts charges, for an attempt that does not count. A charge that Redis took stays if Redis is unavailable now,
-// and of a window that has ended nothing is reverted. It ignores the end of the context.
+// Refund reverts charges, for an attempt that does not count. A charge that Redis took stays if
+// Redis is unavailable now, and of a window that has ended nothing is reverted. It ignores the end
+// of the context.
 func (l Limiter) Refund(ctx context.Context, charged ...Charged) {
 	if l.Off {
 		return

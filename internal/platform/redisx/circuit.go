@@ -53,7 +53,8 @@ func (b *breaker) Trip(err error) {
 	if b.closed || b.open.Swap(true) {
 		return
 	}
-	b.Log.Log(context.Background(), errs.LogLevel(err), b.Name+" unavailable: its circuit breaker is open", "error", err)
+	b.Log.Log(context.Background(), errs.LogLevel(err), b.Name+" unavailable: its circuit breaker is open", "error",
+		err)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.probing.Go(func() {

@@ -15,14 +15,15 @@ func TestBreaker_OpensUntilAProbeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var probes atomic.Int64
-		b := newBreaker(breakerConfig{Name: "it", Log: slog.New(slog.DiscardHandler), Probe: func(ctx context.Context) error {
-			probes.Add(1)
-			if down.Load() {
-				<-ctx.Done() // a black hole
-				return ctx.Err()
-			}
-			return nil
-		}})
+		b := newBreaker(breakerConfig{Name: "it", Log: slog.New(slog.DiscardHandler),
+			Probe: func(ctx context.Context) error {
+				probes.Add(1)
+				if down.Load() {
+					<-ctx.Done() // a black hole
+					return ctx.Err()
+				}
+				return nil
+			}})
 		defer b.Close()
 		if b.IsOpen() {
 			t.Error("a new breaker is open")
@@ -52,9 +53,10 @@ func TestBreaker_OpensUntilAProbeSucceeds(t *testing.T) {
 func TestBreaker_CloseEndsProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(breakerConfig{Name: "it", Log: slog.New(slog.DiscardHandler), Probe: func(context.Context) error {
-			return errors.New("down")
-		}})
+		b := newBreaker(breakerConfig{Name: "it", Log: slog.New(slog.DiscardHandler),
+			Probe: func(context.Context) error {
+				return errors.New("down")
+			}})
 		b.Trip(errors.New("no answer"))
 		time.Sleep(time.Second)
 		b.Close()

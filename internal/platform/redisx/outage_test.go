@@ -155,7 +155,8 @@ func TestReady_RefusesANodeOfACluster(t *testing.T) {
 	t.Parallel()
 	one, _, _ := strings.Cut(strings.Replace(dbtest.ClusterURL(t), "redis+cluster", "redis", 1), ",")
 	k := dbtest.Redis(t, one)
-	if err := k.Ready(t.Context()); !errors.Is(err, redisx.ErrClusterNode) || !strings.Contains(err.Error(), "redis+cluster://") {
+	if err := k.Ready(t.Context()); !errors.Is(err, redisx.ErrClusterNode) ||
+		!strings.Contains(err.Error(), "redis+cluster://") {
 		t.Errorf("ready: %v", err)
 	}
 	must.NoError(t, dbtest.Redis(t, dbtest.ClusterURL(t)).Ready(t.Context()))

@@ -98,7 +98,8 @@ func TestInProcess_KeysExpire(t *testing.T) {
 			must.NoError(t, k.Set(t.Context(), key, 1, ttl).Err())
 		}
 		t.Cleanup(func() { k.Del(context.Background(), brief, lasting) })
-		polltest.Until(t, "the key of one second has gone", func() bool { return k.Exists(t.Context(), brief).Val() == 0 })
+		polltest.Until(t, "the key of one second has gone",
+			func() bool { return k.Exists(t.Context(), brief).Val() == 0 })
 		ttl, err := k.PTTL(t.Context(), lasting).Result()
 		if left := time.Minute - time.Since(made); err != nil || ttl < left-3*time.Second || ttl > time.Minute {
 			t.Errorf("a key of one minute has %s left, want about %s: %v", ttl, left, err)

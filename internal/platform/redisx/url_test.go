@@ -29,8 +29,9 @@ func TestParseURL_AcceptsSeveralServers(t *testing.T) {
 			Password: "p@ss", Cluster: true, TLS: true},
 		"redis+sentinel://a:1,b/main": {Addrs: []string{"a:1", "b:26379"}, MasterName: "main"},
 		"rediss+sentinel://:p@a/main?db=3&sentinel_user=s&sentinel_password=q": {
-			Addrs: []string{"a:26379"}, Password: "p", MasterName: "main", DB: 3, SentinelUsername: "s", SentinelPassword: "q",
-			TLS: true,
+			Addrs: []string{"a:26379"}, Password: "p", MasterName: "main", DB: 3, SentinelUsername: "s",
+			SentinelPassword: "q",
+			TLS:              true,
 		},
 	} {
 		t.Run(u, func(t *testing.T) {
@@ -99,7 +100,8 @@ func TestParseURL_RefusesAndHidesBadURLs(t *testing.T) {
 			}
 		})
 	}
-	for _, u := range []string{"", "redis://h", "rediss://:p@h:1/0", "redis://h?dial_timeout=3s", "redis+cluster://h/"} {
+	for _, u := range []string{"", "redis://h", "rediss://:p@h:1/0", "redis://h?dial_timeout=3s",
+		"redis+cluster://h/"} {
 		if err := Check(u); err != nil {
 			t.Errorf("%s: %v", u, err)
 		}

@@ -58,7 +58,8 @@ type Box struct {
 func (b Box) IsEmpty() bool { return len(b.Key) == 0 }
 
 // errEmpty is the error of an empty box.
-var errEmpty = errs.New(errs.Forbidden, "This server cannot encrypt secrets. Ask the operator to set LINKFORGE_ENCRYPTION_KEY.")
+var errEmpty = errs.New(errs.Forbidden,
+	"This server cannot encrypt secrets. Ask the operator to set LINKFORGE_ENCRYPTION_KEY.")
 
 // Seal encrypts a secret with AES-256-GCM. Open needs the same place and id, those of the row that has the secret.
 func (b Box) Seal(p Place, id string, secret []byte) ([]byte, error) {
@@ -89,7 +90,8 @@ func (b Box) Open(p Place, id string, value []byte) (secret []byte, err error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("opening a secret with LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS: %w", err)
+	return nil, fmt.Errorf("opening a secret with LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS: %w",
+		err)
 }
 
 func open(key, owner, text []byte) ([]byte, error) {

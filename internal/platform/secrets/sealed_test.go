@@ -10,14 +10,16 @@ import (
 )
 
 // oldKey, newKey and lostKey are keys.
-var oldKey, newKey, lostKey = bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("n"), 32), bytes.Repeat([]byte("l"), 32)
+var oldKey, newKey, lostKey = bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("n"), 32), bytes.Repeat([]byte("l"),
+	32)
 
 // TestBox_OpensWhatItSealed opens secrets with each key and at each place, and no other.
 func TestBox_OpensWhatItSealed(t *testing.T) {
 	t.Parallel()
 	old, both := secrets.Box{Key: oldKey}, secrets.Box{Key: newKey, Previous: [][]byte{oldKey}}
 	for name, secret := range map[string][]byte{
-		"empty": {}, "a text": []byte("token"), "bytes": {0, 0xff, 0, 0xc3, 0x28, 0}, "like a sealed one": []byte("sealed1:12345678"),
+		"empty": {}, "a text": []byte("token"), "bytes": {0, 0xff, 0, 0xc3, 0x28, 0},
+		"like a sealed one": []byte("sealed1:12345678"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,8 @@ type Purpose struct {
 	Name, Remedy string
 }
 
-// Grant names who permits something in a workspace, and until when. Types of one purpose embed it, and are written as JSON.
+// Grant names who permits something in a workspace, and until when. Types of one purpose embed it,
+// and are written as JSON.
 type Grant struct {
 	WorkspaceID string `json:"w"`
 	// ActorID is the id of the account or the API key that signed it.
@@ -53,8 +54,8 @@ func (s Signer) Sign(p Purpose, grant grantHolder) (token string, err error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature(p, s.Secrets[0], text)), nil
 }
 
-// Open reads the grant of a token. It returns NotFound for a token that this instance has not signed for the purpose, and
-// Expired.
+// Open reads the grant of a token. It returns NotFound for a token that this instance has not
+// signed for the purpose, and Expired.
 func (s Signer) Open(p Purpose, token string, grant grantHolder) error {
 	text, signedAs, _ := strings.Cut(token, ".")
 	given, err := base64.RawURLEncoding.DecodeString(signedAs)

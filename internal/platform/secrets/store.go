@@ -50,7 +50,8 @@ func (s Store) InUse(ctx context.Context) (uses []Use, err error) {
 		}
 		err := s.DB.NewSelect().TableExpr("?", bun.Ident(c.table)).
 			ColumnExpr("substr(?, ?, ?) AS key", bun.Ident(c.column), len(mark)+1, identifierBytes).
-			ColumnExpr("count(*) AS secrets").Where("? IS NOT NULL", bun.Ident(c.column)).GroupExpr("1").Scan(ctx, &found)
+			ColumnExpr("count(*) AS secrets").Where("? IS NOT NULL", bun.Ident(c.column)).GroupExpr("1").
+			Scan(ctx, &found)
 		if err != nil {
 			return nil, fmt.Errorf("counting the secrets in %s: %w", c.table, err)
 		}
@@ -78,7 +79,8 @@ func (b Box) state(key []byte) State {
 	return Missing
 }
 
-// Check returns an error if a key that is in use is missing: accounts and webhooks would lose their secrets without notice.
+// Check returns an error if a key that is in use is missing: accounts and webhooks would lose their
+// secrets without notice.
 func (s Store) Check(ctx context.Context) error {
 	uses, err := s.InUse(ctx)
 	if err != nil {
@@ -93,16 +95,18 @@ func (s Store) Check(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return errors.New("LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS lack keys of secrets in this database: " +
+	return errors.New("LINKFORGE_ENCRYPTION_KEY and LINKFORGE_ENCRYPTION_KEY_PREVIOUS lack keys of secrets in this " +
+		"database: " +
 		strings.Join(missing, ", ") + ": set them; for a key that is lost, run: linkforge secrets rewrap --lost KEY")
 }
 
 // rewrapBatch is how many secrets one statement reads.
 const rewrapBatch = 500
 
-// Rewrap seals all secrets again that another key than the first one has sealed, while servers run: a secret that changes
-// meanwhile stays as it is. Secrets that no key opens stay, too, except those of the lost key, the identifier of a Use: random ones
-// replace them. It returns Forbidden if the box is empty.
+// Rewrap seals all secrets again that another key than the first one has sealed, while servers run:
+// a secret that changes meanwhile stays as it is. Secrets that no key opens stay, too, except those
+// of the lost key, the identifier of a Use: random ones replace them. It returns Forbidden if the
+// box is empty.
 func (s Store) Rewrap(ctx context.Context, lost string) error {
 	if s.Box.IsEmpty() {
 		return errEmpty
@@ -117,7 +121,8 @@ func (s Store) Rewrap(ctx context.Context, lost string) error {
 			}
 			err := s.DB.NewSelect().TableExpr("?", bun.Ident(c.table)).
 				ColumnExpr("? AS id", bun.Ident(c.id)).ColumnExpr("? AS value", bun.Ident(c.column)).
-				Where("? > ?", bun.Ident(c.id), last).Where("substr(?, 1, ?) <> ?", bun.Ident(c.column), len(current), current).
+				Where("? > ?", bun.Ident(c.id), last).Where("substr(?, 1, ?) <> ?", bun.Ident(c.column), len(current),
+				current).
 				OrderExpr("?", bun.Ident(c.id)).Limit(rewrapBatch).Scan(ctx, &rows)
 			if err != nil {
 				return 0, err
@@ -136,7 +141,8 @@ func (s Store) Rewrap(ctx context.Context, lost string) error {
 				if err != nil {
 					return 0, err
 				}
-				_, err = s.DB.NewRaw("UPDATE ? SET ? = ? WHERE ? = ? AND ? = ?", bun.Ident(c.table), bun.Ident(c.column), value,
+				_, err = s.DB.NewRaw("UPDATE ? SET ? = ? WHERE ? = ? AND ? = ?", bun.Ident(c.table),
+					bun.Ident(c.column), value,
 					bun.Ident(c.id), row.ID, bun.Ident(c.column), row.Value).Exec(ctx)
 				if err != nil {
 					return 0, err

@@ -42,16 +42,19 @@ func addTasks(t *testing.T, d *db.DB, prefix string, n int, key []byte) {
 		if key != nil {
 			value = must.Value(secrets.Box{Key: key}.Seal(secrets.TaskSecret, id, secret))(t)
 		}
-		rows = append(rows, []any{id, "ws_a", "IMPORT", "QUEUED", "{}", dbtest.Noon, "usr_a", "opn_a", dbtest.Noon, dbtest.Noon, value})
+		rows = append(rows,
+			[]any{id, "ws_a", "IMPORT", "QUEUED", "{}", dbtest.Noon, "usr_a", "opn_a", dbtest.Noon, dbtest.Noon, value})
 	}
-	exec(t, d, `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at, secret)
+	exec(t, d,
+		`INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at, secret)
 		VALUES ?`, bun.In(rows))
 }
 
 // stored returns the sealed secret of a row.
 func stored(t *testing.T, d *db.DB, table, column, id string) (value []byte) {
 	t.Helper()
-	must.NoError(t, d.NewSelect().TableExpr("?", bun.Ident(table)).ColumnExpr("?", bun.Ident(column)).Where("id = ?", id).
+	must.NoError(t, d.NewSelect().TableExpr("?", bun.Ident(table)).ColumnExpr("?", bun.Ident(column)).
+		Where("id = ?", id).
 		Scan(db.AsSystem(t.Context()), &value))
 	return value
 }
@@ -60,10 +63,13 @@ func stored(t *testing.T, d *db.DB, table, column, id string) (value []byte) {
 func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		exec(t, d, "INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)", dbtest.Noon)
-		exec(t, d, `INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at, created_by,
+		exec(t, d, "INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)",
+			dbtest.Noon)
+		exec(t, d,
+			`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at, created_by,
 			deleted_at) VALUES ('whk_a', 'ws_a', 'n', 'u', 'h', 'ACTIVE', ?1, ?2, 0, 0, ?0, 'usr_a', ?0)`, dbtest.Noon,
-			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookSecret, "whk_a", secret))(t), must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookOldSecret, "whk_a", secret))(t))
+			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookSecret, "whk_a", secret))(t),
+			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookOldSecret, "whk_a", secret))(t))
 		addTasks(t, d, "tsk_none", 1, nil)
 		test(t, d)
 	})
@@ -96,16 +102,20 @@ func TestStore_RewrapsAllSecrets(t *testing.T) {
 		for _, other := range []string{"", keyID(oldKey)} {
 			must.NoError(t, s.Rewrap(t.Context(), other))
 		}
-		uses(secrets.Use{Key: keyID(newKey), State: secrets.Current, Secrets: batch + 3}, secrets.Use{Key: keyID(lostKey), State: secrets.Missing, Secrets: batch})
+		uses(secrets.Use{Key: keyID(newKey), State: secrets.Current, Secrets: batch + 3},
+			secrets.Use{Key: keyID(lostKey), State: secrets.Missing, Secrets: batch})
 		box := secrets.Box{Key: newKey}
 		for _, row := range []struct {
 			place             secrets.Place
 			table, column, id string
 		}{
-			{secrets.WebhookSecret, "webhooks", "secret", "whk_a"}, {secrets.WebhookOldSecret, "webhooks", "old_secret", "whk_a"},
-			{secrets.TaskSecret, "tasks", "secret", "tsk_b_old0"}, {secrets.TaskSecret, "tasks", "secret", "tsk_b_old500"},
+			{secrets.WebhookSecret, "webhooks", "secret", "whk_a"}, {secrets.WebhookOldSecret, "webhooks", "old_secret",
+				"whk_a"},
+			{secrets.TaskSecret, "tasks", "secret", "tsk_b_old0"}, {secrets.TaskSecret, "tasks", "secret",
+				"tsk_b_old500"},
 		} {
-			if got, err := box.Open(row.place, row.id, stored(t, d, row.table, row.column, row.id)); err != nil || !bytes.Equal(got, secret) {
+			if got, err := box.Open(row.place, row.id, stored(t, d, row.table, row.column, row.id)); err != nil ||
+				!bytes.Equal(got, secret) {
 				t.Errorf("%s of %s: %q, %v", row.column, row.id, got, err)
 			}
 		}
@@ -114,7 +124,8 @@ func TestStore_RewrapsAllSecrets(t *testing.T) {
 		}
 		must.NoError(t, s.Rewrap(t.Context(), keyID(lostKey)))
 		uses(secrets.Use{Key: keyID(newKey), State: secrets.Current, Secrets: 2*batch + 3})
-		if got, err := box.Open(secrets.TaskSecret, "tsk_a_lost0", stored(t, d, "tasks", "secret", "tsk_a_lost0")); err != nil || len(got) != 32 {
+		if got, err := box.Open(secrets.TaskSecret, "tsk_a_lost0",
+			stored(t, d, "tasks", "secret", "tsk_a_lost0")); err != nil || len(got) != 32 {
 			t.Errorf("of the lost key: %q, %v", got, err)
 		}
 		if err := (secrets.Store{DB: d}).Rewrap(t.Context(), ""); !errs.Is(err, errs.Forbidden) {
@@ -146,7 +157,8 @@ func TestStore_KeepsChanges(t *testing.T) {
 			exec(t, d, "UPDATE tasks SET secret = ? WHERE id = 'tsk_changed0'", another)
 		})
 		d.DB = d.WithQueryHook(afterRead(change))
-		must.NoError(t, secrets.Store{DB: d, Box: secrets.Box{Key: newKey, Previous: [][]byte{oldKey}}}.Rewrap(t.Context(), ""))
+		must.NoError(t,
+			secrets.Store{DB: d, Box: secrets.Box{Key: newKey, Previous: [][]byte{oldKey}}}.Rewrap(t.Context(), ""))
 		if got := stored(t, d, "tasks", "secret", "tsk_ended0"); got != nil {
 			t.Errorf("of the ended task: %q", got)
 		}

@@ -30,7 +30,8 @@ func canonicalIPv6(given string) (string, error) {
 	inner := strings.TrimSuffix(given[1:], "]")
 	addr, err := netip.ParseAddr(inner)
 	if err != nil || !addr.Is6() || addr.Zone() != "" || len(inner) != len(given)-2 {
-		return "", refuse("R3", "A host in square brackets must be an IPv6 address without a zone, such as [2001:db8::1].")
+		return "", refuse("R3",
+			"A host in square brackets must be an IPv6 address without a zone, such as [2001:db8::1].")
 	}
 	return "[" + addr.String() + "]", nil
 }
@@ -47,8 +48,9 @@ func canonicalName(given string) (string, error) {
 	last := ""
 	for label := range strings.SplitSeq(name, ".") {
 		if !validLabel(label) {
-			return "", refuse("R3", "The host must be made of labels of 1 to 63 letters, digits, hyphens or underscores, "+
-				"with single dots between them.")
+			return "", refuse("R3",
+				"The host must be made of labels of 1 to 63 letters, digits, hyphens or underscores, "+
+					"with single dots between them.")
 		}
 		last = label
 	}

@@ -24,8 +24,8 @@ var lookup = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.Strict
 // dots replaces every character that UTS #46 maps to one full stop.
 var dots = strings.NewReplacer("\u2024", ".", "\u3002", ".", "\ufe52", ".", "\uff0e", ".", "\uff61", ".")
 
-// ASCII returns a domain name in lower case and punycode. A name in ASCII without punycode is only lowered. It returns an
-// *Error for a name that has no such form.
+// ASCII returns a domain name in lower case and punycode. A name in ASCII without punycode is only
+// lowered. It returns an *Error for a name that has no such form.
 func ASCII(name string) (string, error) {
 	if isASCII(name) && !strings.Contains(strings.ToLower(name), acePrefix) {
 		return strings.ToLower(name), nil

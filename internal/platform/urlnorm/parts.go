@@ -98,7 +98,8 @@ func cutAuthority(address string) (authority, path string) {
 // backslash, which browsers take for a slash and others do not.
 func checkAddress(address, authority string) error {
 	if strings.Contains(authority, "@") {
-		return refuse("R2", "The URL must not contain a user name or password: remove everything from after // to the @.")
+		return refuse("R2",
+			"The URL must not contain a user name or password: remove everything from after // to the @.")
 	}
 	if strings.Contains(address, `\`) {
 		return refuse("R2", "The URL must not contain a backslash before the query: write / instead, or %5C where a "+

@@ -43,8 +43,8 @@ func Canonical(raw string) (URL, error) {
 	return URL{text: text, host: strings.Trim(host, "[]"), port: port}, nil
 }
 
-// Host returns the canonical form of a host that is given alone, as URL.Host has it. An IPv6 address may have brackets. It returns
-// an *Error for all else, such as a port.
+// Host returns the canonical form of a host that is given alone, as URL.Host has it. An IPv6
+// address may have brackets. It returns an *Error for all else, such as a port.
 func Host(given string) (string, error) {
 	written := Trim(given)
 	if addr, err := netip.ParseAddr(written); err == nil && addr.Is6() {

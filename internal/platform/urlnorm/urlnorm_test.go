@@ -67,7 +67,8 @@ func TestCanonical_Normalizes(t *testing.T) {
 		name, raw, want string
 	}{
 		{"R1 trims controls at both ends", "\x00\x1f http://a.example/b\x1f\x00 ", "http://a.example/b"},
-		{"R1 trims white space and invisible characters", "\ufeff\u200b\u00a0\u2800http://a.example/b\u2028\u202e\u00ad\u3000", "http://a.example/b"},
+		{"R1 trims white space and invisible characters",
+			"\ufeff\u200b\u00a0\u2800http://a.example/b\u2028\u202e\u00ad\u3000", "http://a.example/b"},
 		{"R1 keeps what belongs to emoji", "http://a.example/\u2764\ufe0f", "http://a.example/%E2%9D%A4%EF%B8%8F"},
 		{"R1 keeps invisible characters inside", "http://a.example/a\u200bb", "http://a.example/a%E2%80%8Bb"},
 		{"R1 allows the replacement character", "http://a.example/\ufffd", "http://a.example/%EF%BF%BD"},
@@ -382,7 +383,8 @@ func TestLocation_IsASCII(t *testing.T) {
 	tests := []struct {
 		name, raw, want string
 	}{
-		{"as given", "HTTP://Example.COM.:0080/A//../b/?z=1&&a=%7e%#F", "HTTP://Example.COM.:0080/A//../b/?z=1&&a=%7e%#F"},
+		{"as given", "HTTP://Example.COM.:0080/A//../b/?z=1&&a=%7e%#F",
+			"HTTP://Example.COM.:0080/A//../b/?z=1&&a=%7e%#F"},
 		{"nothing added", "http://example.com", "http://example.com"},
 		{"trimmed", " \r\nhttp://example.com/a\t ", "http://example.com/a"},
 		{"spaces", "http://a.example/a b?c d#e f", "http://a.example/a%20b?c%20d#e%20f"},
@@ -463,7 +465,8 @@ func TestCanonical_IsIdempotent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Canonical(%q): %v", raw, err)
 		}
-		if path, _, _ := strings.Cut(u.String(), "?"); strings.Contains(path+"/", "/../") || strings.Contains(path, "#") {
+		if path, _, _ := strings.Cut(u.String(), "?"); strings.Contains(path+"/", "/../") ||
+			strings.Contains(path, "#") {
 			t.Fatalf("Canonical(%q) = %q", raw, u)
 		}
 		for _, form := range []string{u.String(), urlnorm.Location(raw)} {
@@ -482,7 +485,8 @@ func FuzzCanonical(f *testing.F) {
 	for _, r := range g.Rejects {
 		f.Add(r.URL)
 	}
-	for _, raw := range []string{"http://a/%2541%%41%4%31", "http://a/b//../%2e%2E/./c/..", "http://a?~=1&é=2&&=#é \u00a0",
+	for _, raw := range []string{"http://a/%2541%%41%4%31", "http://a/b//../%2e%2E/./c/..",
+		"http://a?~=1&é=2&&=#é \u00a0",
 		"http://[::ffff:7f00:1]:080/", "http://Straße。example./ ", "http://xn--i-7iq/", "http://0x7f.1"} {
 		f.Add(raw)
 	}
@@ -493,7 +497,8 @@ func FuzzCanonical(f *testing.F) {
 func FuzzHost(f *testing.F) {
 	for _, host := range []string{"a.example.", "Bücher。Example", "xn--bcher-kva", "xn--é-", "xn--", "i❤.ws", "אב.١",
 		"aℵb",
-		"a\u200db", "ΣΊΓΜΑΣ", "straẞe", "\u0378", "①.②.③.④", "0x7f.1", "[::ffff:1.2.3.4]", "a…b", "xn--0ca24w.xn--4dbcd"} {
+		"a\u200db", "ΣΊΓΜΑΣ", "straẞe", "\u0378", "①.②.③.④", "0x7f.1", "[::ffff:1.2.3.4]", "a…b",
+		"xn--0ca24w.xn--4dbcd"} {
 		f.Add(host)
 	}
 	f.Fuzz(func(t *testing.T, host string) {

@@ -5,7 +5,8 @@ import "testing"
 func TestFold(t *testing.T) {
 	t.Parallel()
 	for _, equal := range [][]string{
-		{"ΟΔΟΣ", "οδος", "Οδοσ"}, {"Straße", "STRASSE", "STRAẞE", "strasse"}, {"İSTANBUL", "istanbul", "ıstanbul", "I\u0307stanbul"},
+		{"ΟΔΟΣ", "οδος", "Οδοσ"}, {"Straße", "STRASSE", "STRAẞE", "strasse"}, {"İSTANBUL", "istanbul", "ıstanbul",
+			"I\u0307stanbul"},
 		{"Caf\u00e9", "CAFE\u0301"}, {"ＡＢＣ", "abc"}, {"ﬁnal", "FINAL"}, {"\u212bngstr\u00f6m", "a\u030angstro\u0308m"},
 		{"ΑΙ\u0345", "αιι"}, {"", ""}, {"Plain / 100%", "plain / 100%"},
 	} {

@@ -38,7 +38,8 @@ func Opaque(label, s string, least, most int) (string, error) {
 
 func bounded(label, s string, least, most int) (string, error) {
 	if n := utf8.RuneCountInString(s); n < least || n > most {
-		return "", errs.New(errs.InvalidInput, "%s must have from %d to %d characters; it has %d.", label, least, most, n)
+		return "", errs.New(errs.InvalidInput, "%s must have from %d to %d characters; it has %d.", label, least, most,
+			n)
 	}
 	return s, nil
 }

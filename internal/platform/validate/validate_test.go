@@ -50,7 +50,8 @@ func TestLine_RefusesControlCharacters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := Line("The name", in, 1, 5)
-			if got != "" || !errs.Is(err, errs.InvalidInput) || !strings.HasPrefix(errs.From(err).Public(), "The name must ") {
+			if got != "" || !errs.Is(err, errs.InvalidInput) ||
+				!strings.HasPrefix(errs.From(err).Public(), "The name must ") {
 				t.Errorf("%q became %q: %v", in, got, err)
 			}
 		})

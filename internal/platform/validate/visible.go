@@ -26,7 +26,8 @@ var subdivisions = []string{
 
 // joiningScripts are the scripts in which a joiner changes the shape of adjacent letters.
 var joiningScripts = []*unicode.RangeTable{
-	unicode.Adlam, unicode.Arabic, unicode.Balinese, unicode.Bengali, unicode.Chakma, unicode.Devanagari, unicode.Gujarati,
+	unicode.Adlam, unicode.Arabic, unicode.Balinese, unicode.Bengali, unicode.Chakma, unicode.Devanagari,
+	unicode.Gujarati,
 	unicode.Gurmukhi, unicode.Hanifi_Rohingya, unicode.Javanese, unicode.Kannada, unicode.Khmer, unicode.Malayalam,
 	unicode.Mandaic, unicode.Mongolian, unicode.Myanmar, unicode.Newa, unicode.Nko, unicode.Oriya, unicode.Sinhala,
 	unicode.Syriac, unicode.Tamil, unicode.Telugu, unicode.Tibetan,
@@ -88,7 +89,8 @@ func isEffective(last, r, next rune) bool {
 		unicode.In(last, unicode.So, unicode.Sk, unicode.Variation_Selector):
 		return true
 	case r == zeroWidthJoiner, r == zeroWidthNonJoiner: // also at a word's end after a virama, which is a mark
-		return unicode.In(last, joiningScripts...) && (unicode.In(next, joiningScripts...) || unicode.Is(unicode.M, last))
+		return unicode.In(last, joiningScripts...) &&
+			(unicode.In(next, joiningScripts...) || unicode.Is(unicode.M, last))
 	case unicode.Is(unicode.Variation_Selector, r):
 		return unicode.In(last, unicode.So, unicode.Han, unicode.Mongolian) || next == enclosingKeycap
 	}

@@ -74,13 +74,15 @@ func (o Origins) permits(r *http.Request) bool {
 		o.PermittedByKey(r.Context(), r.Header.Get("Authorization"), r.Header.Get("Origin"))
 }
 
-// refuseOthers refuses the requests of other pages before they have an effect: the answer to a preflight request that announces
-// an API key does not stop them. Package cors has named the permitted origin in the response.
+// refuseOthers refuses the requests of other pages before they have an effect: the answer to a
+// preflight request that announces an API key does not stop them. Package cors has named the
+// permitted origin in the response.
 func refuseOthers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isPermitted := r.Header.Get("Origin") == "" || w.Header().Get("Access-Control-Allow-Origin") != ""
 		if r.Method != http.MethodOptions && !isPermitted {
-			RefuseJSON(w, http.StatusForbidden, "FORBIDDEN", "Pages of this origin may not use the API. The operator or an API key can permit the origin.")
+			RefuseJSON(w, http.StatusForbidden, "FORBIDDEN",
+				"Pages of this origin may not use the API. The operator or an API key can permit the origin.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -98,8 +100,8 @@ func RefuseJSON(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string][]failure{"errors": {{message, map[string]string{"code": code}}}})
 }
 
-// announcesKey reports whether a preflight request asks for a request that may have an API key, which permits the origin or not:
-// only that one names the key.
+// announcesKey reports whether a preflight request asks for a request that may have an API key,
+// which permits the origin or not: only that one names the key.
 func announcesKey(r *http.Request) bool {
 	names := strings.ToLower(r.Header.Get("Access-Control-Request-Headers"))
 	return r.Method == http.MethodOptions && slices.Contains(strings.FieldsFunc(names, isSeparator), "authorization")

@@ -74,7 +74,8 @@ func TestCORS_AnswersPreflight(t *testing.T) {
 			"Vary": "Origin, Accept", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed,
 		}},
 		"no preflight": {app, "OPTIONS", "", false, headers{"Vary": "Origin, Accept"}},
-		"another page's preflight": {app, "OPTIONS", evil, true, headers{ // an API key may permit the request that follows
+		// an API key may permit the request that follows
+		"another page's preflight": {app, "OPTIONS", evil, true, headers{
 			"Vary": preflight, "Access-Control-Allow-Origin": evil, "Access-Control-Allow-Methods": "POST",
 			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",
 		}},

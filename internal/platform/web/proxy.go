@@ -27,8 +27,8 @@ type Forwarding struct {
 	once sync.Once
 }
 
-// Forward replaces the address of the trusted proxy that sent a request with the client's. It removes the headers of other
-// senders.
+// Forward replaces the address of the trusted proxy that sent a request with the client's. It
+// removes the headers of other senders.
 func (f *Forwarding) Forward(_ http.ResponseWriter, r *http.Request) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err == nil && f.Trusts(from.Addr()) {

@@ -179,8 +179,9 @@ type clientKey struct{}
 func Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := client{
-			address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), ""), origin: r.Header.Get("Origin"),
-			exact: ClientAddress(r),
+			address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), ""),
+			origin: r.Header.Get("Origin"),
+			exact:  ClientAddress(r),
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, from)))
 	})

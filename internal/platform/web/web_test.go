@@ -90,7 +90,8 @@ func TestRequestID_IsSetOnce(t *testing.T) {
 				r *http.Request) {
 				seen = r.Header.Get("X-Request-Id")
 			}))
-			answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().Get("X-Request-Id")
+			answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().
+				Get("X-Request-Id")
 			if !plain(answered) || seen != answered || kept != (answered == given) {
 				t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
 			}
@@ -166,7 +167,8 @@ func TestRecover_AnswersInternalError(t *testing.T) {
 	})))
 	for _, accept := range []string{"", "text/html"} {
 		w := serve(h, "/", func(r *http.Request) { r.Header.Set("Accept", accept) })
-		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "hunter2") || w.Body.Len() == 0 {
+		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "hunter2") ||
+			w.Body.Len() == 0 {
 			t.Errorf("%q is answered %d, %s", accept, w.Code, w.Body)
 		}
 		if got := w.Header().Get("Cache-Control"); got != "no-store" {
@@ -190,7 +192,8 @@ func TestRecover_PassesAbortThrough(t *testing.T) {
 			t.Errorf("panicked with %v, logged %s", p, buffer)
 		}
 	}()
-	serve(Recover(log, visitorpage.WriteInternalError)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/",
+	serve(Recover(log, visitorpage.WriteInternalError)(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/",
 		nil)
 	t.Error("the abort was swallowed")
 }

@@ -51,7 +51,8 @@ func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 		return nil, nil
 	}
 	if p := c.NewPassword(); p != nil && !IsPassword(p.Text) {
-		return nil, errs.New(errs.InvalidInput, "The password must have from %d to %d characters.", minPassword, maxPassword).
+		return nil, errs.New(errs.InvalidInput, "The password must have from %d to %d characters.", minPassword,
+			maxPassword).
 			At("gate", "password")
 	}
 	after, err := checked(from.With(c))

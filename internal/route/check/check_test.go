@@ -153,7 +153,8 @@ func TestApply_RefusesLargeValues(t *testing.T) {
 	t.Parallel()
 	var rules []*routing.Rule
 	for range maxRules {
-		rules = append(rules, &routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/" + strings.Repeat("a", 1000))}}})
+		rules = append(rules,
+			&routing.Rule{Targets: []*routing.Target{{URL: new("https://example.com/" + strings.Repeat("a", 1000))}}})
 	}
 	_, err := Apply(&routing.Change{Rules: optional.Set(rules)}, nil)
 	if err == nil || !strings.Contains(err.Error(), "compiled") {
@@ -191,10 +192,12 @@ func TestApply_GateKeepsAbsentFields(t *testing.T) {
 		return &routing.Change{Gate: optional.Edit[*routing.GateChange]{Set: true, To: g}}
 	}
 	first := set(&routing.GateChange{
-		Password: optional.Set(&routing.Password{Text: "eight888", ID: "p", Hash: "h"}), Notice: optional.Set(new("A\r\nnotice")),
+		Password: optional.Set(&routing.Password{Text: "eight888", ID: "p", Hash: "h"}),
+		Notice:   optional.Set(new("A\r\nnotice")),
 	})
 	from, err := Apply(first, nil)
-	if err != nil || from.Gate.PasswordID != "p" || *from.Gate.Notice != "A\nnotice" || *first.PasswordHash(nil) != "h" {
+	if err != nil || from.Gate.PasswordID != "p" || *from.Gate.Notice != "A\nnotice" ||
+		*first.PasswordHash(nil) != "h" {
 		t.Fatalf("%+v, %v", from, err)
 	}
 	more := set(&routing.GateChange{Confirm: optional.Set(new(true))})
@@ -226,7 +229,8 @@ func TestApply_GateKeepsAbsentFields(t *testing.T) {
 			t.Errorf("a password of %d characters: %v", len(text), err)
 		}
 	}
-	if _, err := Apply(set(&routing.GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}), nil); err == nil {
+	if _, err := Apply(set(&routing.GateChange{Notice: optional.Set(new(strings.Repeat("x", 2001)))}),
+		nil); err == nil {
 		t.Error("a notice of 2,001 characters is accepted")
 	}
 	if kept, err := from.WithPasswordOf(&routing.Routing{Gate: &routing.Gate{PasswordID: "q"}}); err != nil ||

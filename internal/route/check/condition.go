@@ -132,8 +132,9 @@ func normalReferrer(host string) (form, refusal string) {
 	bare, isSuffix := strings.CutPrefix(host, ".")
 	u, err := urlnorm.Canonical("https://" + bare + "/")
 	if err != nil || strings.ContainsAny(bare, "/?#@:") {
-		return "", "A referrer must be a host, as in example.com, or .example.com for it and all hosts below, or empty " +
-			"for unknown."
+		return "",
+			"A referrer must be a host, as in example.com, or .example.com for it and all hosts below, or empty " +
+				"for unknown."
 	}
 	form = u.Host()
 	if isSuffix {

@@ -32,15 +32,18 @@ func Differences(c *routing.Change, created, existing *routing.Routing) (all []D
 		new, old         fields
 	}{
 		{"gate.password", isReset || set.Password.Set, gate.HasPassword(),
-			fields{Gate: &routing.Gate{PasswordID: gate.PasswordID}}, fields{Gate: &routing.Gate{PasswordID: before.PasswordID}}},
+			fields{Gate: &routing.Gate{PasswordID: gate.PasswordID}},
+			fields{Gate: &routing.Gate{PasswordID: before.PasswordID}}},
 		{"gate.notice", isReset || set.Notice.Set, gate.Notice != nil,
 			fields{Gate: &routing.Gate{Notice: gate.Notice}}, fields{Gate: &routing.Gate{Notice: before.Notice}}},
 		{"gate.confirm", isReset || set.Confirm.Set, gate.Confirm,
 			fields{Gate: &routing.Gate{Confirm: gate.Confirm}}, fields{Gate: &routing.Gate{Confirm: before.Confirm}}},
-		{"rules", c.Rules.Set, len(new.Rules) > 0, fields{Rules: rulesWithoutIDs(new.Rules)}, fields{Rules: rulesWithoutIDs(old.Rules)}},
+		{"rules", c.Rules.Set, len(new.Rules) > 0, fields{Rules: rulesWithoutIDs(new.Rules)},
+			fields{Rules: rulesWithoutIDs(old.Rules)}},
 		{"bots", c.Bots.Set, new.Bots != routing.RedirectBots, fields{Bots: new.Bots}, fields{Bots: old.Bots}},
 		{"query", c.Query.Set, false, fields{Query: new.Query}, fields{Query: old.Query}},
-		{"forwardPath", c.ForwardPath.Set, false, fields{ForwardPath: new.ForwardPath}, fields{ForwardPath: old.ForwardPath}},
+		{"forwardPath", c.ForwardPath.Set, false, fields{ForwardPath: new.ForwardPath},
+			fields{ForwardPath: old.ForwardPath}},
 		{"utm", c.UTM.Set, false, fields{UTM: new.UTM}, fields{UTM: old.UTM}},
 		{"pendingUrl", c.PendingURL.Set, false, fields{PendingURL: new.PendingURL}, fields{PendingURL: old.PendingURL}},
 		{"endedUrl", c.EndedURL.Set, false, fields{EndedURL: new.EndedURL}, fields{EndedURL: old.EndedURL}},
@@ -62,7 +65,8 @@ func rulesWithoutIDs(rules []*routing.Rule) (bare []*routing.Rule) {
 	return bare
 }
 
-// Restrictions returns the parts of a routing that restrict which visitors get a destination, or which one; nil if there are none.
+// Restrictions returns the parts of a routing that restrict which visitors get a destination, or
+// which one; nil if there are none.
 func Restrictions(r *routing.Routing) *routing.Routing {
 	if r == nil || r.Gate == nil && len(r.Rules) == 0 && r.Bots == "" {
 		return nil

@@ -159,8 +159,9 @@ func (c *checker) fallback(url string) string {
 	before, fragment, _ := strings.Cut(rest[end:], "#")
 	left := strings.NewReplacer("{code}", "", "{host}", "").Replace(before)
 	if strings.ContainsAny(scheme+rest[:end]+left+fragment, "{}") {
-		c.fail(errs.New(errs.InvalidURL, "Braces are for the placeholders {code} and {host}, in the path and the query. "+
-			"Percent-encode others as %%7B and %%7D."))
+		c.fail(
+			errs.New(errs.InvalidURL, "Braces are for the placeholders {code} and {host}, in the path and the query. "+
+				"Percent-encode others as %%7B and %%7D."))
 		return url
 	}
 	c.url(longest.Replace(url))

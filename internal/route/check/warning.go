@@ -58,8 +58,9 @@ func Warnings(r *routing.Routing, s *WarningContext) (found []*Warning) {
 		}
 		at := []string{"rules", strconv.Itoa(i)}
 		if catchAll >= 0 {
-			add(UnreachableRule, fmt.Sprintf("Rule %d, counted from 1, holds for every visit, so this one is never tried.",
-				catchAll+1), at...)
+			add(UnreachableRule,
+				fmt.Sprintf("Rule %d, counted from 1, holds for every visit, so this one is never tried.",
+					catchAll+1), at...)
 		} else if alwaysDecides(rule) {
 			catchAll = i
 		}
@@ -91,7 +92,8 @@ func alwaysDecides(r *routing.Rule) bool {
 func warn(k *routing.Condition, s *WarningContext, add func(code WarningCode, message string, below ...string)) {
 	switch {
 	case k.Country != nil && !s.HasCountries:
-		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.", "country")
+		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.",
+			"country")
 	case k.Visit != nil && !s.HasVisits:
 		add(VisitsUnavailable, "This server has no Redis, so no visit is known to be the first of its day.", "visit")
 	}

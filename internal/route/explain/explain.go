@@ -118,7 +118,8 @@ func Decision(p *routing.Program, r *routing.Request) *Explanation {
 		request.Visit.Language = t.Language
 	}
 	e := &Explanation{
-		Status: d.Status, Reason: d.Reason, Visit: request.Visit, Consumes: d.Page == routing.Redirect, locations: t.Locations,
+		Status: d.Status, Reason: d.Reason, Visit: request.Visit, Consumes: d.Page == routing.Redirect,
+		locations: t.Locations,
 	}
 	if d.Location != "" {
 		e.Location = &d.Location
@@ -177,7 +178,8 @@ func skipped(step StepKind, p *routing.Program, r *routing.Request) string {
 // addRules adds the rules up to the one that decides, with the choice of its target.
 func (e *Explanation) addRules(t *routing.Trace, r *routing.Request) {
 	add := func(step StepKind, outcome Outcome, rule int, format string, args ...any) {
-		e.Steps = append(e.Steps, Step{Step: step, Outcome: outcome, RuleIndex: &rule, Detail: fmt.Sprintf(format, args...)})
+		e.Steps = append(e.Steps,
+			Step{Step: step, Outcome: outcome, RuleIndex: &rule, Detail: fmt.Sprintf(format, args...)})
 	}
 	next := 0
 	addDisabled := func(end int) {
@@ -193,14 +195,16 @@ func (e *Explanation) addRules(t *routing.Trace, r *routing.Request) {
 			if rule.IsUnless {
 				verb = "holds, and must not"
 			}
-			add(StepRule, Skipped, rule.Index, "The condition on %s %s: %s.", rule.Failed, verb, reading(rule.Failed, r))
+			add(StepRule, Skipped, rule.Index, "The condition on %s %s: %s.", rule.Failed, verb,
+				reading(rule.Failed, r))
 			e.Steps[len(e.Steps)-1].ConditionIndex = new(rule.FailedIndex)
 			continue
 		}
 		add(StepRule, Applied, rule.Index, "The rule holds.")
 		switch {
 		case rule.Target < 0:
-			add(StepTarget, Skipped, rule.Index, "All targets are paused or have reached their maxClicks: the next rule is tried.")
+			add(StepTarget, Skipped, rule.Index,
+				"All targets are paused or have reached their maxClicks: the next rule is tried.")
 			continue
 		case rule.IsCertain:
 			add(StepTarget, Applied, rule.Index, "The target is certain for this visit.")

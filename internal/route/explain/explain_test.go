@@ -15,17 +15,20 @@ func TestDecision_NamesTheReason(t *testing.T) {
 	t.Parallel()
 	to := func(url string) []*routing.Target { return []*routing.Target{{URL: &url}} }
 	disabled := &routing.Rule{Enabled: new(false), Targets: to("https://example.com/disabled")}
-	german := &routing.Rule{When: []*routing.Condition{{Country: []string{"DE"}}}, Targets: to("https://example.com/de")}
+	german := &routing.Rule{When: []*routing.Condition{{Country: []string{"DE"}}},
+		Targets: to("https://example.com/de")}
 	split := &routing.Rule{When: []*routing.Condition{{Bot: new(false)}}, Targets: append(to("https://example.com/a"),
 		&routing.Target{URL: new("https://example.com/b"), Share: new(2)}, &routing.Target{Share: new(0)})}
 	r := &routing.Routing{
 		Rules: []*routing.Rule{disabled, german, split},
 		UTM:   &routing.UTM{Source: new("news letter")},
 	}
-	program := routing.NewProgram("lnk_1", &routing.Settings{RedirectStatus: 302, Routing: r}, "https://example.com/own")
+	program := routing.NewProgram("lnk_1", &routing.Settings{RedirectStatus: 302, Routing: r},
+		"https://example.com/own")
 	p := &program
 	e := Decision(p, &routing.Request{Now: noon, Visit: routing.Visit{Languages: []string{"fr", "de"}}})
-	if e.Visit.Language != "fr" || e.Reason != routing.ByRule || *e.RuleIndex != 2 || *e.TargetIndex != 1 || len(e.Candidates) != 2 || !e.Consumes {
+	if e.Visit.Language != "fr" || e.Reason != routing.ByRule || *e.RuleIndex != 2 || *e.TargetIndex != 1 ||
+		len(e.Candidates) != 2 || !e.Consumes {
 		t.Errorf("%+v", e)
 	}
 	if want := "https://example.com/b?utm_source=news%20letter"; *e.Location != want {
@@ -48,7 +51,8 @@ LOCATION APPLIED It is the destination with UTM values.`
 		want string
 	}{
 		{routing.Test{Status: new(302), Location: new("https://example.com/a?utm_source=news%20letter")}, ""},
-		{routing.Test{Status: new(404)}, "status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
+		{routing.Test{Status: new(404)},
+			"status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
 		{routing.Test{Location: new("https://example.com/c")},
 			"status 302 and Location https://example.com/b?utm_source=news%20letter, because of RULE"},
 	} {
@@ -65,7 +69,8 @@ LOCATION APPLIED It is the destination with UTM values.`
 
 func TestDecision_NamesTheAutomationStep(t *testing.T) {
 	t.Parallel()
-	p := &routing.Program{Lifecycle: routing.NewLifecycle(nil, nil), RedirectStatus: 302, Compiled: routing.Compile(&routing.Routing{Card: &routing.Card{Title: "A title"}})}
+	p := &routing.Program{Lifecycle: routing.NewLifecycle(nil, nil), RedirectStatus: 302,
+		Compiled: routing.Compile(&routing.Routing{Card: &routing.Card{Title: "A title"}})}
 	for isCrawler, want := range map[bool]Outcome{true: Applied, false: Passed} {
 		e := Decision(p, &routing.Request{Now: noon, Visit: routing.Visit{PreviewCrawler: isCrawler}})
 		at := slices.IndexFunc(e.Steps, func(s Step) bool { return s.Step == StepAutomation })

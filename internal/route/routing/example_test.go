@@ -11,7 +11,8 @@ import (
 func ExampleDecide() {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	evening := noon.Add(6 * time.Hour)
-	p := routing.NewProgram("lnk_1", &routing.Settings{RedirectStatus: 302, ExpiresAt: &evening}, "https://example.com/")
+	p := routing.NewProgram("lnk_1", &routing.Settings{RedirectStatus: 302, ExpiresAt: &evening},
+		"https://example.com/")
 	fmt.Println(routing.Decide(&p, &routing.Request{Now: noon}).Location)
 	fmt.Println(routing.Decide(&p, &routing.Request{Now: noon, OverQuota: true}).Status)
 	fmt.Println(routing.Decide(&p, &routing.Request{Now: evening}).Status)

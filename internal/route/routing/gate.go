@@ -105,8 +105,9 @@ func (r *Routing) WithPasswordOf(present *Routing) (*Routing, error) {
 		return r, nil
 	}
 	if !present.HasPassword() {
-		return nil, errs.New(errs.Conflict, "The version had a password, which versions do not store. Set a password first: "+
-			"then it stays.").At("routing", "gate", "password")
+		return nil, errs.New(errs.Conflict,
+			"The version had a password, which versions do not store. Set a password first: "+
+				"then it stays.").At("routing", "gate", "password")
 	}
 	kept, gate := *r, *r.Gate
 	gate.PasswordID = present.Gate.PasswordID

@@ -28,9 +28,10 @@ func TestDecide_HoldsBack(t *testing.T) {
 		status  int
 		needs   Need
 	}{
-		"a gate":            {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
-		"a passed gate":     {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
-		"after a form":      {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true, Writes: true}, Redirect, 303, NeedNone},
+		"a gate":        {gated(confirm, "", 0), Request{}, PageGate, 200, NeedNone},
+		"a passed gate": {gated(confirm, "", 0), Request{Gate: GatePassed}, Redirect, 302, NeedNone},
+		"after a form": {gated(confirm, "", 0), Request{Gate: GatePassed, Post: true, Writes: true}, Redirect, 303,
+			NeedNone},
 		"a wrong password":  {gated(password, "", 0), Request{Gate: GateWrong}, PageWrongPassword, 403, NeedNone},
 		"too many":          {gated(password, "", 0), Request{Gate: GateThrottled}, PageManyAttempts, 429, NeedNone},
 		"busy":              {gated(password, "", 0), Request{Gate: GateBusy}, PageBusy, 503, NeedNone},
@@ -43,22 +44,29 @@ func TestDecide_HoldsBack(t *testing.T) {
 		"a hidden quota": {gated(password, "", 0), Request{OverQuota: true}, PageGate, 200, NeedNone},
 		"a preview":      {gated(nil, "", 1), Request{Visit: crawler, IsAvailable: true}, PageConfirm, 200, NeedNone},
 		"a confirmed preview": {
-			gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true, Writes: true}, Redirect, 303, NeedNone,
+			gated(nil, "", 1), Request{Visit: crawler, Confirmed: true, Post: true, Writes: true}, Redirect, 303,
+			NeedNone,
 		},
-		"an unlimited preview":  {gated(confirm, "", 0), Request{Visit: crawler, Gate: GatePassed}, Redirect, 302, NeedNone},
-		"a prefetch":            {gated(nil, "", 1), Request{Prefetch: true, Exhausted: true}, PagePrefetch, 403, NeedNone},
-		"an unlimited prefetch": {gated(confirm, "", 0), Request{Prefetch: true, Gate: GatePassed}, Redirect, 302, NeedNone},
-		"confirmed bots":        {gated(nil, ConfirmBots, 0), Request{Visit: bot}, PageConfirm, 200, NeedNone},
+		"an unlimited preview": {gated(confirm, "", 0), Request{Visit: crawler, Gate: GatePassed}, Redirect, 302,
+			NeedNone},
+		"a prefetch": {gated(nil, "", 1), Request{Prefetch: true, Exhausted: true}, PagePrefetch, 403,
+			NeedNone},
+		"an unlimited prefetch": {gated(confirm, "", 0), Request{Prefetch: true, Gate: GatePassed}, Redirect, 302,
+			NeedNone},
+		"confirmed bots": {gated(nil, ConfirmBots, 0), Request{Visit: bot}, PageConfirm, 200, NeedNone},
 		"a confirming bot": {
-			gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, Redirect, 303, NeedNone,
+			gated(nil, ConfirmBots, 0), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, Redirect, 303,
+			NeedNone,
 		},
 		"a user":       {gated(nil, ConfirmBots, 0), Request{}, Redirect, 302, NeedNone},
 		"blocked bots": {gated(nil, BlockBots, 0), Request{Visit: bot}, PageBlocked, 403, NeedNone},
 		"a confirming blocked": {
-			gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, PageBlocked, 403, NeedNone,
+			gated(nil, BlockBots, 1), Request{Visit: bot, Confirmed: true, Post: true, Writes: true}, PageBlocked, 403,
+			NeedNone,
 		},
-		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true, Writes: true}, PageMethod, 405, NeedNone},
-		"a HEAD":                {gated(confirm, "", 0), Request{Head: true}, PageGate, 200, NeedNone},
+		"a form without a page": {gated(nil, BlockBots, 0), Request{Post: true, Writes: true}, PageMethod, 405,
+			NeedNone},
+		"a HEAD": {gated(confirm, "", 0), Request{Head: true}, PageGate, 200, NeedNone},
 	} {
 		c.request.Now = time.Now()
 		got := Decide(c.program, &c.request)
@@ -96,7 +104,8 @@ func TestDecide_HoldsBack(t *testing.T) {
 			t.Errorf("a form for a link that is %s: %+v", name, got)
 		}
 	}
-	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)}, &Request{Post: true, Writes: true}); plain.Status != 405 {
+	if plain := Decide(&Program{Lifecycle: NewLifecycle(nil, nil)},
+		&Request{Post: true, Writes: true}); plain.Status != 405 {
 		t.Errorf("POST to a plain link is answered %+v", plain)
 	}
 }
@@ -129,7 +138,8 @@ func TestCompiled_GateHasAVersion(t *testing.T) {
 		PendingURL: new("https://p.example/"),
 		EndedURL:   new("https://e.example/")})
 	pending, ended := both.fallbackURLs()
-	if card := both.Card(); card.Title != "A title" || pending != "https://p.example/" || ended != "https://e.example/" {
+	if card := both.Card(); card.Title != "A title" || pending != "https://p.example/" ||
+		ended != "https://e.example/" {
 		t.Errorf("%+v, %s, %s", card, pending, ended)
 	}
 }

@@ -11,7 +11,8 @@ func TestDecide_ComparesLanguageTags(t *testing.T) {
 		rule         string
 		holds, fails []string // for languages of visitors
 	}{
-		{"de", []string{"de", "de-AT", "DE-at", "de-Latn-DE", "deu", "de-CH-1996", "de-A"}, []string{"den", "nds", "d"}},
+		{"de", []string{"de", "de-AT", "DE-at", "de-Latn-DE", "deu", "de-CH-1996", "de-A"},
+			[]string{"den", "nds", "d"}},
 		{"de-AT", []string{"de-at", "de-Latn-AT", "de-AT-u-co-phonebk"}, []string{"de", "de-DE", "de-Latn"}},
 		{"de-Latn-AT", []string{"de-AT"}, []string{"de"}},
 		{"de-CH-1996", []string{"de-CH-1996", "de-Latn-CH-1996-x-a"}, []string{"de-CH", "de-1996", "de-CH-1901"}},
@@ -37,7 +38,8 @@ func TestDecide_ComparesLanguageTags(t *testing.T) {
 		{"pt-BR", []string{"pt-BR"}, []string{"pt", "pt-PT"}},
 		{"zz", []string{"zz", "ZZ-DE"}, []string{"und"}}, // no language
 		{"de-A", []string{"de-A"}, []string{"de-AT"}},    // no tag
-		{"en-" + strings.Repeat("a1-", 100) + "b1", []string{"en-" + strings.Repeat("A1-", 100) + "b1"}, []string{"en"}},
+		{"en-" + strings.Repeat("a1-", 100) + "b1", []string{"en-" + strings.Repeat("A1-", 100) + "b1"},
+			[]string{"en"}},
 		{"", []string{""}, []string{"de"}},
 	} {
 		p := program(&Routing{Rules: []*Rule{
@@ -61,7 +63,8 @@ func TestDecide_ComparesLanguageTags(t *testing.T) {
 func TestDecide_FirstNamedLanguageDecides(t *testing.T) {
 	t.Parallel()
 	language := func(tags ...string) *Condition { return &Condition{Language: tags} }
-	german, english := toTarget("https://example.com/de", language("de")), toTarget("https://example.com/en", language("en"))
+	german, english := toTarget("https://example.com/de", language("de")), toTarget("https://example.com/en",
+		language("en"))
 	notGerman := toTarget("https://example.com/not-de")
 	notGerman.Unless = []*Condition{language("de")}
 	disabled := toTarget("https://example.com/fr", language("fr"))
@@ -73,27 +76,30 @@ func TestDecide_FirstNamedLanguageDecides(t *testing.T) {
 		languages     string
 		path, decides string
 	}{
-		"the first":                 {[]*Rule{english, german}, "de-AT en", "de", "de-AT"},
-		"a later one":               {[]*Rule{english, german}, "ja fr de-AT en", "de", "de-AT"},
-		"none":                      {[]*Rule{english, german}, "ja fr", "own", "ja"},
-		"no language":               {[]*Rule{english, german}, "", "own", ""},
-		"unknown":                   {[]*Rule{english, unknown}, "", "unknown", ""},
-		"not unknown":               {[]*Rule{english, unknown}, "ja", "own", "ja"},
-		"order of the rules":        {[]*Rule{toTarget("https://example.com/all", language("en", "de")), german}, "de en", "all", "de"},
-		"exclusion":                 {[]*Rule{notGerman}, "en de", "own", "de"},
-		"exclusion of no language":  {[]*Rule{notGerman}, "en", "not-de", "en"},
-		"exclusion, named later":    {[]*Rule{notGerman, english}, "en de", "not-de", "en"},
-		"rule that does not hold":   {[]*Rule{phone, german}, "fr de", "own", "fr"},
-		"disabled rule":             {[]*Rule{disabled, german}, "fr de", "de", "de"},
-		"more general than visitor": {[]*Rule{toTarget("https://example.com/de-DE", language("de-DE")), english}, "de en", "en", "en"},
-		"without rules":             {nil, "fr de", "own", ""},
+		"the first":   {[]*Rule{english, german}, "de-AT en", "de", "de-AT"},
+		"a later one": {[]*Rule{english, german}, "ja fr de-AT en", "de", "de-AT"},
+		"none":        {[]*Rule{english, german}, "ja fr", "own", "ja"},
+		"no language": {[]*Rule{english, german}, "", "own", ""},
+		"unknown":     {[]*Rule{english, unknown}, "", "unknown", ""},
+		"not unknown": {[]*Rule{english, unknown}, "ja", "own", "ja"},
+		"order of the rules": {[]*Rule{toTarget("https://example.com/all", language("en", "de")), german},
+			"de en", "all", "de"},
+		"exclusion":                {[]*Rule{notGerman}, "en de", "own", "de"},
+		"exclusion of no language": {[]*Rule{notGerman}, "en", "not-de", "en"},
+		"exclusion, named later":   {[]*Rule{notGerman, english}, "en de", "not-de", "en"},
+		"rule that does not hold":  {[]*Rule{phone, german}, "fr de", "own", "fr"},
+		"disabled rule":            {[]*Rule{disabled, german}, "fr de", "de", "de"},
+		"more general than visitor": {[]*Rule{toTarget("https://example.com/de-DE", language("de-DE")), english},
+			"de en", "en", "en"},
+		"without rules": {nil, "fr de", "own", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request{Now: noon, Visit: Visit{Languages: strings.Fields(c.languages)}}
 			var rules []*Rule
 			for _, rule := range c.rules { // without the ids of other cases
 				rules = append(rules, &Rule{
-					When: rule.When, Unless: rule.Unless, Enabled: rule.Enabled, Targets: []*Target{{URL: rule.Targets[0].URL}},
+					When: rule.When, Unless: rule.Unless, Enabled: rule.Enabled,
+					Targets: []*Target{{URL: rule.Targets[0].URL}},
 				})
 			}
 			p := program(&Routing{Rules: rules})

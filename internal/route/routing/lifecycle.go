@@ -47,7 +47,8 @@ func NewLifecycle(startsAt, expiresAt *time.Time) Lifecycle {
 
 // states are the states in order of precedence: a link is in the first one whose condition holds,
 // and Active if none holds. The conditions in SQL are on rows of links; conditions that end in a
-// placeholder take the instant, and granted is an expression of the caller. Lifecycle.Status has the same conditions, in the same order.
+// placeholder take the instant, and granted is an expression of the caller. Lifecycle.Status has
+// the same conditions, in the same order.
 var states = [...]struct {
 	status    Status
 	condition string
@@ -77,7 +78,8 @@ func StatusSQL(now time.Time, granted string) (expression string, args []any) {
 	b := new(strings.Builder)
 	b.WriteString("CASE")
 	for _, s := range states {
-		b.WriteString(" WHEN " + strings.Replace(s.condition, "granted", granted, 1) + " THEN '" + string(s.status) + "'")
+		b.WriteString(" WHEN " + strings.Replace(s.condition, "granted", granted, 1) + " THEN '" + string(s.status) +
+			"'")
 		if strings.HasSuffix(s.condition, "?") {
 			args = append(args, now)
 		}

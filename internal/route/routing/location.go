@@ -194,9 +194,10 @@ func appendPath(b *strings.Builder, base, path string) {
 	writeSafe(b, path, `?#`)
 }
 
-// PathAllowed reports whether the path after a code, with its leading slash and still encoded, may be
-// forwarded: no segment but the last one is empty, none is "." or "..", and none has a backslash or a control character,
-// in any encoding. An encoded slash separates segments too, for servers that decode it.
+// PathAllowed reports whether the path after a code, with its leading slash and still encoded, may
+// be forwarded: no segment but the last one is empty, none is "." or "..", and none has a backslash
+// or a control character, in any encoding. An encoded slash separates segments too, for servers
+// that decode it.
 func PathAllowed(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {

@@ -18,7 +18,8 @@ var publicURLs string
 var (
 	hostileQueries = []string{
 		"", "x=1", "x=1&y=%20+", "&&&", "?", "#", "=", "utm_source=other", "v=1&id=2", "next=https://evil.example/",
-		"@evil.example/", "//evil.example", `\\evil.example\`, ":80@evil.example", "x=#@evil.example", "\r\nLocation: evil",
+		"@evil.example/", "//evil.example", `\\evil.example\`, ":80@evil.example", "x=#@evil.example",
+		"\r\nLocation: evil",
 		"\x00\x7f\xff", "%", "%2", "%zz=1", "x=ü&日本=語", "a[]=1&a[]=2", "a;b;c", "x=" + strings.Repeat("y", 9000),
 	}
 	hostilePaths = []string{
@@ -49,7 +50,8 @@ func TestLocation_KeepsOriginsOfPublicURLs(t *testing.T) {
 				f := Forwarding{Mode: mode}
 				got := f.Location(destination, added, query, path)
 				if origin := originOf(t, got); origin != want {
-					t.Errorf("%q with %q and %q in mode %s is %q, of the origin %s", destination, query, path, mode, got, origin)
+					t.Errorf("%q with %q and %q in mode %s is %q, of the origin %s", destination, query, path, mode,
+						got, origin)
 				}
 				if !strings.HasSuffix(got, fragment) || !isHeaderSafe(got) {
 					t.Errorf("%q with %q and %q in mode %s is %q", destination, query, path, mode, got)

@@ -147,8 +147,9 @@ const (
 
 // pageStatuses are the HTTP statuses of the pages.
 var pageStatuses = [...]int{
-	PageNotFound: 404, PagePending: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410, PageWorkspaceDeleted: 410,
-	PageOverQuota: 429, PageThrottled: 429, PageUnavailable: 503, PageCard: 200,
+	PageNotFound: 404, PagePending: 404, PageExpired: 410, PageExhausted: 410, PageDisabled: 410,
+	PageWorkspaceDeleted: 410,
+	PageOverQuota:        429, PageThrottled: 429, PageUnavailable: 503, PageCard: 200,
 	PageGate: 200, PageWrongPassword: 403, PageManyAttempts: 429, PageBusy: 503, PageConfirm: 200, PagePrefetch: 403,
 	PageBlocked: 403, PageMethod: 405,
 }
@@ -255,7 +256,8 @@ func decide(p *Program, r *Request, t *Trace) Decision {
 	case Expired:
 		return fallback(r, show(PageExpired, LinkExpired), endedURL, p.EndedURL)
 	}
-	if r.Writes && !p.KeepsMethod() && !(r.Post && p.HasForm()) { // of an active link only: a hidden one is not disclosed
+	// of an active link only: a hidden one is not disclosed
+	if r.Writes && !p.KeepsMethod() && !(r.Post && p.HasForm()) {
 		return show(PageMethod, "")
 	}
 	held := p.holdBack(r)

@@ -35,18 +35,22 @@ func TestDecide_FollowsTheTable(t *testing.T) {
 		"workspace, link": {link(func(p *Program) { p.WorkspaceDeleted = true }), Request{},
 			Decision{Page: PageWorkspaceDeleted, Status: 410}},
 		"disabled": {
-			link(func(p *Program) { p.Disabled, p.Deleted = true, true }), Request{}, Decision{Page: PageDisabled, Status: 410},
+			link(func(p *Program) { p.Disabled, p.Deleted = true, true }), Request{},
+			Decision{Page: PageDisabled, Status: 410},
 		},
 		"deleted": {link(func(p *Program) { p.Deleted = true }), Request{}, Decision{Page: PageNotFound, Status: 404}},
 		"ended": {link(func(p *Program) { p.End = noon.UnixMicro() }), Request{},
 			Decision{Page: PageExpired, Status: 410}},
 		"scheduled": {link(func(p *Program) { p.Start = after.UnixMicro() }), Request{},
 			Decision{Page: PageNotFound, Status: 404}},
-		"exhausted":      {limited, Request{Exhausted: true}, Decision{Page: PageExhausted, Status: 410}},
-		"over quota":     {plain, Request{OverQuota: true}, Decision{Page: PageOverQuota, Status: 429}},
-		"both":           {limited, Request{Exhausted: true, OverQuota: true}, Decision{Page: PageExhausted, Status: 410}},
-		"failed":         {&Program{Unknown: true}, Request{Failed: true}, Decision{Page: PageUnavailable, Status: 503}},
-		"failed, limits": {limited, Request{Exhausted: true, Failed: true}, Decision{Page: PageUnavailable, Status: 503}},
+		"exhausted":  {limited, Request{Exhausted: true}, Decision{Page: PageExhausted, Status: 410}},
+		"over quota": {plain, Request{OverQuota: true}, Decision{Page: PageOverQuota, Status: 429}},
+		"both": {limited, Request{Exhausted: true, OverQuota: true},
+			Decision{Page: PageExhausted, Status: 410}},
+		"failed": {&Program{Unknown: true}, Request{Failed: true},
+			Decision{Page: PageUnavailable, Status: 503}},
+		"failed, limits": {limited, Request{Exhausted: true, Failed: true},
+			Decision{Page: PageUnavailable, Status: 503}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.request.Now = noon

@@ -30,8 +30,9 @@ func TestDecide_ConditionsHold(t *testing.T) {
 	office := &WeeklySchedule{Timezone: "Europe/Berlin", Days: []Weekday{"MONDAY"}, From: "09:00", To: "17:00"}
 	later := noon.Add(time.Hour)
 	visit := Visit{
-		Country: "AT", Device: "mobile", OS: "iOS", Browser: "Safari", Languages: []string{"de-AT"}, Referrer: "news.example.org",
-		Address: netip.MustParseAddr("192.0.2.7"),
+		Country: "AT", Device: "mobile", OS: "iOS", Browser: "Safari", Languages: []string{"de-AT"},
+		Referrer: "news.example.org",
+		Address:  netip.MustParseAddr("192.0.2.7"),
 	}
 	for name, c := range map[string]struct {
 		condition Condition
@@ -98,11 +99,14 @@ func TestDecide_ConditionsHold(t *testing.T) {
 			func(r *Request) { r.VisitKind = FirstToday }, false},
 		"returning": {Condition{Visit: new(ReturningToday)},
 			func(r *Request) { r.VisitKind = ReturningToday }, true},
-		"neither":                {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = NoKind }, false},
-		"first, HEAD":            {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Head = true }, false},
-		"first, bot":             {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Bot = true }, false},
-		"first, private":         {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Private = true }, false},
-		"country that is a pair": {Condition{Country: []string{"GB"}}, func(r *Request) { r.Visit.Country = "gb" }, true},
+		"neither": {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = NoKind },
+			false},
+		"first, HEAD": {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Head = true }, false},
+		"first, bot":  {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Bot = true }, false},
+		"first, private": {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Private = true },
+			false},
+		"country that is a pair": {Condition{Country: []string{"GB"}}, func(r *Request) { r.Visit.Country = "gb" },
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request{Now: noon, Visit: visit}
@@ -161,7 +165,8 @@ func TestDecide_KeepsTargets(t *testing.T) {
 	at := func(stickiness Stickiness, change func(*Request)) Decision {
 		copied := *rule
 		copied.Stickiness = stickiness
-		r := Request{Now: noon, DrawSeed: 1, DrawKey: []byte("key"), Visit: Visit{Address: netip.MustParseAddr("192.0.2.1")}}
+		r := Request{Now: noon, DrawSeed: 1, DrawKey: []byte("key"),
+			Visit: Visit{Address: netip.MustParseAddr("192.0.2.1")}}
 		change(&r)
 		return Decide(program(&Routing{Rules: []*Rule{&copied}}), &r)
 	}

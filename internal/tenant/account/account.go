@@ -92,8 +92,8 @@ type Store struct {
 	Sealed secrets.Box
 	// SSO is nil without an identity provider.
 	SSO *SSO
-	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts with the addresses of BreakGlass,
-	// which need a second factor.
+	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts
+	// with the addresses of BreakGlass, which need a second factor.
 	PasswordsOff bool
 	BreakGlass   []string
 	// Registration is who may Register; empty means Open.
@@ -180,7 +180,8 @@ func (s *Store) Register(
 func (s *Store) mayRegister(invitation Invitation) error {
 	switch {
 	case s.PasswordsOff:
-		return errs.New(errs.Forbidden, "Registration with a password is off on this server. Log in with %s.", s.SSO.Name)
+		return errs.New(errs.Forbidden, "Registration with a password is off on this server. Log in with %s.",
+			s.SSO.Name)
 	case s.Registration == Closed:
 		return errs.New(errs.Forbidden, "Registration is closed on this server. Ask its operator for an account.")
 	case s.Registration == Invited && invitation == nil:
@@ -216,8 +217,9 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
-// Login authenticates a user and starts a session, or a challenge for the second factor of an account that has one. Unknown accounts,
-// disabled accounts and wrong passwords get the same error in the same time. It returns BadCredentials, Forbidden or RateLimited.
+// Login authenticates a user and starts a session, or a challenge for the second factor of an
+// account that has one. Unknown accounts, disabled accounts and wrong passwords get the same error
+// in the same time. It returns BadCredentials, Forbidden or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Client) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
@@ -268,11 +270,12 @@ func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, er
 // Load is Get for frequent reads: concurrent calls share a statement. The accounts are shared too
 // and must not be changed. The statement runs without a scope.
 func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, error) {
-	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
-		ids := slices.Concat(calls...)
-		slices.Sort(ids)
-		return s.Get(admission.Unowned(db.UpToDate(ctx)), slices.Compact(ids)...)
-	})
+	all, err := s.reads.Do(ctx, struct{}{}, ids,
+		func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
+			ids := slices.Concat(calls...)
+			slices.Sort(ids)
+			return s.Get(admission.Unowned(db.UpToDate(ctx)), slices.Compact(ids)...)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -339,8 +342,8 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, accountID string) error {
 	return s.DB.ForUpdate(q).Scan(ctx, &accountID)
 }
 
-// lockFor is lock for a change by the actor, whose session may have ended since the request was authenticated. It returns sql.ErrNoRows
-// or Unauthenticated.
+// lockFor is lock for a change by the actor, whose session may have ended since the request was
+// authenticated. It returns sql.ErrNoRows or Unauthenticated.
 func (s *Store) lockFor(ctx context.Context, tx bun.Tx, a Actor) error {
 	if err := s.lock(ctx, tx, a.AccountID); err != nil {
 		return err
@@ -352,8 +355,8 @@ func (s *Store) lockFor(ctx context.Context, tx bun.Tx, a Actor) error {
 	return err
 }
 
-// isUnchanged reports whether the account is enabled and has the password that it had when it was loaded. The caller has locked the account,
-// or waited for transactions that have.
+// isUnchanged reports whether the account is enabled and has the password that it had when it was
+// loaded. The caller has locked the account, or waited for transactions that have.
 func (s *Store) isUnchanged(ctx context.Context, tx bun.Tx, a *Account) (bool, error) {
 	return tx.NewSelect().Model((*Account)(nil)).Where("id = ?", a.ID).Where("password_hash = ?", a.PasswordHash).
 		Where("deleted_at IS NULL").Where("disabled_at IS NULL").Exists(ctx)

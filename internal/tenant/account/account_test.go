@@ -40,8 +40,9 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com",
 		address: id.New(id.Log)}
 	b.Store = &Store{
-		DB:         d,
-		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
+		DB: d,
+		Tokens: Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt",
+			TTL: 24 * time.Hour},
 		Passwords:  NewUserPasswords(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),
@@ -93,7 +94,8 @@ func TestRegister_ThenLogin(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
-		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(), nil))(t)
+		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(),
+			nil))(t)
 		a := registered.Account
 		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) ||
 			!a.CreatedAt.Equal(noon) {
@@ -101,7 +103,8 @@ func TestRegister_ThenLogin(t *testing.T) {
 		}
 		b.now = noon.Add(time.Hour)
 		session := must.Value(b.Login(t.Context(), "ADA@example.com", password, b.from()))(t)
-		if session.Account.ID != a.ID || session.Account.Name != a.Name || !session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
+		if session.Account.ID != a.ID || session.Account.Name != a.Name ||
+			!session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
 			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
 		}
 		for _, s := range []Login{registered, session} {
@@ -119,7 +122,8 @@ func TestRegister_StoresNoPassword(t *testing.T) {
 		b.register(t, b.email)
 		var kept Account
 		must.NoError(t, d.NewSelect().Model(&kept).Scan(t.Context()))
-		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil || strings.Contains(kept.PasswordHash, password) {
+		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil ||
+			strings.Contains(kept.PasswordHash, password) {
 			t.Errorf("kept %q: %v", kept.PasswordHash, err)
 		}
 	})
@@ -136,7 +140,8 @@ func TestRegister_OneAccountPerAddress(t *testing.T) {
 				t.Errorf("%q: %v, at (-want +got):\n%s", email, err, diff)
 			}
 		}
-		if s, err := b.Login(t.Context(), "ada@example.com", password, b.from()); err != nil || s.Account.Name != "Ada" {
+		if s, err := b.Login(t.Context(), "ada@example.com", password, b.from()); err != nil ||
+			s.Account.Name != "Ada" {
 			t.Errorf("the first account after the others: %+v, %v", s.Account, err)
 		}
 	})
@@ -214,7 +219,8 @@ func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
 	counted := &comparisons{Passwords: b.Passwords}
 	b.Passwords = counted
 	for i, email := range []string{"nobody@example.com", "no address"} {
-		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.BadCredentials) || counted.n != i+1 {
+		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.BadCredentials) ||
+			counted.n != i+1 {
 			t.Errorf("%s was refused after %d comparisons: %v", email, counted.n, err)
 		}
 	}
@@ -267,7 +273,8 @@ func TestRegister_RefusesBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from(), nil)
-			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.InvalidInput) {
+			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" ||
+				!errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%v, at (-want +got):\n%s", err, diff)
 			}
 		})

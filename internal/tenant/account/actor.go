@@ -21,7 +21,8 @@ type Actor struct {
 	Key *Key
 }
 
-// LacksSecondFactor reports whether the actor is a session that has proved none. What acts without a session was accepted before.
+// LacksSecondFactor reports whether the actor is a session that has proved none. What acts without
+// a session was accepted before.
 func (a Actor) LacksSecondFactor() bool { return a.SessionID != "" && !a.HasSecondFactor }
 
 // Key is an authenticated API key. It belongs to a workspace, not to a user.
@@ -31,12 +32,13 @@ type Key struct {
 	CreatedBy string
 	// Scopes are names of workspace permissions.
 	Scopes []string
-	// DestinationHosts are where links of the key may lead, see workspace.Membership.MayLeadTo, and Origins the pages that may use
-	// it; empty means any.
+	// DestinationHosts are where links of the key may lead, see workspace.Membership.MayLeadTo, and
+	// Origins the pages that may use it; empty means any.
 	DestinationHosts, Origins []string
 	// RequestsPerMinute is the rate of the key; nil means the server's.
 	RequestsPerMinute *int
-	// Folders are the only ones whose links the key can see; empty means no restriction. See workspace.Membership.Fence.
+	// Folders are the only ones whose links the key can see; empty means no restriction. See
+	// workspace.Membership.Fence.
 	Folders []string
 }
 
@@ -129,7 +131,8 @@ func errEnded() error {
 // ActorOf returns the user of a session.
 func (s *Store) ActorOf(session *Session) Actor {
 	return Actor{
-		AccountID: session.AccountID, SessionID: session.ID, Methods: session.Methods, AuthenticatedAt: session.AuthenticatedAt,
+		AccountID: session.AccountID, SessionID: session.ID, Methods: session.Methods,
+		AuthenticatedAt: session.AuthenticatedAt,
 		HasSecondFactor: s.provesFactor(session.Methods),
 	}
 }

@@ -45,8 +45,8 @@ type pendingLogin struct {
 	spent     proven
 }
 
-// missingMethods returns the methods one of which the login still needs; none if its proofs are enough. To connect an identity always
-// takes the password of the account.
+// missingMethods returns the methods one of which the login still needs; none if its proofs are
+// enough. To connect an identity always takes the password of the account.
 func (s *Store) missingMethods(pending pendingLogin, hasFactor bool) []Method {
 	isEnough := s.provesFactor(pending.Methods)
 	if pending.Identity != nil {
@@ -71,7 +71,8 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 	if len(missing) == 0 {
 		return s.beginSession(ctx, pending, from)
 	}
-	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing, ExpiresAt: s.expiry(challengeTTL, pending.EndsAt)}
+	c := &Challenge{Token: challengePrefix + rand.Text(), Methods: missing,
+		ExpiresAt: s.expiry(challengeTTL, pending.EndsAt)}
 	data, err := json.Marshal(pending)
 	if err != nil {
 		return Login{}, fmt.Errorf("encoding a challenge: %w", err)
@@ -89,9 +90,9 @@ func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) 
 	return Login{Challenge: c}, nil
 }
 
-// settle spends the challenge and the proof of a login, after a statement that waits for transactions that have locked the account. It
-// returns BadCredentials if the account was deleted or disabled, or its password was changed meanwhile, and Expired for a challenge that
-// was used.
+// settle spends the challenge and the proof of a login, after a statement that waits for
+// transactions that have locked the account. It returns BadCredentials if the account was deleted
+// or disabled, or its password was changed meanwhile, and Expired for a challenge that was used.
 func (s *Store) settle(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
 	isUnchanged, err := s.isUnchanged(ctx, tx, pending.account)
 	if err != nil {
@@ -108,8 +109,8 @@ func (s *Store) settle(ctx context.Context, tx bun.Tx, pending pendingLogin) err
 	return s.spend(ctx, tx, pending.account.ID, pending.spent)
 }
 
-// CompleteLogin completes a login with another proof, or returns the challenge for a further one. It returns BadCredentials, Expired or
-// RateLimited.
+// CompleteLogin completes a login with another proof, or returns the challenge for a further one.
+// It returns BadCredentials, Expired or RateLimited.
 func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from Client) (Login, error) {
 	hash := HashSecret(token)
 	var f flow
@@ -133,7 +134,8 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from C
 		return Login{}, errChallenge()
 	}
 	if !slices.Contains(s.missingMethods(pending, true), p.Method()) {
-		return Login{}, errs.New(errs.BadCredentials, "This challenge takes a proof by one of its methods only.").At(p.Field)
+		return Login{}, errs.New(errs.BadCredentials, "This challenge takes a proof by one of its methods only.").
+			At(p.Field)
 	}
 	if pending.spent, err = s.checkProof(ctx, a, p, attempt{email: a.Email, address: from.Address}); err != nil {
 		return Login{}, err
@@ -143,5 +145,6 @@ func (s *Store) CompleteLogin(ctx context.Context, token string, p Proof, from C
 }
 
 func errChallenge() error {
-	return errs.New(errs.Expired, "The challenge has expired, was used, or had too many wrong proofs. Log in again.").At("challenge")
+	return errs.New(errs.Expired, "The challenge has expired, was used, or had too many wrong proofs. Log in again.").
+		At("challenge")
 }

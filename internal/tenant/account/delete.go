@@ -39,8 +39,8 @@ func (s *Store) Delete(
 	})
 }
 
-// remove deletes the actor's account. It returns Unauthenticated if it was deleted meanwhile, or the actor's session has ended, and the
-// errors of leave.
+// remove deletes the actor's account. It returns Unauthenticated if it was deleted meanwhile, or
+// the actor's session has ended, and the errors of leave.
 func (s *Store) remove(
 	ctx context.Context, a Actor, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) (err error) {
@@ -87,7 +87,8 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (session
 	}
 	_, err = tx.NewUpdate().Model((*Account)(nil)).Set("email = ?", "deleted:"+accountID).Set("name = ''").
 		Set("password_hash = ''").
-		Set("email_verified_at = NULL").Set("disabled_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).
+		Set("email_verified_at = NULL").Set("disabled_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).
+		Where("id = ?", accountID).
 		Exec(ctx)
 	return sessions, err
 }

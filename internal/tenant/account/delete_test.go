@@ -94,7 +94,8 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	if err := b.RequestVerification(ctx, me, account.Email); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("verification: %v", err)
 	}
-	if _, err := b.ChangePassword(ctx, me, with(password), newPassword, b.address); !errs.Is(err, errs.Unauthenticated) {
+	if _, err := b.ChangePassword(ctx, me, with(password), newPassword, b.address); !errs.Is(err,
+		errs.Unauthenticated) {
 		t.Errorf("change: %v", err)
 	}
 	if err := b.Delete(ctx, me, with(password), b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
@@ -139,24 +140,28 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
 		me, _ := b.as(t, l.Token)
-		at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, func(context.Context, bun.Tx, string) error {
-			t.Error("the callback was called")
-			return nil
-		}), errs.BadCredentials, "password")
-		err := b.Delete(t.Context(), me, with(password), b.address, func(ctx context.Context, tx bun.Tx, accountID string) error {
-			if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 || accountID != me.AccountID {
-				t.Errorf("the callback got account %s and sees %d workspaces: %v", accountID, seen, err)
-			}
-			var email string
-			err := tx.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID).Scan(ctx, &email)
-			if err != nil || email != b.email { // cleanups may need the address
-				t.Errorf("the address is %q: %v", email, err)
-			}
-			if _, err := tx.NewUpdate().Table("accounts").Set("name = 'Eve'").Where("id = ?", accountID).Exec(ctx); err != nil {
-				t.Error(err)
-			}
-			return errs.New(errs.LastOwner, "Give the workspace another owner first.").At("workspace")
-		})
+		at(t,
+			b.Delete(t.Context(), me, with("a wrong password"), b.address, func(context.Context, bun.Tx, string) error {
+				t.Error("the callback was called")
+				return nil
+			}), errs.BadCredentials, "password")
+		err := b.Delete(t.Context(), me, with(password), b.address,
+			func(ctx context.Context, tx bun.Tx, accountID string) error {
+				if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 ||
+					accountID != me.AccountID {
+					t.Errorf("the callback got account %s and sees %d workspaces: %v", accountID, seen, err)
+				}
+				var email string
+				err := tx.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID).Scan(ctx, &email)
+				if err != nil || email != b.email { // cleanups may need the address
+					t.Errorf("the address is %q: %v", email, err)
+				}
+				if _, err := tx.NewUpdate().Table("accounts").Set("name = 'Eve'").Where("id = ?", accountID).
+					Exec(ctx); err != nil {
+					t.Error(err)
+				}
+				return errs.New(errs.LastOwner, "Give the workspace another owner first.").At("workspace")
+			})
 		at(t, err, errs.LastOwner, "workspace")
 		b.works(t, "after all", l, true)
 		b.refresh(t, l.RefreshToken)
@@ -167,7 +172,8 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 			t.Error(err)
 		}
 		for range 9 {
-			at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, nothing), errs.BadCredentials, "password")
+			at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, nothing), errs.BadCredentials,
+				"password")
 		}
 		b.refused(t, b.Delete(t.Context(), me, with(password), b.address, nothing), 15*time.Minute)
 	})
@@ -234,7 +240,8 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		_, _, err := b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
 		must.NoError(t, err)
 		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)
-		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now, UsedAt: b.now}
+		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now,
+			UsedAt: b.now}
 		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
 		export := must.Value(b.Export(t.Context(), me))(t)
 		got := must.Value(json.MarshalIndent(export, "", " "))(t)

@@ -48,11 +48,12 @@ func (s *Store) Export(ctx context.Context, a Actor) (Export, error) {
 		return Export{}, err
 	}
 	own := private[account.ID]
-	e := Export{Sessions: []ExportedSession{}, SSOIdentities: append([]*Identity{}, own.Identities...), Account: ExportedAccount{
-		ID: account.ID, Email: account.Email, Name: account.Name, CreatedAt: account.CreatedAt,
-		EmailVerifiedAt: account.EmailVerifiedAt, PendingEmail: own.PendingEmail,
-		TOTPSince: own.Factors.TOTPSince, RecoveryCodes: own.Factors.RecoveryCodes,
-	}}
+	e := Export{Sessions: []ExportedSession{}, SSOIdentities: append([]*Identity{}, own.Identities...),
+		Account: ExportedAccount{
+			ID: account.ID, Email: account.Email, Name: account.Name, CreatedAt: account.CreatedAt,
+			EmailVerifiedAt: account.EmailVerifiedAt, PendingEmail: own.PendingEmail,
+			TOTPSince: own.Factors.TOTPSince, RecoveryCodes: own.Factors.RecoveryCodes,
+		}}
 	err = s.DB.NewSelect().Model((*Session)(nil)).
 		Column("id", "agent", "methods", "authenticated_at", "created_at", "used_at", "expires_at", "revoked_at").
 		Where("account_id = ?", account.ID).Order("id").Scan(ctx, &e.Sessions)

@@ -45,7 +45,8 @@ func (f Factors) TOTP() bool { return f.TOTPSince != nil }
 // FactorsOf returns the second factors of an account.
 func (s *Store) FactorsOf(ctx context.Context, accountID string) (f Factors, err error) {
 	count := s.DB.NewSelect().Model((*recoveryCode)(nil)).ColumnExpr("count(*)").Where("account_id = account.id")
-	err = s.DB.NewSelect().Model((*Account)(nil)).ColumnExpr("app.enrolled_at AS totp_since").ColumnExpr("(?) AS recovery_codes", count).
+	err = s.DB.NewSelect().Model((*Account)(nil)).ColumnExpr("app.enrolled_at AS totp_since").
+		ColumnExpr("(?) AS recovery_codes", count).
 		Join("LEFT JOIN totp AS app ON app.account_id = account.id").Where("account.id = ?", accountID).Scan(ctx, &f)
 	if err != nil {
 		return Factors{}, fmt.Errorf("reading second factors: %w", err)
@@ -60,15 +61,17 @@ type Enrollment struct {
 	ExpiresAt   time.Time
 }
 
-// EnrollTOTP stores a secret for an authenticator app, which is no factor until ConfirmTOTP. It replaces an earlier one that was not
-// confirmed. Without a proof the session must be recent. It returns BadCredentials, Conflict, Forbidden or RateLimited.
+// EnrollTOTP stores a secret for an authenticator app, which is no factor until ConfirmTOTP. It
+// replaces an earlier one that was not confirmed. Without a proof the session must be recent. It
+// returns BadCredentials, Conflict, Forbidden or RateLimited.
 func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address string) (Enrollment, error) {
 	a, spent, err := s.prove(ctx, actor, p, address)
 	if err != nil {
 		return Enrollment{}, err
 	}
 	if s.sendsMail() && !a.EmailVerified() {
-		return Enrollment{}, errs.New(errs.Forbidden, "Verify your e-mail address first: call requestEmailVerification.")
+		return Enrollment{}, errs.New(errs.Forbidden,
+			"Verify your e-mail address first: call requestEmailVerification.")
 	}
 	var secret [20]byte
 	_, _ = rand.Read(secret[:]) // never fails
@@ -84,7 +87,8 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 		if err := s.spend(ctx, tx, a.ID, spent); err != nil {
 			return err
 		}
-		n, err := db.Affected(tx.NewInsert().Model(app).On("CONFLICT (account_id) DO UPDATE").Set("secret = EXCLUDED.secret").
+		n, err := db.Affected(tx.NewInsert().Model(app).On("CONFLICT (account_id) DO UPDATE").
+			Set("secret = EXCLUDED.secret").
 			Set("created_at = EXCLUDED.created_at").Where("authenticator.enrolled_at IS NULL").Exec(ctx))
 		if err == nil && n == 0 {
 			err = errs.New(errs.Conflict, "This account has an authenticator app. Remove it first: call removeTotp.")
@@ -104,8 +108,9 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 	return e, nil
 }
 
-// ConfirmTOTP makes the authenticator app a second factor, ends the actor's other sessions, and returns the account's recovery codes.
-// The session has proved the factor, too. It returns BadCredentials, Expired or RateLimited.
+// ConfirmTOTP makes the authenticator app a second factor, ends the actor's other sessions, and
+// returns the account's recovery codes. The session has proved the factor, too. It returns
+// BadCredentials, Expired or RateLimited.
 func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address string) (*Account, []string, error) {
 	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
@@ -119,15 +124,18 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 	var codes []string
 	err = s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) error {
 		now := s.now()
-		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).Set("last_step = ?", step).
-			Where("account_id = ?", a.ID).Where("secret = ?", app.Secret).Where(waits).Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
+		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).
+			Set("last_step = ?", step).
+			Where("account_id = ?", a.ID).Where("secret = ?", app.Secret).Where(waits).
+			Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return errs.New(errs.Expired, "The enrollment has expired. Start it again: call enrollTotp.").At("code")
 		}
-		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = methods || ?", " "+TOTP).Where("id = ?", actor.SessionID).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = methods || ?", " "+TOTP).
+			Where("id = ?", actor.SessionID).Exec(ctx)
 		if err == nil {
 			codes, err = replaceRecoveryCodes(ctx, tx, a.ID)
 		}
@@ -136,28 +144,33 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 	if err != nil {
 		return nil, nil, fmt.Errorf("confirming an authenticator app: %w", err)
 	}
-	s.notify(ctx, a, "An authenticator app was added", "Your account on %s asks for a code of an authenticator app from now on, "+
-		"and your other sessions have ended.")
+	s.notify(ctx, a, "An authenticator app was added",
+		"Your account on %s asks for a code of an authenticator app from now on, "+
+			"and your other sessions have ended.")
 	return a, codes, nil
 }
 
-// RemoveTOTP removes the authenticator app and all recovery codes, and ends the actor's other sessions. It returns BadCredentials,
-// Conflict or RateLimited.
+// RemoveTOTP removes the authenticator app and all recovery codes, and ends the actor's other
+// sessions. It returns BadCredentials, Conflict or RateLimited.
 func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address string) (*Account, error) {
 	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {
 		return nil, err
 	}
-	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) error { return s.removeFactors(ctx, tx, a.ID) })
+	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) error {
+		return s.removeFactors(ctx, tx, a.ID)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("removing an authenticator app: %w", err)
 	}
-	s.notify(ctx, a, "Your authenticator app was removed", "Your account on %s asks for no code of an authenticator app any more. "+
-		"Its recovery codes are invalid, and your other sessions have ended.")
+	s.notify(ctx, a, "Your authenticator app was removed",
+		"Your account on %s asks for no code of an authenticator app any more. "+
+			"Its recovery codes are invalid, and your other sessions have ended.")
 	return a, nil
 }
 
-// RenewRecoveryCodes replaces the recovery codes, and ends the actor's other sessions. It returns BadCredentials, Conflict or RateLimited.
+// RenewRecoveryCodes replaces the recovery codes, and ends the actor's other sessions. It returns
+// BadCredentials, Conflict or RateLimited.
 func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, address string) ([]string, error) {
 	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {
@@ -171,11 +184,13 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, actor Actor, p Proof, ad
 	if err != nil {
 		return nil, fmt.Errorf("replacing recovery codes: %w", err)
 	}
-	s.notify(ctx, a, "Your recovery codes were replaced", "The recovery codes of your account on %s were replaced. Earlier ones are invalid.")
+	s.notify(ctx, a, "Your recovery codes were replaced",
+		"The recovery codes of your account on %s were replaced. Earlier ones are invalid.")
 	return codes, nil
 }
 
-// changeFactors changes the factors of the actor's account in a transaction that spends the proof and ends the other sessions.
+// changeFactors changes the factors of the actor's account in a transaction that spends the proof
+// and ends the other sessions.
 func (s *Store) changeFactors(
 	ctx context.Context, actor Actor, spent proven, change func(ctx context.Context, tx bun.Tx) error,
 ) error {
@@ -199,13 +214,15 @@ func (s *Store) removeFactors(ctx context.Context, tx bun.Tx, accountID string) 
 			return err
 		}
 	}
-	_, err := tx.NewUpdate().Model((*Session)(nil)).Set("methods = CASE WHEN methods LIKE 'SSO%' THEN 'SSO' ELSE 'PASSWORD' END").
+	_, err := tx.NewUpdate().Model((*Session)(nil)).
+		Set("methods = CASE WHEN methods LIKE 'SSO%' THEN 'SSO' ELSE 'PASSWORD' END").
 		Where("account_id = ?", accountID).Exec(ctx)
 	return err
 }
 
 func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (bool, error) {
-	has, err := conn.NewSelect().Model((*authenticator)(nil)).Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL").Exists(ctx)
+	has, err := conn.NewSelect().Model((*authenticator)(nil)).Where("account_id = ?", accountID).
+		Where("enrolled_at IS NOT NULL").Exists(ctx)
 	if err != nil {
 		return false, fmt.Errorf("looking up an authenticator app: %w", err)
 	}
@@ -222,7 +239,8 @@ func (s *Store) noteRecovery(ctx context.Context, a *Account, spent proven) {
 		s.Log.Log(ctx, errs.LogLevel(err), "counting recovery codes failed", "error", err)
 		return
 	}
-	s.notify(ctx, a, "A recovery code was used", "A recovery code of your account on %s was used; %d are left.", f.RecoveryCodes)
+	s.notify(ctx, a, "A recovery code was used", "A recovery code of your account on %s was used; %d are left.",
+		f.RecoveryCodes)
 }
 
 // notify mails the user what has changed, if mail is sent. The format names the instance as %s, before the arguments.

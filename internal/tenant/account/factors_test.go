@@ -23,15 +23,18 @@ import (
 func TestStepOf_MatchesVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
-	codes := map[int64]string{59 / 30: "287082", 1111111109 / 30: "081804", 1111111111 / 30: "050471", 1234567890 / 30: "005924",
+	codes := map[int64]string{59 / 30: "287082", 1111111109 / 30: "081804", 1111111111 / 30: "050471",
+		1234567890 / 30: "005924",
 		2000000000 / 30: "279037", 20000000000 / 30: "353130"}
-	for step, code := range []string{"755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"} {
+	for step, code := range []string{"755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583",
+		"399871", "520489"} {
 		codes[int64(step)] = code
 	}
 	for step, code := range codes {
 		for off := max(-2, -step); off <= 2; off++ {
 			got, err := stepOf(secret, code, time.Unix((step+off)*30+15, 0))
-			if isValid := off >= -1 && off <= 1; isValid && (got != step || err != nil) || !isValid && !errs.Is(err, errs.BadCredentials) {
+			if isValid := off >= -1 && off <= 1; isValid && (got != step || err != nil) ||
+				!isValid && !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s is of step %d, %d steps later: %v", code, got, off, err)
 			}
 		}
@@ -79,7 +82,8 @@ func (o *owner) challenge(t *testing.T) string {
 	return l.Challenge.Token
 }
 
-// TestLogin_NeedsSecondFactor by every path to a session, with every proof that is missing, wrong, used or another account's.
+// TestLogin_NeedsSecondFactor by every path to a session, with every proof that is missing, wrong,
+// used or another account's.
 func TestLogin_NeedsSecondFactor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -91,7 +95,8 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 		must.NoError(t, o.LogoutEverywhere(t.Context(), Actor{AccountID: o.me.AccountID}, false))
 		for name, p := range map[string]Proof{
 			"none": {}, "a password": with(password), "an empty code": {TOTP: new("")}, "a used code": {TOTP: &used},
-			"another app's code": other.totp(t), "a code that is too long": {TOTP: new("0" + o.code(t))}, "a wide code": {TOTP: new("１２３４５６")},
+			"another app's code": other.totp(t), "a code that is too long": {TOTP: new("0" + o.code(t))},
+			"a wide code":      {TOTP: new("１２３４５６")},
 			"an old code":      {TOTP: new(must.Value(totp.GenerateCode(o.secret, o.now.Add(-time.Minute)))(t))},
 			"an early code":    {TOTP: new(must.Value(totp.GenerateCode(o.secret, o.now.Add(time.Minute)))(t))},
 			"no recovery code": {RecoveryCode: new("")}, "a used recovery code": {RecoveryCode: &o.recovery[0]},
@@ -112,7 +117,8 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 			o.Limits.Reset(t.Context(), requestsPerEmail, o.email)
 		}
 		o.request(t)
-		must.Value(o.ResetPassword(t.Context(), o.box.last(t, len(o.box.messages)), newPassword, Proof{RecoveryCode: &o.recovery[1]}, o.from()))(t)
+		must.Value(o.ResetPassword(t.Context(), o.box.last(t, len(o.box.messages)), newPassword,
+			Proof{RecoveryCode: &o.recovery[1]}, o.from()))(t)
 	})
 }
 
@@ -129,7 +135,10 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 		code := o.totp(t)
 		recovery := Proof{RecoveryCode: new(" " + strings.ToLower(strings.ReplaceAll(o.recovery[0], "-", " ")))}
 		for name, call := range map[string]func(i int) error{
-			"a code": func(i int) error { _, err := o.CompleteLogin(t.Context(), challenges[i], code, o.from()); return err },
+			"a code": func(i int) error {
+				_, err := o.CompleteLogin(t.Context(), challenges[i], code, o.from())
+				return err
+			},
 			"a recovery code": func(i int) error {
 				_, err := o.CompleteLogin(t.Context(), challenges[i], recovery, o.from())
 				return err
@@ -237,7 +246,8 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 		if secret := must.Value(base32.StdEncoding.DecodeString(first.Secret))(t); len(secret) != 20 {
 			t.Errorf("the secret has %d bytes", len(secret))
 		}
-		o := &owner{bundle: b, box: box, me: me, secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
+		o := &owner{bundle: b, box: box, me: me,
+			secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
 		_, _, err := b.ConfirmTOTP(t.Context(), me, must.Value(totp.GenerateCode(first.Secret, b.now))(t), b.address)
 		at(t, err, errs.BadCredentials, "code")
 		b.now = b.now.Add(enrollmentTTL)
@@ -273,7 +283,8 @@ func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 			}
 		}
 		renewed := must.Value(o.RenewRecoveryCodes(t.Context(), o.me, o.totp(t), o.address))(t)
-		if _, err := o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address); !errs.Is(err, errs.BadCredentials) {
+		if _, err := o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address); !errs.Is(err,
+			errs.BadCredentials) {
 			t.Errorf("with a replaced code: %v", err)
 		}
 		must.Value(o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &renewed[9]}, o.address))(t)
@@ -295,7 +306,8 @@ func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		a := must.Value(o.byEmail(t.Context(), o.email))(t)
-		if _, err := o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
+			o.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the password alone: %v", err)
 		}
 	})
@@ -342,14 +354,16 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 		b.request(t)
 		reset := box.last(t, 3)
 		b.now = b.now.Add(recent + time.Second)
-		if _, err := b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"}, b.address); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"},
+			b.address); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("with an old session: %v", err)
 		}
 		verified := must.Value(b.VerifyEmail(t.Context(), token))(t)
 		if verified.Email != next || !verified.EmailVerified() || b.pending(t, a.ID) != "" {
 			t.Errorf("the account is %+v", verified)
 		}
-		if last := box.messages[len(box.messages)-1]; last.to != b.email || !strings.Contains(last.subject, "was changed") {
+		if last := box.messages[len(box.messages)-1]; last.to != b.email ||
+			!strings.Contains(last.subject, "was changed") {
 			t.Errorf("the last message is %+v", last)
 		}
 		for _, old := range []string{verification, token} {
@@ -395,7 +409,8 @@ func TestDelete_TakesFactors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		o.challenge(t)
-		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon, UsedAt: noon}
+		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon,
+			UsedAt: noon}
 		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
 		nothing := func(context.Context, bun.Tx, string) error { return nil }
 		must.NoError(t, o.Delete(t.Context(), o.me, o.totp(t), o.address, nothing))
@@ -429,7 +444,8 @@ func TestUpdate_TellsOfSpentRecoveryCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
-		must.Value(o.Update(t.Context(), o.me, nil, new("new-"+o.email), Proof{RecoveryCode: &o.recovery[0]}, o.address))(t)
+		must.Value(o.Update(t.Context(), o.me, nil, new("new-"+o.email), Proof{RecoveryCode: &o.recovery[0]},
+			o.address))(t)
 		if mailed := fmt.Sprint(o.box.messages); !strings.Contains(mailed, "9 are left") {
 			t.Errorf("mailed: %s", mailed)
 		}

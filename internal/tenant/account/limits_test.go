@@ -78,7 +78,8 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 			t.Errorf("the owner's session: %v", err)
 		}
 		for range 10 {
-			if err := b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err, errs.BadCredentials) {
+			if err := b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err,
+				errs.BadCredentials) {
 				t.Error(err)
 			}
 		}
@@ -110,7 +111,8 @@ func TestLimits_LimitASite(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		guess := func(network int) error {
-			_, err := b.Login(t.Context(), b.email, "a wrong password", Client{Address: fmt.Sprintf("2001:db8:1:%x::/64", network)})
+			_, err := b.Login(t.Context(), b.email, "a wrong password",
+				Client{Address: fmt.Sprintf("2001:db8:1:%x::/64", network)})
 			return err
 		}
 		for i := range 40 {
@@ -240,7 +242,8 @@ func TestLimits_RegistrationsPerAddress(t *testing.T) {
 		}
 		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.from(), nil)
 		b.refused(t, err, time.Hour)
-		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Client{Address: id.New(id.Log)}, nil); err != nil {
+		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Client{Address: id.New(id.Log)},
+			nil); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})
@@ -303,7 +306,8 @@ func TestLimits_BoundHashing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		change := func() error {
-			_, err := o.ChangePassword(t.Context(), o.me, Proof{RecoveryCode: new("a wrong one"), Field: "proof"}, newPassword, o.address)
+			_, err := o.ChangePassword(t.Context(), o.me, Proof{RecoveryCode: new("a wrong one"), Field: "proof"},
+				newPassword, o.address)
 			return err
 		}
 		for range rightOfAccount.Attempts {

@@ -20,7 +20,8 @@ func TestLinks_RememberRightOnes(t *testing.T) {
 		t.Fatal("two links with a password have the same hash")
 	}
 	for given, want := range map[string]bool{examplePassword: true, "another " + examplePassword: false} {
-		if matches, err := p.Matches(t.Context(), hash, given, "a network "+given, "link"); err != nil || matches != want {
+		if matches, err := p.Matches(t.Context(), hash, given, "a network "+given, "link"); err != nil ||
+			matches != want {
 			t.Errorf("%q: %t, %v", given, matches, err)
 		}
 	}

@@ -111,7 +111,8 @@ func TestLoad_SeesEarlierWrites(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if found, err := b.Load(t.Context(), own); err != nil || found[own] == nil || found[own].Name != name {
+					if found, err := b.Load(t.Context(), own); err != nil || found[own] == nil ||
+						found[own].Name != name {
 						t.Errorf("written %s, read %+v: %v", name, found[own], err)
 						return
 					}

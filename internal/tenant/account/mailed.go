@@ -47,12 +47,14 @@ var (
 	}
 	changeEmail = purpose{
 		kind: kindChangeEmail, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
-		request: "An account on %s is to have this e-mail address. To confirm that it is yours, call the mutation verifyEmail with " +
+		request: "An account on %s is to have this e-mail address. To confirm that it is yours, call the mutation " +
+			"verifyEmail with " +
 			"this token:",
 	}
 	resetPassword = purpose{
 		kind: kindResetPassword, life: time.Hour, subject: "Choose a new password",
-		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or call the " +
+		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or " +
+			"call the " +
 			"mutation resetPassword with the token behind the #:",
 	}
 )
@@ -88,8 +90,9 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	return nil
 }
 
-// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the account's, or a new one, which
-// replaces it, and the old one is told. It returns BadCredentials, or EmailTaken if another account has the new one by now.
+// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the
+// account's, or a new one, which replaces it, and the old one is told. It returns BadCredentials,
+// or EmailTaken if another account has the new one by now.
 func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
 	before := &Account{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -114,7 +117,8 @@ func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Accoun
 		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
 	}
 	if before.ID != "" {
-		s.notify(ctx, before, "Your e-mail address was changed", "Your account on %s has another e-mail address now, and receives its mail there.")
+		s.notify(ctx, before, "Your e-mail address was changed",
+			"Your account on %s has another e-mail address now, and receives its mail there.")
 	}
 	return verified, nil
 }

@@ -214,7 +214,8 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 		}
 		b.refused(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)), time.Hour)
 		box.last(t, 6)
-		answers := atOnce(len(tokens), func(i int) error { // earlier tokens stay valid: messages may arrive in any order
+		// earlier tokens stay valid: messages may arrive in any order
+		answers := atOnce(len(tokens), func(i int) error {
 			_, err := b.VerifyEmail(t.Context(), tokens[i])
 			return err
 		})
@@ -266,8 +267,10 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 		}
 		b.works(t, "while nothing has changed", first, true)
 		b.now = b.now.Add(time.Minute)
-		account, err := b.ResetPassword(t.Context(), earlier, newPassword, Proof{}, b.from()) // messages may arrive in any order
-		if err != nil || account.ID != first.Account.ID || !account.EmailVerified() || !account.EmailVerifiedAt.Equal(b.now) {
+		// messages may arrive in any order
+		account, err := b.ResetPassword(t.Context(), earlier, newPassword, Proof{}, b.from())
+		if err != nil || account.ID != first.Account.ID || !account.EmailVerified() ||
+			!account.EmailVerifiedAt.Equal(b.now) {
 			t.Fatalf("%+v: %v", account, err)
 		}
 		for _, l := range []Login{first, second} {
@@ -395,7 +398,8 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
 		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
-		if _, err := b.beginSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)}, b.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.beginSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)},
+			b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("begun with the old password: %v", err)
 		}
 		if n := b.going(t); n != 0 {

@@ -22,13 +22,13 @@ type ListedAccount struct {
 	Sessions int64
 }
 
-// AdminList lists at most limit accounts after an ID, oldest first, whose address contains the text, or the ASCII form of
-// it as a domain.
-// It is for the operator.
+// AdminList lists at most limit accounts after an ID, oldest first, whose address contains the
+// text, or the ASCII form of it as a domain. It is for the operator.
 func (s *Store) AdminList(ctx context.Context, email, after string, limit int) ([]ListedAccount, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
 	accounts := []ListedAccount{}
-	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at", "disabled_at").
+	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at",
+		"disabled_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
 		Where(`email LIKE ? ESCAPE '\' OR email LIKE ? ESCAPE '\'`,
@@ -73,7 +73,8 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 	} else {
 		// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
 		err = s.endSessions(ctx, Actor{AccountID: accountID}, func(ctx context.Context, tx bun.Tx) (err error) {
-			if a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = COALESCE(disabled_at, ?)", s.now()); err != nil {
+			if a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = COALESCE(disabled_at, ?)",
+				s.now()); err != nil {
 				return err
 			}
 			if sessions, err = s.active(accountID).Conn(tx).Count(ctx); err != nil {
@@ -89,8 +90,8 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 	return a, sessions, nil
 }
 
-// ResetFactors removes the second factors of the account with the address, and ends its sessions. It is for the operator and returns
-// NotFound, or Conflict for an account without one.
+// ResetFactors removes the second factors of the account with the address, and ends its sessions.
+// It is for the operator and returns NotFound, or Conflict for an account without one.
 func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error) {
 	a, err := s.existing(ctx, email)
 	if err != nil {
@@ -109,8 +110,9 @@ func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error
 	if err != nil {
 		return nil, fmt.Errorf("removing second factors: %w", err)
 	}
-	s.notify(ctx, a, "Your second factors were removed", "The operator of %s has removed the authenticator app and the recovery codes of your "+
-		"account. Your sessions have ended.")
+	s.notify(ctx, a, "Your second factors were removed",
+		"The operator of %s has removed the authenticator app and the recovery codes of your "+
+			"account. Your sessions have ended.")
 	return a, nil
 }
 

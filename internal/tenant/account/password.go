@@ -35,7 +35,8 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 		if err := s.spend(ctx, tx, account.ID, spent); err != nil {
 			return err
 		}
-		n, err := db.Affected(tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).
+		n, err := db.Affected(tx.NewUpdate().Model(account).Set("password_hash = ?", hash).
+			Set("updated_at = ?", s.now()).
 			WherePK().Where("password_hash = ?", account.PasswordHash).Exec(ctx))
 		if err == nil && n == 0 {
 			err = sql.ErrNoRows
@@ -70,8 +71,8 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Cli
 	return err
 }
 
-// mailReset runs the same statements for an unknown address; they match no rows. Earlier tokens stay valid: anybody may request one, which
-// must not end the link that the operator has passed on.
+// mailReset runs the same statements for an unknown address; they match no rows. Earlier tokens
+// stay valid: anybody may request one, which must not end the link that the operator has passed on.
 func (s *Store) mailReset(ctx context.Context, email string) error {
 	account, err := s.byEmail(ctx, email)
 	if err != nil {
@@ -90,9 +91,12 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 	return nil
 }
 
-// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the address as verified. An account with a
-// second factor has to prove it, too. It returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ResetPassword(ctx context.Context, token, password string, factor Proof, from Client) (account *Account, err error) {
+// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the
+// address as verified. An account with a second factor has to prove it, too. It returns
+// BadCredentials, InvalidInput or RateLimited.
+func (s *Store) ResetPassword(
+	ctx context.Context, token, password string, factor Proof, from Client,
+) (account *Account, err error) {
 	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
 		return nil, err
 	}
@@ -106,7 +110,8 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, facto
 	}
 	var spent proven
 	if factor.Method() == TOTP || factor.Method() == RecoveryCode {
-		if spent, err = s.checkProof(ctx, known, factor, attempt{email: known.Email, address: from.Address}); err != nil {
+		if spent, err = s.checkProof(ctx, known, factor,
+			attempt{email: known.Email, address: from.Address}); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +135,8 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 		return nil, err
 	}
 	if has && factor.method == "" {
-		return nil, errs.New(errs.BadCredentials, "The account has a second factor. Send a code of its authenticator app, or a recovery code.").
+		return nil, errs.New(errs.BadCredentials,
+			"The account has a second factor. Send a code of its authenticator app, or a recovery code.").
 			At("secondFactor")
 	}
 	if err := s.spend(ctx, tx, accountID, factor); err != nil {

@@ -59,7 +59,8 @@ func NewUserPasswords(cost int) *UserPasswords {
 	return &UserPasswords{
 		cost: cost, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
 		gate: admission.New(admission.Config{
-			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting,
+			MaxWait: maxWait,
 		}),
 	}
 }
@@ -131,7 +132,8 @@ func CheckPassword(password, email string) error {
 	case len(password) > maxPasswordBytes:
 		return errs.New(errs.InvalidInput, "The password must have at most %d bytes.", maxPasswordBytes).At("password")
 	case strings.EqualFold(password, email) || isCommon(password):
-		return errs.New(errs.InvalidInput, "This password is among the first that anyone would guess. Choose another one.").
+		return errs.New(errs.InvalidInput,
+			"This password is among the first that anyone would guess. Choose another one.").
 			At("password")
 	}
 	return nil

@@ -14,10 +14,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// Update changes the name and the address of the actor's account; nil leaves one as it is. Where mail is sent, a new address counts when
-// VerifyEmail has consumed the token that is mailed to it, unless the account's sessions were ended meanwhile; otherwise at once, and it
-// is not verified. It returns InvalidInput, BadCredentials, EmailTaken or RateLimited.
-func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p Proof, address string) (*Account, error) {
+// Update changes the name and the address of the actor's account; nil leaves one as it is. Where
+// mail is sent, a new address counts when VerifyEmail has consumed the token that is mailed to it,
+// unless the account's sessions were ended meanwhile; otherwise at once, and it is not verified. It
+// returns InvalidInput, BadCredentials, EmailTaken or RateLimited.
+func (s *Store) Update(
+	ctx context.Context, actor Actor, name, email *string, p Proof, address string,
+) (*Account, error) {
 	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
 		return nil, err
@@ -81,7 +84,9 @@ func (s *Store) Update(ctx context.Context, actor Actor, name, email *string, p 
 }
 
 // setEmail replaces the account's address. What was mailed to the old one is void. It returns EmailTaken.
-func (s *Store) setEmail(ctx context.Context, tx bun.Tx, accountID, email string, verifiedAt *time.Time) (*Account, error) {
+func (s *Store) setEmail(
+	ctx context.Context, tx bun.Tx, accountID, email string, verifiedAt *time.Time,
+) (*Account, error) {
 	a, err := s.updateAccount(ctx, tx, accountID, "email = ?, email_verified_at = ?", email, verifiedAt)
 	if db.IsUniqueViolation(err) {
 		return nil, errs.New(errs.EmailTaken, "Another account has this e-mail address.").At("email")
@@ -118,10 +123,12 @@ func (s *Store) PrivateOf(ctx context.Context, accountIDs ...string) (map[string
 		if p.Factors, err = s.FactorsOf(ctx, accountID); err != nil {
 			return nil, err
 		}
-		err = s.DB.NewSelect().Model((*flow)(nil)).Column("data").Where("account_id = ?", accountID).Where("kind = ?", kindChangeEmail).
+		err = s.DB.NewSelect().Model((*flow)(nil)).Column("data").Where("account_id = ?", accountID).
+			Where("kind = ?", kindChangeEmail).
 			Where("expires_at > ?", s.now()).Scan(ctx, &p.PendingEmail)
 		if err == nil || errors.Is(err, sql.ErrNoRows) {
-			err = s.DB.NewSelect().Model(&p.Identities).Where("account_id = ?", accountID).Order("created_at DESC", "subject").Scan(ctx)
+			err = s.DB.NewSelect().Model(&p.Identities).Where("account_id = ?", accountID).
+				Order("created_at DESC", "subject").Scan(ctx)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading private data of an account: %w", err)

@@ -66,7 +66,8 @@ type Proof struct {
 	Field                                 string
 }
 
-// ProofOfCode returns the proof of a text that may be a code of an authenticator app or a recovery code; none for an empty text.
+// ProofOfCode returns the proof of a text that may be a code of an authenticator app or a recovery
+// code; none for an empty text.
 func ProofOfCode(code string) Proof {
 	switch code = strings.TrimSpace(code); {
 	case code == "":
@@ -118,8 +119,8 @@ func (s *Store) checkProof(ctx context.Context, a *Account, p Proof, by attempt)
 	return proven{}, atField(errCode(), p.Field)
 }
 
-// RequireProof checks a proof of the actor before an operation on private data. It returns BadCredentials, InvalidInput, RateLimited or
-// Unauthenticated.
+// RequireProof checks a proof of the actor before an operation on private data. It returns
+// BadCredentials, InvalidInput, RateLimited or Unauthenticated.
 func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address string) error {
 	a, spent, err := s.requireProof(ctx, actor, p, address)
 	if err != nil {
@@ -133,7 +134,8 @@ func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address 
 	return nil
 }
 
-// prove checks a proof of the actor's account, or that the session is recent if there is none. It returns BadCredentials or RateLimited.
+// prove checks a proof of the actor's account, or that the session is recent if there is none. It
+// returns BadCredentials or RateLimited.
 func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	a, err := s.Enabled(ctx, actor.AccountID)
 	if err != nil {
@@ -144,14 +146,15 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 		return a, spent, err
 	}
 	if s.Now().Sub(actor.AuthenticatedAt) > recent {
-		return nil, proven{}, errs.New(errs.BadCredentials, "The log-in is more than ten minutes old. Send a proof of identity, or log in again.").
+		return nil, proven{}, errs.New(errs.BadCredentials,
+			"The log-in is more than ten minutes old. Send a proof of identity, or log in again.").
 			At(p.Field)
 	}
 	return a, proven{}, nil
 }
 
-// requireProof is prove before an operation that cannot be undone: a session alone proves an account without a password only. It returns
-// InvalidInput for no proof.
+// requireProof is prove before an operation that cannot be undone: a session alone proves an
+// account without a password only. It returns InvalidInput for no proof.
 func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	if p.Method() == "" {
 		a, err := s.Enabled(ctx, actor.AccountID)
@@ -159,7 +162,8 @@ func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address 
 			return nil, proven{}, err
 		}
 		if a.PasswordHash != "" {
-			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").At(p.Field)
+			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").
+				At(p.Field)
 		}
 	}
 	return s.prove(ctx, actor, p, address)
@@ -175,7 +179,8 @@ func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address
 		return nil, proven{}, errs.New(errs.Conflict, "This account has no authenticator app.")
 	}
 	if m := p.Method(); m == Password || m == "" {
-		return nil, proven{}, errs.New(errs.BadCredentials, "A second factor is required: a code of the authenticator app, or a recovery code.").
+		return nil, proven{}, errs.New(errs.BadCredentials,
+			"A second factor is required: a code of the authenticator app, or a recovery code.").
 			At(p.Field)
 	}
 	return s.prove(ctx, actor, p, address)
@@ -188,9 +193,11 @@ func (s *Store) spend(ctx context.Context, tx bun.Tx, accountID string, p proven
 	switch p.method {
 	case TOTP:
 		n, err = db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("last_step = ?", p.step).
-			Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL").Where("last_step < ?", p.step).Exec(ctx))
+			Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL").Where("last_step < ?", p.step).
+			Exec(ctx))
 	case RecoveryCode:
-		n, err = db.Affected(tx.NewDelete().Model((*recoveryCode)(nil)).Where("hash = ?", p.hash).Where("account_id = ?", accountID).Exec(ctx))
+		n, err = db.Affected(tx.NewDelete().Model((*recoveryCode)(nil)).Where("hash = ?", p.hash).
+			Where("account_id = ?", accountID).Exec(ctx))
 	default:
 		return nil
 	}
@@ -212,9 +219,12 @@ func atField(err error, field string) error {
 	return err
 }
 
-// checkTOTP returns the account's authenticator app and the step of a code of it, which is valid from 30 seconds before its step until 30
-// seconds after it. It returns BadCredentials or RateLimited.
-func (s *Store) checkTOTP(ctx context.Context, accountID, code, address, where string) (app authenticator, step int64, err error) {
+// checkTOTP returns the account's authenticator app and the step of a code of it, which is valid
+// from 30 seconds before its step until 30 seconds after it. It returns BadCredentials or
+// RateLimited.
+func (s *Store) checkTOTP(
+	ctx context.Context, accountID, code, address, where string,
+) (app authenticator, step int64, err error) {
 	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
 		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
 	if err != nil {
@@ -243,7 +253,8 @@ func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
 	step = -1
 	text := unpadded.EncodeToString(secret)
 	for at := now.Unix()/stepSeconds - 1; at <= now.Unix()/stepSeconds+1; at++ {
-		want, err := totp.GenerateCodeCustom(text, time.Unix(at*stepSeconds, 0), totp.ValidateOpts{Period: stepSeconds, Digits: otp.DigitsSix})
+		want, err := totp.GenerateCodeCustom(text, time.Unix(at*stepSeconds, 0),
+			totp.ValidateOpts{Period: stepSeconds, Digits: otp.DigitsSix})
 		if err != nil {
 			return 0, fmt.Errorf("generating a code: %w", err)
 		}
@@ -291,8 +302,9 @@ func replaceRecoveryCodes(ctx context.Context, tx bun.Tx, accountID string) (cod
 	return codes, err
 }
 
-// recoveryHash returns the hash of a code as a person types it: case, spaces and hyphens do not matter, and letters that look like
-// digits are digits.
+// recoveryHash returns the hash of a code as a person types it: case, spaces and hyphens do not
+// matter, and letters that look like digits are digits.
 func recoveryHash(code string) []byte {
-	return HashSecret(strings.NewReplacer(" ", "", "-", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(code)))
+	return HashSecret(strings.NewReplacer(" ", "", "-", "", "O", "0", "I", "1", "L", "1").
+		Replace(strings.ToUpper(code)))
 }

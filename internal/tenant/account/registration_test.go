@@ -50,16 +50,19 @@ func TestRegister_IsRestricted(t *testing.T) {
 			want         errs.Kind
 			field        string
 		}{
-			"open":                       {Open, "open@example.com", nil, 0, ""},
-			"open, with an invitation":   {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0, ""},
-			"open, invited elsewhere":    {Open, "else@example.com", invited("x@example.com"), errs.Forbidden, ""},
-			"invited, a stranger":        {Invited, "stranger@example.com", nil, errs.Forbidden, ""},
-			"invited, a taken address":   {Invited, "taken@example.com", nil, errs.Forbidden, ""},
-			"invited, no address":        {Invited, "x", nil, errs.Forbidden, ""},
-			"invited":                    {Invited, "Invited@example.com", invited("invited@example.com"), 0, ""},
-			"invited elsewhere, taken":   {Invited, "taken@example.com", invited("x@example.com"), errs.Forbidden, ""},
-			"invited, with an account":   {Invited, "taken@example.com", invited("taken@example.com"), errs.EmailTaken, "email"},
-			"invited, used meanwhile":    {Invited, "u@example.com", &invitation{"u@example.com", true}, errs.NotFound, "invitationToken"},
+			"open": {Open, "open@example.com", nil, 0, ""},
+			"open, with an invitation": {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0,
+				""},
+			"open, invited elsewhere":  {Open, "else@example.com", invited("x@example.com"), errs.Forbidden, ""},
+			"invited, a stranger":      {Invited, "stranger@example.com", nil, errs.Forbidden, ""},
+			"invited, a taken address": {Invited, "taken@example.com", nil, errs.Forbidden, ""},
+			"invited, no address":      {Invited, "x", nil, errs.Forbidden, ""},
+			"invited":                  {Invited, "Invited@example.com", invited("invited@example.com"), 0, ""},
+			"invited elsewhere, taken": {Invited, "taken@example.com", invited("x@example.com"), errs.Forbidden, ""},
+			"invited, with an account": {Invited, "taken@example.com", invited("taken@example.com"), errs.EmailTaken,
+				"email"},
+			"invited, used meanwhile": {Invited, "u@example.com", &invitation{"u@example.com", true}, errs.NotFound,
+				"invitationToken"},
 			"closed":                     {Closed, "closed@example.com", nil, errs.Forbidden, ""},
 			"closed, with an invitation": {Closed, "c@example.com", invited("c@example.com"), errs.Forbidden, ""},
 		} {
@@ -94,7 +97,8 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		b.Registration, b.PublicURL = Closed, "https://sho.rt"
 		a, link, err := b.AdminCreate(t.Context(), " Ada@Example.com ", "", nothing)
-		if err != nil || a.Email != "ada@example.com" || a.Name != "Ada" || !link.ExpiresAt.Equal(noon.Add(24*time.Hour)) {
+		if err != nil || a.Email != "ada@example.com" || a.Name != "Ada" ||
+			!link.ExpiresAt.Equal(noon.Add(24*time.Hour)) {
 			t.Fatalf("%+v, %+v, %v", a, link, err)
 		}
 		_, err = b.Login(t.Context(), a.Email, "", b.from())
@@ -127,7 +131,8 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			link PasswordLink
 			ok   bool
 		}{{first, false}, {second, true}, {second, false}} {
-			_, err := b.ResetPassword(t.Context(), c.link.URL[len("https://sho.rt/password#"):], newPassword, Proof{}, b.from())
+			_, err := b.ResetPassword(t.Context(), c.link.URL[len("https://sho.rt/password#"):], newPassword, Proof{},
+				b.from())
 			if c.ok != (err == nil) {
 				t.Errorf("%+v: %v", c, err)
 			}
@@ -158,7 +163,8 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"log-in": func() error { _, err := b.Login(t.Context(), b.email, password, b.from()); return err },
 			"log-in that was begun": func() error {
-				_, err := b.beginSession(t.Context(), pendingLogin{account: stale, Methods: Methods(Password)}, b.from())
+				_, err := b.beginSession(t.Context(), pendingLogin{account: stale, Methods: Methods(Password)},
+					b.from())
 				return err
 			},
 			"refresh": func() error { _, err := b.Refresh(t.Context(), mine.RefreshToken); return err },
@@ -166,8 +172,11 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 				_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
 				return err
 			},
-			"verification":          func() error { _, err := b.VerifyEmail(t.Context(), verification); return err },
-			"check of the password": func() error { err := b.RequireProof(t.Context(), me, with(password), b.address); return err },
+			"verification": func() error { _, err := b.VerifyEmail(t.Context(), verification); return err },
+			"check of the password": func() error {
+				err := b.RequireProof(t.Context(), me, with(password), b.address)
+				return err
+			},
 			"reset by the operator": func() error { _, _, err := b.AdminReset(t.Context(), b.email); return err },
 			"request of the actor":  func() error { return b.RequestVerification(t.Context(), me, b.email) },
 		} {
@@ -200,7 +209,8 @@ func TestOperator_EnablesAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _, mine := setupMail(t, d)
-		if a, n, err := b.SetDisabled(t.Context(), b.email, false); err != nil || n != 0 || a.ID != mine.Account.ID || a.DisabledAt != nil {
+		if a, n, err := b.SetDisabled(t.Context(), b.email, false); err != nil || n != 0 || a.ID != mine.Account.ID ||
+			a.DisabledAt != nil {
 			t.Fatalf("%+v, %d sessions, %v", a, n, err)
 		}
 		b.works(t, "the session", mine, true)

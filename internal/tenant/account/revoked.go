@@ -49,7 +49,8 @@ func (r *revoked) insert(sessionIDs []string) {
 	}
 }
 
-// Follow adds the sessions that any node has revoked. It fails open: without the database, tokens are valid until they expire.
+// Follow adds the sessions that any node has revoked. It fails open: without the database, tokens
+// are valid until they expire.
 func (s *Store) Follow(ctx context.Context, n feed.News) {
 	for _, subject := range n.Subjects {
 		if id.Valid(id.Session, subject) {
@@ -67,10 +68,12 @@ func (s *Store) Follow(ctx context.Context, n feed.News) {
 	}
 }
 
-// loadRevoked reads the sessions that were revoked while their tokens are valid. What is revoked meanwhile is in the next news.
+// loadRevoked reads the sessions that were revoked while their tokens are valid. What is revoked
+// meanwhile is in the next news.
 func (s *Store) loadRevoked(ctx context.Context, now time.Time) error {
 	var ids []string
-	err := s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", now.Add(-s.Tokens.TTL-skew)).Scan(ctx, &ids)
+	err := s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", now.Add(-s.Tokens.TTL-skew)).
+		Scan(ctx, &ids)
 	if err != nil {
 		return err
 	}

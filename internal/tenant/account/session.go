@@ -67,12 +67,14 @@ type Login struct {
 	RefreshToken string
 }
 
-// beginSession creates the session of a login, and spends its proofs. It returns BadCredentials if the account was deleted or disabled, its
-// password was changed, or it got a second factor, since it was loaded, which ended its sessions.
+// beginSession creates the session of a login, and spends its proofs. It returns BadCredentials if
+// the account was deleted or disabled, its password was changed, or it got a second factor, since
+// it was loaded, which ended its sessions.
 func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
 	now := s.now()
 	session := &Session{
-		ID: id.New(id.Session), AccountID: pending.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Methods: pending.Methods,
+		ID: id.New(id.Session), AccountID: pending.account.ID, Agent: from.Agent[:min(len(from.Agent), maxAgent)],
+		Methods:         pending.Methods,
 		AuthenticatedAt: now, CreatedAt: now, UsedAt: now, EndsAt: pending.EndsAt,
 	}
 	session.ExpiresAt = s.expiry(s.SessionTTL, session.EndsAt)
@@ -97,7 +99,8 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 			return err
 		}
 		has, err := s.hasFactor(ctx, tx, pending.account.ID)
-		if err == nil && (len(s.missingMethods(pending, has)) > 0 || s.PasswordsOff && pending.Methods == Methods(Password)) {
+		if err == nil &&
+			(len(s.missingMethods(pending, has)) > 0 || s.PasswordsOff && pending.Methods == Methods(Password)) {
 			err = errBadLogin()
 		}
 		if err == nil && pending.Groups != nil {
@@ -110,12 +113,14 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 	}
 	s.noteRecovery(ctx, pending.account, pending.spent)
 	if pending.Identity != nil {
-		s.notify(ctx, pending.account, "Your account was connected", "Your account on %s was connected with %s, which logs it in from now on.", s.SSO.Name)
+		s.notify(ctx, pending.account, "Your account was connected",
+			"Your account on %s was connected with %s, which logs it in from now on.", s.SSO.Name)
 	}
 	return s.login(pending.account, session, refresh)
 }
 
-// expiry is when something expires that lasts from now on, and ends at an instant at the latest; nil means that it does not.
+// expiry is when something expires that lasts from now on, and ends at an instant at the latest;
+// nil means that it does not.
 func (s *Store) expiry(life time.Duration, endsAt *time.Time) time.Time {
 	expires := s.now().Add(life)
 	if endsAt != nil && endsAt.Before(expires) {
@@ -158,7 +163,8 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		if _, err := tx.NewInsert().Model(successor).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?", s.expiry(s.SessionTTL, session.EndsAt)).
+		_, err = tx.NewUpdate().Model(&session).Set("used_at = ?", now).Set("expires_at = ?",
+			s.expiry(s.SessionTTL, session.EndsAt)).
 			WherePK().Exec(ctx)
 		return err
 	})
@@ -181,7 +187,8 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 }
 
 func errRefresh() error {
-	return errs.New(errs.BadCredentials, "The refresh token is invalid or has expired. Log in again.").At("refreshToken")
+	return errs.New(errs.BadCredentials, "The refresh token is invalid or has expired. Log in again.").
+		At("refreshToken")
 }
 
 // successor derives the next refresh token: concurrent refreshes get the same one, and it need not
@@ -216,9 +223,9 @@ func (s *Store) active(accountID any) *bun.SelectQuery {
 		Where("session.account_id = ?", accountID).Where("revoked_at IS NULL").Where("expires_at > ?", s.now())
 }
 
-// Logout ends one of the actor's sessions: every node refuses its tokens within a second. With another session than the actor's own it
-// cancels a change of the address, which that one may have begun to take the account over. Ending it again has no effect. It returns
-// NotFound.
+// Logout ends one of the actor's sessions: every node refuses its tokens within a second. With
+// another session than the actor's own it cancels a change of the address, which that one may have
+// begun to take the account over. Ending it again has no effect. It returns NotFound.
 func (s *Store) Logout(ctx context.Context, a Actor, sessionID string) error {
 	missing := errs.New(errs.NotFound, "You have no such session.").At("sessionId")
 	if !id.Valid(id.Session, sessionID) {
@@ -264,10 +271,11 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 	return err
 }
 
-// endSessions makes a change of the actor's account, which is locked, and ends all its sessions but the actor's own, and what they may
-// have begun: logins that wait for another proof, and a new address that waits for its verification, which would take the account over.
-// It returns sql.ErrNoRows if the account was deleted meanwhile, Unauthenticated if the actor's session has ended, and the errors of the
-// change.
+// endSessions makes a change of the actor's account, which is locked, and ends all its sessions but
+// the actor's own, and what they may have begun: logins that wait for another proof, and a new
+// address that waits for its verification, which would take the account over. It returns
+// sql.ErrNoRows if the account was deleted meanwhile, Unauthenticated if the actor's session has
+// ended, and the errors of the change.
 func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx context.Context, tx bun.Tx) error) error {
 	var ended []string
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -290,7 +298,8 @@ func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx contex
 	return nil
 }
 
-// end revokes sessions, and returns them. This node refuses their tokens at once if they are added to revoked after the commit.
+// end revokes sessions, and returns them. This node refuses their tokens at once if they are added
+// to revoked after the commit.
 func (s *Store) end(ctx context.Context, conn bun.IDB, where string, args ...any) (ids []string, err error) {
 	err = conn.NewSelect().Model((*Session)(nil)).Column("id").Where(where, args...).Where("revoked_at IS NULL").
 		Scan(ctx, &ids)
@@ -315,7 +324,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	if err := s.sweep(ctx, (*flow)(nil), "hash", "expires_at <= ?", now); err != nil {
 		return fmt.Errorf("removing flows: %w", err)
 	}
-	err := s.sweep(ctx, (*authenticator)(nil), "account_id", "enrolled_at IS NULL AND created_at <= ?", now.Add(-enrollmentTTL))
+	err := s.sweep(ctx, (*authenticator)(nil), "account_id", "enrolled_at IS NULL AND created_at <= ?",
+		now.Add(-enrollmentTTL))
 	if err != nil {
 		return fmt.Errorf("removing authenticator apps that were not confirmed: %w", err)
 	}

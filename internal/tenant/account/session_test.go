@@ -82,7 +82,8 @@ func TestRefresh_RefusesBadTokens(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		l := b.register(t, b.email)
-		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff", strings.Repeat("x", 1<<16)} {
+		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff",
+			strings.Repeat("x", 1<<16)} {
 			if _, err := b.Refresh(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%.50q: %v", token, err)
 			}
@@ -300,7 +301,8 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 	})
 }
 
-// TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that waits for its verification.
+// TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that
+// waits for its verification.
 func TestUpdate_EndsWithSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -312,7 +314,9 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 				return err
 			},
 			"logoutEverywhere": func() error { return b.LogoutEverywhere(t.Context(), me, true) },
-			"logout":           func() error { return b.Logout(t.Context(), Actor{AccountID: me.AccountID}, me.SessionID) },
+			"logout": func() error {
+				return b.Logout(t.Context(), Actor{AccountID: me.AccountID}, me.SessionID)
+			},
 			"a stolen refresh token": func() error {
 				_, err := b.Refresh(t.Context(), thief.RefreshToken)
 				must.NoError(t, err)
@@ -382,7 +386,8 @@ func TestChanges_NeedLiveSession(t *testing.T) {
 		_, enrolled := b.EnrollTOTP(t.Context(), b.me, with(password), b.address)
 		deleted := b.Delete(t.Context(), b.me, with(password), b.address, nothing)
 		for name, err := range map[string]error{
-			"confirmTotp": confirmed, "removeTotp": removed, "updateMe": updated, "changePassword": changed, "enrollTotp": enrolled,
+			"confirmTotp": confirmed, "removeTotp": removed, "updateMe": updated, "changePassword": changed,
+			"enrollTotp":      enrolled,
 			"deleteMyAccount": deleted,
 		} {
 			if !errs.Is(err, errs.Unauthenticated) {

@@ -36,14 +36,16 @@ type SSO struct {
 
 	// Name is what pages call it.
 	Name string
-	// Registers means that logins create accounts. IsInvited reports whether an address has an invitation, which is enough otherwise.
+	// Registers means that logins create accounts. IsInvited reports whether an address has an
+	// invitation, which is enough otherwise.
 	Registers bool
 	IsInvited func(ctx context.Context, email string) (bool, error)
 	// TrustsFactors means that a login counts as one with a second factor.
 	TrustsFactors bool
 	// SessionTTL bounds a session, although it is refreshed.
 	SessionTTL time.Duration
-	// SyncGroups gives an account the memberships of its groups, in the transaction of a login, which sees all workspaces.
+	// SyncGroups gives an account the memberships of its groups, in the transaction of a login,
+	// which sees all workspaces.
 	SyncGroups func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error
 }
 
@@ -64,8 +66,8 @@ type Identity struct {
 	UsedAt    time.Time `json:"usedAt"`
 }
 
-// StartSSO starts a login at the provider, which redirects the browser to the URI. It returns NotFound without a provider, InvalidInput,
-// RateLimited or Unavailable.
+// StartSSO starts a login at the provider, which redirects the browser to the URI. It returns
+// NotFound without a provider, InvalidInput, RateLimited or Unavailable.
 func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (Transaction, error) {
 	if s.SSO == nil {
 		return Transaction{}, errNoProvider()
@@ -85,9 +87,10 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (
 	return t, nil
 }
 
-// FinishSSO logs in by the response of the provider to the transaction of a secret. An identity that is linked to an account logs it in.
-// Another one with the address of an account gets a challenge for its password, which links it. Any other creates an account, if logins
-// may. It returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
+// FinishSSO logs in by the response of the provider to the transaction of a secret. An identity
+// that is linked to an account logs it in. Another one with the address of an account gets a
+// challenge for its password, which links it. Any other creates an account, if logins may. It
+// returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
 func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Login, error) {
 	if s.SSO == nil {
 		return Login{}, errNoProvider()
@@ -138,8 +141,8 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Log
 
 func errNoProvider() error { return errs.New(errs.NotFound, "This server has no identity provider.") }
 
-// identified returns the account of an identity, and records its use; nil for an unknown one. It returns BadCredentials for a disabled
-// account.
+// identified returns the account of an identity, and records its use; nil for an unknown one. It
+// returns BadCredentials for a disabled account.
 func (s *Store) identified(ctx context.Context, i *Identity) (*Account, error) {
 	_, err := s.DB.NewUpdate().Model(i).Set("used_at = ?", i.UsedAt).WherePK().Returning("account_id").Exec(ctx)
 	if err != nil {
@@ -155,8 +158,9 @@ func (s *Store) identified(ctx context.Context, i *Identity) (*Account, error) {
 	return a, err
 }
 
-// createLinked creates the account of an identity, without a password. It returns Forbidden unless logins may create accounts or the
-// address is invited, and BadCredentials if another login has created one meanwhile.
+// createLinked creates the account of an identity, without a password. It returns Forbidden unless
+// logins may create accounts or the address is invited, and BadCredentials if another login has
+// created one meanwhile.
 func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identity) (*Account, error) {
 	if !s.SSO.Registers {
 		invited, err := s.SSO.IsInvited(ctx, who.Email)
@@ -164,7 +168,8 @@ func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identi
 			return nil, err
 		}
 		if !invited {
-			return nil, errs.New(errs.Forbidden, "You have no account on this server. Ask its operator, or a member of a workspace for an invitation.")
+			return nil, errs.New(errs.Forbidden,
+				"You have no account on this server. Ask its operator, or a member of a workspace for an invitation.")
 		}
 	}
 	name, err := validate.Line("The name", who.Name, 1, 100)
@@ -194,7 +199,8 @@ func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identi
 	return a, nil
 }
 
-// connectIdentity links the identity of a login to its account. It returns BadCredentials if it is linked to one meanwhile.
+// connectIdentity links the identity of a login to its account. It returns BadCredentials if it is
+// linked to one meanwhile.
 func connectIdentity(ctx context.Context, tx bun.Tx, pending pendingLogin) error {
 	if pending.Identity == nil {
 		return nil

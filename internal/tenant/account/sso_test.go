@@ -37,12 +37,16 @@ func withProvider(t *testing.T, o *owner) *signOn {
 	s.provider.Now = func() time.Time { return o.now }
 	s.SSO = &SSO{
 		Provider: sso.New(sso.Config{
-			Issuer: s.provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, Redirects: []string{ssoPage},
+			Issuer: s.provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret,
+			Redirects:    []string{ssoPage},
 			EmailDomains: []string{"example.com"}, Scopes: "openid email", GroupsClaim: "groups",
-			Secrets: s.Tokens.Secrets, CheckEmail: CheckEmail, Now: s.Now, Log: slog.New(slog.DiscardHandler), Timeout: ssotest.Slow / 2,
+			Secrets: s.Tokens.Secrets, CheckEmail: CheckEmail, Now: s.Now, Log: slog.New(slog.DiscardHandler),
+			Timeout: ssotest.Slow / 2,
 		}),
 		Name: "100% Example", Registers: true, SessionTTL: 12 * time.Hour,
-		IsInvited: func(_ context.Context, email string) (bool, error) { return slices.Contains(s.invited, email), nil },
+		IsInvited: func(_ context.Context, email string) (bool, error) {
+			return slices.Contains(s.invited, email), nil
+		},
 		SyncGroups: func(_ context.Context, _ bun.Tx, _ string, groups []string) error {
 			s.groups = append(s.groups, groups)
 			return nil
@@ -109,7 +113,8 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 	})
 }
 
-// TestFinishSSO_ConnectsByPassword: a provider that asserts the address of an account opens it only with the proofs of its owner.
+// TestFinishSSO_ConnectsByPassword: a provider that asserts the address of an account opens it only
+// with the proofs of its owner.
 func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -207,8 +212,10 @@ func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
 			broken := withProvider(t, s.owner)
 			started := must.Value(broken.StartSSO(t.Context(), ssoPage, s.from()))(t)
 			fault.Apply(broken.provider)
-			r := broken.provider.LogIn(t, started.AuthorizationURL, ssotest.User{Subject: "1", Email: "fault-" + s.email})
-			_, err := broken.FinishSSO(t.Context(), sso.Response{Secret: started.Secret, Code: r.Code, State: r.State, Issuer: r.Issuer}, s.from())
+			r := broken.provider.LogIn(t, started.AuthorizationURL,
+				ssotest.User{Subject: "1", Email: "fault-" + s.email})
+			_, err := broken.FinishSSO(t.Context(),
+				sso.Response{Secret: started.Secret, Code: r.Code, State: r.State, Issuer: r.Issuer}, s.from())
 			if !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s: %v", fault.Name, err)
 			}
@@ -234,7 +241,8 @@ func TestFinishSSO_RegistersByRule(t *testing.T) {
 	})
 }
 
-// TestFinishSSO_NeedsGroups: a login whose memberships cannot be stored begins no session, and one that is refused changes none.
+// TestFinishSSO_NeedsGroups: a login whose memberships cannot be stored begins no session, and one
+// that is refused changes none.
 func TestFinishSSO_NeedsGroups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -248,7 +256,8 @@ func TestFinishSSO_NeedsGroups(t *testing.T) {
 		l := must.Value(s.finish(t, ada))(t)
 		used := Proof{RecoveryCode: &s.recovery[0]}
 		must.Value(s.CompleteLogin(t.Context(), must.Value(s.finish(t, ada))(t).Challenge.Token, used, s.from()))(t)
-		if _, err := s.CompleteLogin(t.Context(), l.Challenge.Token, used, s.from()); !errs.Is(err, errs.BadCredentials) || len(s.groups) != synced+1 {
+		if _, err := s.CompleteLogin(t.Context(), l.Challenge.Token, used, s.from()); !errs.Is(err,
+			errs.BadCredentials) || len(s.groups) != synced+1 {
 			t.Errorf("a used code: %v, and %d changes of memberships", err, len(s.groups)-synced)
 		}
 		s.SSO.SyncGroups = func(context.Context, bun.Tx, string, []string) error { return errors.New("broken") }
@@ -279,10 +288,12 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		try(plain, password, errs.Forbidden)
 		s.challenge(t)
 		a := must.Value(s.find(t.Context(), plain))(t)
-		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
+			s.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("an account that loses its second factor meanwhile: %v", err)
 		}
-		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err, errs.Forbidden) {
+		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err,
+			errs.Forbidden) {
 			t.Errorf("registering: %v", err)
 		}
 		s.BreakGlass = nil
@@ -294,7 +305,8 @@ func TestLogin_BreaksGlass(t *testing.T) {
 	})
 }
 
-// TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has removed meanwhile connects no account.
+// TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has
+// removed meanwhile connects no account.
 func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -67,7 +67,8 @@ func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, 
 		jwt.WithTimeFunc(func() time.Time { return now }),
 	)
 	if err != nil || !id.Valid(id.Account, c.Subject) || !id.Valid(id.Session, c.SessionID) {
-		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated, "The token is invalid or has expired. Log in again.").
+		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated,
+			"The token is invalid or has expired. Log in again.").
 			Because(err)
 	}
 	a = Actor{AccountID: c.Subject, SessionID: c.SessionID}

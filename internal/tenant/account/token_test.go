@@ -126,16 +126,17 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 		"RS256":                     {object{"alg": "RS256"}, byRSA},
 		"RS256 said to be HS256":    {nil, byRSA},
 		"HS256 said to be RS256":    {object{"alg": "RS256"}, honest},
-		"its own key in it":         {object{"jwk": object{"kty": "oct", "k": "AAAA"}}, keyed(sha256.New, "\x00\x00\x00")},
-		"a key from elsewhere":      {object{"jku": "http://evil.example/keys"}, byRSA},
-		"kid is a path":             {object{"kid": "../../../../dev/null"}, keyed(sha256.New, "")},
-		"kid is SQL":                {object{"kid": "' UNION SELECT 'key' --"}, keyed(sha256.New, "key")},
-		"another secret":            {nil, keyed(sha256.New, other)},
-		"an empty secret":           {nil, keyed(sha256.New, "")},
-		"a secret cut short":        {nil, keyed(sha256.New, secret[:31])},
-		"not signed":                {nil, unsigned},
-		"half a signature":          {nil, func(signed string) []byte { return honest(signed)[:16] }},
-		"a signature and more":      {nil, func(signed string) []byte { return append(honest(signed), 0) }},
+		"its own key in it": {object{"jwk": object{"kty": "oct", "k": "AAAA"}},
+			keyed(sha256.New, "\x00\x00\x00")},
+		"a key from elsewhere": {object{"jku": "http://evil.example/keys"}, byRSA},
+		"kid is a path":        {object{"kid": "../../../../dev/null"}, keyed(sha256.New, "")},
+		"kid is SQL":           {object{"kid": "' UNION SELECT 'key' --"}, keyed(sha256.New, "key")},
+		"another secret":       {nil, keyed(sha256.New, other)},
+		"an empty secret":      {nil, keyed(sha256.New, "")},
+		"a secret cut short":   {nil, keyed(sha256.New, secret[:31])},
+		"not signed":           {nil, unsigned},
+		"half a signature":     {nil, func(signed string) []byte { return honest(signed)[:16] }},
+		"a signature and more": {nil, func(signed string) []byte { return append(honest(signed), 0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +256,8 @@ func TestToken_Expires(t *testing.T) {
 func TestToken_RefusesOtherInstance(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]Tokens{
-		"secret": {Secrets: [][]byte{[]byte("another secret of thirty-two byt")}, Issuer: tokens.Issuer, TTL: tokens.TTL},
+		"secret": {Secrets: [][]byte{[]byte("another secret of thirty-two byt")}, Issuer: tokens.Issuer,
+			TTL: tokens.TTL},
 		"issuer": {Secrets: tokens.Secrets, Issuer: "http://other.example", TTL: tokens.TTL},
 	} {
 		token, _, err := other.Issue(Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}, noon)

@@ -17,7 +17,8 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
 	token, expires, err := b.Tokens.Issue(actor, noon)
 	must.NoError(t, err)
-	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true, b.Tokens.TTL: false,
+	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true,
+		b.Tokens.TTL:     false,
 		2 * b.Tokens.TTL: false} {
 		for range 2 {
 			got, err := b.tokenCache.check(b.Tokens, token, noon.Add(at))
@@ -34,7 +35,8 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 		if other[i] ^= 1; i == len(token)-1 {
 			other[i] = '!' // the last character's lowest bits may say nothing
 		}
-		if got, err := b.tokenCache.check(b.Tokens, string(other), noon); !errs.Is(err, errs.Unauthenticated) || got != (Actor{}) {
+		if got, err := b.tokenCache.check(b.Tokens, string(other), noon); !errs.Is(err, errs.Unauthenticated) ||
+			got != (Actor{}) {
 			t.Fatalf("changed at %d: %+v: %v", i, got, err)
 		}
 	}

@@ -181,8 +181,11 @@ func checkScopes(scopes []workspace.Permission) (string, error) {
 	}
 	var all []string
 	for _, scope := range scopes {
-		if !slices.ContainsFunc(workspace.Rules, func(r workspace.Rule) bool { return r.Permission == scope && r.Keys }) {
-			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope))).At("scopes")
+		if !slices.ContainsFunc(workspace.Rules, func(r workspace.Rule) bool {
+			return r.Permission == scope && r.Keys
+		}) {
+			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope))).
+				At("scopes")
 		}
 		all = append(all, string(scope))
 	}
@@ -197,7 +200,8 @@ func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membersh
 	}
 	ids := slices.DeleteFunc(slices.Clone(folders), func(one string) bool { return !id.Valid(id.Folder, one) })
 	var found []string
-	q := tx.NewSelect().Table("folders").Column("id").Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")
+	q := tx.NewSelect().Table("folders").Column("id").Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).
+		Order("id")
 	if err := s.DB.ForChange(q).Scan(ctx, &found); err != nil {
 		return fmt.Errorf("locking the folders of an API key: %w", err)
 	}
@@ -207,8 +211,8 @@ func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membersh
 	return nil
 }
 
-// CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked. The caller has locked the
-// folder, so that no key gets it meanwhile.
+// CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked.
+// The caller has locked the folder, so that no key gets it meanwhile.
 func CheckUnfenced(ctx context.Context, d *db.DB, conn bun.IDB, m workspace.Membership, folderID string) error {
 	q := conn.NewSelect().Model((*Key)(nil)).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL")
 	fenced, err := d.Contains(q, "folders", `"`+folderID+`"`).Exists(ctx)
@@ -274,8 +278,9 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 	return k, nil
 }
 
-// Rotate gives a key another secret, and returns it. The present secret is valid until oldEndsAt; nil means that it ends now,
-// as the one before it does in any case. It returns NotFound, InvalidInput, Expired for a key that has ended, or Forbidden.
+// Rotate gives a key another secret, and returns it. The present secret is valid until oldEndsAt;
+// nil means that it ends now, as the one before it does in any case. It returns NotFound,
+// InvalidInput, Expired for a key that has ended, or Forbidden.
 func (s *Store) Rotate(
 	ctx context.Context, m workspace.Membership, keyID string, oldEndsAt *time.Time,
 ) (_ *Key, secret string, err error) {
@@ -285,7 +290,8 @@ func (s *Store) Rotate(
 	}
 	now := s.now()
 	if oldEndsAt != nil && (!oldEndsAt.After(now) || oldEndsAt.After(now.Add(maxOverlap))) {
-		return nil, "", errs.New(errs.InvalidInput, "oldSecretEndsAt must be in the next seven days.").At("oldSecretEndsAt")
+		return nil, "", errs.New(errs.InvalidInput, "oldSecretEndsAt must be in the next seven days.").
+			At("oldSecretEndsAt")
 	}
 	var k *Key
 	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
@@ -312,9 +318,9 @@ func (s *Store) Rotate(
 	return k, secret, nil
 }
 
-// Authenticate returns the credential that the secret proves to the client of the context. It reads the database each time, so
-// that every node refuses a revoked key at once. It implements account.Keys and returns Unauthenticated, also for a client that
-// may not use the key.
+// Authenticate returns the credential that the secret proves to the client of the context. It reads
+// the database each time, so that every node refuses a revoked key at once. It implements
+// account.Keys and returns Unauthenticated, also for a client that may not use the key.
 func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
 	k, err := s.bySecret(ctx, secret)
 	if err == nil && !k.admits(web.ExactAddressOf(ctx), web.OriginOf(ctx)) {
@@ -365,8 +371,8 @@ func (s *Store) PermitsOrigin(ctx context.Context, secret, origin string) bool {
 	return err == nil && slices.Contains(k.Origins, origin)
 }
 
-// bySecret returns the key with a secret, or else with a former secret that is still valid. Two conditions in one statement would
-// cost each request the plan of both.
+// bySecret returns the key with a secret, or else with a former secret that is still valid. Two
+// conditions in one statement would cost each request the plan of both.
 func (s *Store) bySecret(ctx context.Context, secret string) (*Key, error) {
 	hash := account.HashSecret(secret)
 	k, err := s.valid(ctx, "hash = ?", hash)

@@ -69,7 +69,8 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 		b := setup(t, d)
 		mine, foreign := b.mine, b.theirs
 		k, secret := b.key(t, mine, workspace.WriteLinks, workspace.ReadStats, workspace.WriteLinks)
-		if !strings.HasPrefix(secret, k.Prefix) || len(secret)-len(k.Prefix) < 18 || k.Scopes != "LINKS_WRITE STATS_READ" {
+		if !strings.HasPrefix(secret, k.Prefix) || len(secret)-len(k.Prefix) < 18 ||
+			k.Scopes != "LINKS_WRITE STATS_READ" {
 			t.Errorf("%+v of %q", k, secret)
 		}
 		a := b.used(t, secret)
@@ -77,7 +78,8 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
-		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.CreateLinks, workspace.ReadStats},
+		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.CreateLinks,
+			workspace.ReadStats},
 			m.Permissions()); diff != "" {
 			t.Errorf("permissions (-want +got):\n%s", diff)
 		}
@@ -113,14 +115,23 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 		m := workspacetest.Require(t, d, b.used(t, secret), mine.ID())
 		before := b.events(t)
 		for name, do := range map[string]func() error{
-			"create a key":  func() error { _, _, err := b.Create(t.Context(), m, NewKey{Name: "n", Scopes: all}); return err },
+			"create a key": func() error {
+				_, _, err := b.Create(t.Context(), m, NewKey{Name: "n", Scopes: all})
+				return err
+			},
 			"revoke itself": func() error { _, err := b.Revoke(t.Context(), m, k.ID); return err },
-			"list keys":     func() error { _, err := b.Rows().List(t.Context(), m, page.Request{Size: 1}); return err },
+			"list keys": func() error {
+				_, err := b.Rows().List(t.Context(), m, page.Request{Size: 1})
+				return err
+			},
 			"invite": func() error {
 				_, _, err := b.spaces.Invite(t.Context(), m, "y@example.com", workspace.Viewer)
 				return err
 			},
-			"revoke invitations": func() error { _, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID); return err },
+			"revoke invitations": func() error {
+				_, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID)
+				return err
+			},
 			"list invitations": func() error {
 				_, err := b.spaces.Invitations().List(t.Context(), m,
 					page.Request{Size: 1})
@@ -162,8 +173,9 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 		b := setup(t, d)
 		m := b.mine
 		end := dbtest.Noon.Add(time.Hour)
-		_, brief, err := b.Create(t.Context(), m, NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
-			ExpiresAt: &end})
+		_, brief, err := b.Create(t.Context(), m,
+			NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
+				ExpiresAt: &end})
 		must.NoError(t, err)
 		k, secret := b.key(t, m, workspace.ReadLinks)
 		b.used(t, brief)
@@ -176,7 +188,8 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 		for name, bad := range map[string]string{
 			"revoked": secret, "expired": brief, "the prefix": k.Prefix, "made up": "lfk_x", "none": "",
 			"in lower case": strings.ToLower(secret),
-			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --", "NUL": "lfk_\x00",
+			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --",
+			"NUL": "lfk_\x00",
 		} {
 			t.Run(name, func(t *testing.T) {
 				if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
@@ -314,8 +327,9 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 		b.MaxKeys = 3
 		var created, refused atomic.Int64
 		create := func(expires *time.Time) *Key {
-			k, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
-				ExpiresAt: expires})
+			k, _, err := b.Create(t.Context(), b.mine,
+				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
+					ExpiresAt: expires})
 			switch {
 			case err == nil:
 				created.Add(1)
@@ -350,8 +364,8 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 	})
 }
 
-// TestRotate_KeepsTheOldSecretUntilItEnds: of the secrets that a key has had, the newest one is valid, and the one before it until
-// the given time.
+// TestRotate_KeepsTheOldSecretUntilItEnds: of the secrets that a key has had, the newest one is
+// valid, and the one before it until the given time.
 func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -367,7 +381,8 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		rotate := func(ends *time.Time) string {
 			rotated, secret, err := b.Rotate(t.Context(), b.mine, k.ID, ends)
 			must.NoError(t, err)
-			if !strings.HasPrefix(secret, rotated.Prefix) || rotated.ID != k.ID || !strings.HasPrefix(secret, account.KeyPrefix) {
+			if !strings.HasPrefix(secret, rotated.Prefix) || rotated.ID != k.ID ||
+				!strings.HasPrefix(secret, account.KeyPrefix) {
 				t.Errorf("%+v of %q", rotated, secret)
 			}
 			return secret
@@ -389,7 +404,8 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		if valid(fourth) || !valid(fifth) {
 			t.Error("the old secret does not end at once")
 		}
-		for name, ends := range map[string]time.Time{"now": b.now, "the past": b.now.Add(-time.Hour), "later": b.now.Add(maxOverlap + time.Second)} {
+		for name, ends := range map[string]time.Time{"now": b.now, "the past": b.now.Add(-time.Hour),
+			"later": b.now.Add(maxOverlap + time.Second)} {
 			if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, &ends); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -405,7 +421,9 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, nil); !errs.Is(err, errs.Expired) {
 			t.Errorf("rotating a revoked key: %v", err)
 		}
-		ending, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: new(b.now.Add(time.Minute))})
+		ending, _, err := b.Create(t.Context(), b.mine,
+			NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
+				ExpiresAt: new(b.now.Add(time.Minute))})
 		must.NoError(t, err)
 		b.now = b.now.Add(time.Minute)
 		if _, _, err := b.Rotate(t.Context(), b.mine, ending.ID, nil); !errs.Is(err, errs.Expired) {
@@ -433,15 +451,18 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 			"unknown":             {reads, []string{id.New(id.Folder)}, errs.NotFound, "folderIds"},
 			"no id":               {reads, []string{"\x00"}, errs.NotFound, "folderIds"},
 			"too many":            {reads, make([]string, maxFolders+1), errs.InvalidInput, "folderIds"},
-			"a publishable key":   {[]workspace.Permission{workspace.CreateLinks}, []string{mine, id.New(id.Folder)}, errs.InvalidInput, "folderIds"},
-			"a scope about more":  {[]workspace.Permission{workspace.ReadAudit}, []string{mine}, errs.InvalidInput, "scopes"},
+			"a publishable key": {[]workspace.Permission{workspace.CreateLinks}, []string{mine, id.New(id.Folder)},
+				errs.InvalidInput, "folderIds"},
+			"a scope about more": {[]workspace.Permission{workspace.ReadAudit}, []string{mine}, errs.InvalidInput,
+				"scopes"},
 		} {
 			_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: c.scopes, FolderIDs: c.ids})
 			if e := errs.From(err); err == nil || e.Kind != c.kind || !slices.Equal(e.Field, []string{c.field}) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		_, secret, err := b.Create(t.Context(), b.mine, NewKey{Name: "CI", Scopes: reads, FolderIDs: []string{mine, mine}})
+		_, secret, err := b.Create(t.Context(), b.mine,
+			NewKey{Name: "CI", Scopes: reads, FolderIDs: []string{mine, mine}})
 		must.NoError(t, err)
 		if got := b.used(t, secret).Key.Folders; !slices.Equal(got, []string{mine}) {
 			t.Errorf("the key has the folders %v", got)
@@ -478,7 +499,8 @@ func TestRotate_FailsNoRequest(t *testing.T) {
 		for range 20 {
 			for i := range requests {
 				at := requests[i].Load()
-				polltest.Until(t, "the program has the newest secret", func() bool { return t.Failed() || requests[i].Load() >= at+2 })
+				polltest.Until(t, "the program has the newest secret",
+					func() bool { return t.Failed() || requests[i].Load() >= at+2 })
 			}
 			_, next, err := b.Rotate(t.Context(), b.mine, k.ID, new(b.now.Add(time.Hour)))
 			must.NoError(t, err)

@@ -38,7 +38,8 @@ type Limits struct {
 
 // check validates the limits of a new key, and returns them as they are stored. It returns InvalidInput.
 func (l Limits) check(isPublishable bool) (stored Limits, err error) {
-	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts, canonicalHost); err != nil {
+	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts,
+		canonicalHost); err != nil {
 		return stored, err
 	}
 	if stored.Origins, err = each("origins", maxOrigins, l.Origins, checkOrigin); err != nil {
@@ -50,13 +51,15 @@ func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 	stored.RequestsPerMinute = l.RequestsPerMinute
 	switch rate := l.RequestsPerMinute; {
 	case rate != nil && (*rate < 1 || *rate > maxRequestsPerMinute):
-		return stored, errs.New(errs.InvalidInput, "requestsPerMinute must be 1 to %d.", maxRequestsPerMinute).At("requestsPerMinute")
+		return stored, errs.New(errs.InvalidInput, "requestsPerMinute must be 1 to %d.", maxRequestsPerMinute).
+			At("requestsPerMinute")
 	case rate == nil && isPublishable:
 		stored.RequestsPerMinute = new(publishableRequests)
 	}
 	if isPublishable && len(stored.DestinationHosts) == 0 {
-		return stored, errs.New(errs.InvalidInput, "Anyone can read a key with the only scope LINKS_CREATE: name the hosts that its "+
-			"links may lead to.").At("destinationHosts")
+		return stored, errs.New(errs.InvalidInput,
+			"Anyone can read a key with the only scope LINKS_CREATE: name the hosts that its "+
+				"links may lead to.").At("destinationHosts")
 	}
 	return stored, nil
 }
@@ -64,13 +67,15 @@ func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 // each returns the canonical forms of a list's values, each once. It returns InvalidInput.
 func each(field string, most int, values []string, canonical func(string) (string, bool)) ([]string, error) {
 	if len(values) > most {
-		return nil, errs.New(errs.InvalidInput, "%s has at most %d values; these are %d.", field, most, len(values)).At(field)
+		return nil, errs.New(errs.InvalidInput, "%s has at most %d values; these are %d.", field, most, len(values)).
+			At(field)
 	}
 	all := []string{}
 	for _, value := range values {
 		one, ok := canonical(value)
 		if !ok {
-			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s", cmp.Or(validate.Quote(value), "An empty text"), forms[field]).At(field)
+			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s",
+				cmp.Or(validate.Quote(value), "An empty text"), forms[field]).At(field)
 		}
 		all = append(all, one)
 	}
@@ -80,9 +85,10 @@ func each(field string, most int, values []string, canonical func(string) (strin
 
 // forms describe the values of lists.
 var forms = map[string]string{
-	"destinationHosts": "Give hosts like example.com, or .example.com for all hosts below too, without scheme, port and path.",
-	"origins":          "Give origins as browsers send them, like https://app.example.com, without path.",
-	"networks":         "Give networks in CIDR notation, like 192.0.2.0/24 or 2001:db8::/32.",
+	"destinationHosts": "Give hosts like example.com, or .example.com for all hosts below too, without scheme, port " +
+		"and path.",
+	"origins":  "Give origins as browsers send them, like https://app.example.com, without path.",
+	"networks": "Give networks in CIDR notation, like 192.0.2.0/24 or 2001:db8::/32.",
 }
 
 // canonicalHost returns a host as canonical URLs have it, with the leading dot if there is one.
@@ -113,7 +119,8 @@ func canonicalNetwork(given string) (string, bool) {
 	return network.String(), true
 }
 
-// admits reports whether a client may use the key: one with an address that may be unknown, and the origin of a page or none.
+// admits reports whether a client may use the key: one with an address that may be unknown, and the
+// origin of a page or none.
 func (l *Limits) admits(address netip.Addr, origin string) bool {
 	inside := func(network string) bool { return netip.MustParsePrefix(network).Contains(address) }
 	return (len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, inside)) &&
@@ -145,24 +152,27 @@ func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	return details
 }
 
-// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for several of a publishable key, and for
-// a scope that keys with folders cannot have.
+// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for
+// several of a publishable key, and for a scope that keys with folders cannot have.
 func checkFence(in NewKey, isPublishable bool) ([]string, error) {
 	if len(in.FolderIDs) == 0 {
 		return nil, nil
 	}
 	if len(in.FolderIDs) > maxFolders {
-		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders, len(in.FolderIDs)).
+		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders,
+			len(in.FolderIDs)).
 			At("folderIds")
 	}
 	folders := slices.Compact(slices.Sorted(slices.Values(in.FolderIDs)))
 	if len(folders) > 1 && isPublishable {
-		return nil, errs.New(errs.InvalidInput, "A publishable key has one folder at most, because it cannot choose the folder of a link.").
+		return nil, errs.New(errs.InvalidInput,
+			"A publishable key has one folder at most, because it cannot choose the folder of a link.").
 			At("folderIds")
 	}
 	for _, scope := range in.Scopes {
 		if workspace.CheckFence(scope) != nil {
-			return nil, errs.New(errs.InvalidInput, "A key with folders cannot have the scope %s, which is about the whole workspace.",
+			return nil, errs.New(errs.InvalidInput,
+				"A key with folders cannot have the scope %s, which is about the whole workspace.",
 				scope).At("scopes")
 		}
 	}

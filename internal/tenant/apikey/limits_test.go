@@ -23,7 +23,8 @@ func from(t *testing.T, address, origin string) (ctx context.Context) {
 	if r.RemoteAddr = address; origin != "" {
 		r.Header.Set("Origin", origin)
 	}
-	web.Client(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), r)
+	web.Client(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
+		ServeHTTP(httptest.NewRecorder(), r)
 	return ctx
 }
 
@@ -32,20 +33,25 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		limits := Limits{
-			Origins: []string{"https://app.example.com", "http://localhost:3000"}, Networks: []string{"192.0.2.0/24", "2001:db8::/32"},
+			Origins:  []string{"https://app.example.com", "http://localhost:3000"},
+			Networks: []string{"192.0.2.0/24", "2001:db8::/32"},
 		}
-		_, secret, err := b.Create(t.Context(), b.mine, NewKey{Name: "limited", Scopes: []workspace.Permission{workspace.ReadLinks}, Limits: limits})
+		_, secret, err := b.Create(t.Context(), b.mine,
+			NewKey{Name: "limited", Scopes: []workspace.Permission{workspace.ReadLinks}, Limits: limits})
 		must.NoError(t, err)
 		_, other := b.key(t, b.mine, workspace.ReadLinks)
 		for _, c := range []struct {
 			address, origin string
 			admitted        bool
 		}{
-			{"192.0.2.7:1", "", true}, {"192.0.3.7:1", "", false}, {"[2001:db8::1]:1", "", true}, {"[2001:db9::1]:1", "", false},
+			{"192.0.2.7:1", "", true}, {"192.0.3.7:1", "", false}, {"[2001:db8::1]:1", "", true}, {"[2001:db9::1]:1",
+				"", false},
 			{"[::ffff:192.0.2.7]:1", "", true}, {"@", "", false},
 			{"192.0.2.7:1", "https://app.example.com", true}, {"192.0.2.7:1", "http://localhost:3000", true},
-			{"192.0.2.7:1", "https://app.example.com.evil.example", false}, {"192.0.2.7:1", "https://evil.example", false},
-			{"192.0.2.7:1", "http://app.example.com", false}, {"192.0.2.7:1", "null", false}, {"192.0.2.7:1", "https://APP.example.com", false},
+			{"192.0.2.7:1", "https://app.example.com.evil.example", false}, {"192.0.2.7:1", "https://evil.example",
+				false},
+			{"192.0.2.7:1", "http://app.example.com", false}, {"192.0.2.7:1", "null", false}, {"192.0.2.7:1",
+				"https://APP.example.com", false},
 		} {
 			_, err := b.Authenticate(from(t, c.address, c.origin), secret)
 			if c.admitted && err != nil || !c.admitted && !errs.Is(err, errs.Unauthenticated) {
@@ -58,8 +64,10 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 				t.Errorf("a key without limits: %v", err)
 			}
 		}
-		if !b.PermitsOrigin(t.Context(), secret, "https://app.example.com") || b.PermitsOrigin(t.Context(), secret, "https://evil.example") ||
-			b.PermitsOrigin(t.Context(), other, "https://app.example.com") || b.PermitsOrigin(t.Context(), "", "https://app.example.com") {
+		if !b.PermitsOrigin(t.Context(), secret, "https://app.example.com") ||
+			b.PermitsOrigin(t.Context(), secret, "https://evil.example") ||
+			b.PermitsOrigin(t.Context(), other, "https://app.example.com") ||
+			b.PermitsOrigin(t.Context(), "", "https://app.example.com") {
 			t.Error("the permitted origins")
 		}
 	})
@@ -70,13 +78,16 @@ func TestCreate_ChecksLimits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		create := func(scope workspace.Permission, l Limits) (*Key, string, error) {
-			return b.Create(t.Context(), b.mine, NewKey{Name: "limited", Scopes: []workspace.Permission{scope}, Limits: l})
+			return b.Create(t.Context(), b.mine,
+				NewKey{Name: "limited", Scopes: []workspace.Permission{scope}, Limits: l})
 		}
 		k, secret, err := create(workspace.CreateLinks, Limits{
-			DestinationHosts: []string{"EXAMPLE.com", ".bücher.example", "example.com."}, Networks: []string{"192.0.2.0/24"},
+			DestinationHosts: []string{"EXAMPLE.com", ".bücher.example", "example.com."},
+			Networks:         []string{"192.0.2.0/24"},
 		})
 		must.NoError(t, err)
-		if !strings.HasPrefix(secret, "lfp_") || !strings.HasPrefix(k.Prefix, "lfp_") || *k.RequestsPerMinute != publishableRequests ||
+		if !strings.HasPrefix(secret, "lfp_") || !strings.HasPrefix(k.Prefix, "lfp_") ||
+			*k.RequestsPerMinute != publishableRequests ||
 			!slices.Equal(k.DestinationHosts, []string{".xn--bcher-kva.example", "example.com"}) {
 			t.Errorf("%+v", k)
 		}
@@ -94,27 +105,38 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 		for field, all := range map[string][]Limits{
 			"destinationHosts": {
 				{}, {DestinationHosts: many(101, "example.com")}, {DestinationHosts: []string{"https://example.com"}},
-				{DestinationHosts: []string{"example.com/x"}}, {DestinationHosts: []string{"user@example.com"}}, {DestinationHosts: []string{""}},
-				{DestinationHosts: []string{"."}}, {DestinationHosts: []string{"..example.com"}}, {DestinationHosts: []string{"example.com:8080"}},
-				{DestinationHosts: []string{"a b"}}, {DestinationHosts: []string{"*.example.com"}}, {DestinationHosts: []string{"\xff"}},
+				{DestinationHosts: []string{"example.com/x"}}, {DestinationHosts: []string{"user@example.com"}},
+				{DestinationHosts: []string{""}},
+				{DestinationHosts: []string{"."}}, {DestinationHosts: []string{"..example.com"}},
+				{DestinationHosts: []string{"example.com:8080"}},
+				{DestinationHosts: []string{"a b"}}, {DestinationHosts: []string{"*.example.com"}},
+				{DestinationHosts: []string{"\xff"}},
 			},
 			"origins": {
-				{Origins: many(21, "https://example.com")}, {Origins: []string{"example.com"}}, {Origins: []string{"https://example.com/"}},
-				{Origins: []string{"https://example.com/x"}}, {Origins: []string{"null"}}, {Origins: []string{"*"}}, {Origins: []string{"ftp://example.com"}},
-				{Origins: []string{"https://EXAMPLE.com"}}, {Origins: []string{"https://example.com:443"}}, {Origins: []string{"https://u@example.com"}},
+				{Origins: many(21, "https://example.com")}, {Origins: []string{"example.com"}},
+				{Origins: []string{"https://example.com/"}},
+				{Origins: []string{"https://example.com/x"}}, {Origins: []string{"null"}}, {Origins: []string{"*"}},
+				{Origins: []string{"ftp://example.com"}},
+				{Origins: []string{"https://EXAMPLE.com"}}, {Origins: []string{"https://example.com:443"}},
+				{Origins: []string{"https://u@example.com"}},
 			},
 			"networks": {
-				{Networks: many(21, "192.0.2.0/24")}, {Networks: []string{"192.0.2.1"}}, {Networks: []string{"192.0.2.1/24"}},
-				{Networks: []string{"::ffff:192.0.2.0/120"}}, {Networks: []string{"x"}}, {Networks: []string{"fe80::%eth0/64"}},
+				{Networks: many(21, "192.0.2.0/24")}, {Networks: []string{"192.0.2.1"}},
+				{Networks: []string{"192.0.2.1/24"}},
+				{Networks: []string{"::ffff:192.0.2.0/120"}}, {Networks: []string{"x"}},
+				{Networks: []string{"fe80::%eth0/64"}},
 			},
-			"requestsPerMinute": {{RequestsPerMinute: new(0)}, {RequestsPerMinute: new(-1)}, {RequestsPerMinute: new(60_001)}},
+			"requestsPerMinute": {{RequestsPerMinute: new(0)}, {RequestsPerMinute: new(-1)},
+				{RequestsPerMinute: new(60_001)}},
 		} {
 			for _, l := range all {
 				if field != "destinationHosts" {
 					l.DestinationHosts = []string{"example.com"}
 				}
-				_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "n", Scopes: []workspace.Permission{workspace.CreateLinks}, Limits: l})
-				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{field}) || strings.HasPrefix(err.Error(), " ") {
+				_, _, err := b.Create(t.Context(), b.mine,
+					NewKey{Name: "n", Scopes: []workspace.Permission{workspace.CreateLinks}, Limits: l})
+				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{field}) ||
+					strings.HasPrefix(err.Error(), " ") {
 					t.Errorf("%s %+v: %v", field, l, err)
 				}
 			}

@@ -34,7 +34,8 @@ type Domain struct {
 	WorkspaceID string
 	// Host is in canonical form.
 	Host string
-	// CodeSpace is which codes the domain answers, and CaseSensitive whether case matters in its own ones. Neither changes.
+	// CodeSpace is which codes the domain answers, and CaseSensitive whether case matters in its
+	// own ones. Neither changes.
 	CodeSpace     CodeSpace
 	CaseSensitive bool
 	// Token is the secret part of the TXT record's value.
@@ -104,12 +105,13 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 // Rows returns the domains of workspaces, newest first.
 func (s *Store) Rows() workspace.Collection[Domain] {
 	return workspace.Collection[Domain]{
-		DB: s.DB, Permission: workspace.ReadDomains, Prefix: id.Domain, Column: "id", Missing: "There is no such domain.",
+		DB: s.DB, Permission: workspace.ReadDomains, Prefix: id.Domain, Column: "id",
+		Missing: "There is no such domain.",
 	}
 }
 
-// Codes are how the codes of a new domain are found. Nil fields have their defaults, Shared and true, or those of the existing
-// domain.
+// Codes are how the codes of a new domain are found. Nil fields have their defaults, Shared and
+// true, or those of the existing domain.
 type Codes struct {
 	Space         *CodeSpace
 	CaseSensitive *bool
@@ -128,8 +130,9 @@ func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, co
 	}
 	space, isCaseSensitive := optional.Or(codes.Space, Shared), optional.Or(codes.CaseSensitive, true)
 	if space == Shared && !isCaseSensitive {
-		return nil, errs.New(errs.InvalidInput, "The workspace decides about case in shared codes. Use codeSpace OWN, or set "+
-			"caseSensitiveCodes of the workspace.").At("caseSensitive")
+		return nil, errs.New(errs.InvalidInput,
+			"The workspace decides about case in shared codes. Use codeSpace OWN, or set "+
+				"caseSensitiveCodes of the workspace.").At("caseSensitive")
 	}
 	claim := &Domain{
 		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, CodeSpace: space, CaseSensitive: isCaseSensitive,
@@ -139,9 +142,11 @@ func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, co
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		stored, err = s.insert(ctx, tx, claim)
 		if err == nil && stored.CodeSpace != optional.Or(codes.Space, stored.CodeSpace) {
-			return errs.New(errs.Conflict, "The domain exists with the code space %s, which never changes.", stored.CodeSpace).At("codeSpace")
+			return errs.New(errs.Conflict, "The domain exists with the code space %s, which never changes.",
+				stored.CodeSpace).At("codeSpace")
 		} else if err == nil && stored.CaseSensitive != optional.Or(codes.CaseSensitive, stored.CaseSensitive) {
-			return errs.New(errs.Conflict, "The domain exists with another caseSensitive, which never changes.").At("caseSensitive")
+			return errs.New(errs.Conflict, "The domain exists with another caseSensitive, which never changes.").
+				At("caseSensitive")
 		}
 		if err != nil || stored.ID != claim.ID {
 			return err
@@ -166,20 +171,22 @@ func (s *Store) insert(ctx context.Context, tx bun.Tx, claim *Domain) (*Domain, 
 		return nil, err
 	}
 	stored := &Domain{}
-	err = tx.NewSelect().Model(stored).Where("workspace_id = ?", claim.WorkspaceID).Where("host = ?", claim.Host).Scan(ctx)
+	err = tx.NewSelect().Model(stored).Where("workspace_id = ?", claim.WorkspaceID).Where("host = ?", claim.Host).
+		Scan(ctx)
 	if err != nil || stored.ID != claim.ID {
 		return stored, err
 	}
 	n, err := tx.NewSelect().Model((*Domain)(nil)).Where("workspace_id = ?", claim.WorkspaceID).Count(ctx)
 	if err == nil && n > maxPerWorkspace {
-		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d domains. Remove one first.", maxPerWorkspace).
+		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d domains. Remove one first.",
+			maxPerWorkspace).
 			At("host")
 	}
 	return stored, err
 }
 
-// Remove gives a host up: its links no longer redirect there. It returns NotFound, Conflict if a link with a code of the domain
-// is not deleted, or Forbidden.
+// Remove gives a host up: its links no longer redirect there. It returns NotFound, Conflict if a
+// link with a code of the domain is not deleted, or Forbidden.
 func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID string) (removed *Domain, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteDomains)
 	if err != nil {
@@ -203,7 +210,8 @@ func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID str
 		return m.Audit(ctx, tx, s.Now(), audit.DomainRemoved, domainID, audit.Details{"host": removed.Host})
 	})
 	if db.IsCheckViolation(err) { // own_code_has_domain
-		return nil, errs.New(errs.Conflict, "%s has links with codes of its own. Delete them first.", removed.Host).At("id")
+		return nil, errs.New(errs.Conflict, "%s has links with codes of its own. Delete them first.", removed.Host).
+			At("id")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("removing a domain: %w", err)
@@ -226,10 +234,12 @@ func (s *Store) Primary(m workspace.Membership, domainID *string) func(context.C
 			return nil, err
 		}
 		if d.VerifiedAt == nil {
-			return nil, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("primaryDomainId")
+			return nil, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).
+				At("primaryDomainId")
 		}
 		if d.CodeSpace == Own {
-			return nil, errs.New(errs.InvalidInput, "%s has codes of its own, so the links of the workspace do not answer there.",
+			return nil, errs.New(errs.InvalidInput,
+				"%s has codes of its own, so the links of the workspace do not answer there.",
 				d.Host).At("primaryDomainId")
 		}
 		return &d.Host, m.Audit(ctx, tx, s.Now(), audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})

@@ -45,8 +45,9 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 	t.Helper()
 	z := &zone{
 		dns: outboundtest.OpenNames(t), time: dbtest.Noon,
-		spaces: &workspace.Store{DB: d, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return dbtest.Noon }},
-		ada:    workspacetest.Actor(t, d), eve: workspacetest.Actor(t, d),
+		spaces: &workspace.Store{DB: d, Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return dbtest.Noon }},
+		ada: workspacetest.Actor(t, d), eve: workspacetest.Actor(t, d),
 	}
 	z.Store = &Store{
 		DB: d, Resolver: z.dns.Resolver, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler),
@@ -134,8 +135,9 @@ func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
-	must.NoError(t, z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
-		Order("id").Scan(db.AsSystem(t.Context())))
+	must.NoError(t,
+		z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
+			Order("id").Scan(db.AsSystem(t.Context())))
 	lines := []string{}
 	for _, e := range rows {
 		actor := map[string]string{z.ada.AccountID: "ada", z.eve.AccountID: "eve", "": "server"}[e.ActorID]
@@ -302,8 +304,9 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 		first := z.claim(t, z.adas, "0.example.com")
 		rows := make([]*Domain, 0, maxPerWorkspace)
 		for i := range maxPerWorkspace - 2 {
-			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
-				Token: "x", CreatedAt: dbtest.Noon})
+			rows = append(rows,
+				&Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
+					Token: "x", CreatedAt: dbtest.Noon})
 		}
 		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		var mu sync.Mutex
@@ -393,7 +396,8 @@ func TestDomains_FollowPermissions(t *testing.T) {
 				allowed("makes primary", c.write, err)
 				_, err = z.choose(t, c.m, nil)
 				allowed("clears the primary", c.write, err)
-				_, err = z.spaces.Update(t.Context(), c.m, workspace.Change{Name: new("Ada"), PrimaryHost: z.Primary(c.m, nil)})
+				_, err = z.spaces.Update(t.Context(), c.m,
+					workspace.Change{Name: new("Ada"), PrimaryHost: z.Primary(c.m, nil)})
 				allowed("clears it and renames the workspace", c.m.May(workspace.WriteSettings), err)
 				if !c.write {
 					_, err = z.Remove(t.Context(), c.m, own.ID)
@@ -439,7 +443,8 @@ func TestDomains_HideForeign(t *testing.T) {
 					if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
 						t.Errorf("%s, %s (-unknown +this):\n%s", name, what, diff)
 					}
-					if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
+					if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" &&
+						what != "made primary" &&
 						diffSaid(unknown, err) {
 						t.Errorf("the workspace of %s: %v", name, err)
 					}
@@ -515,7 +520,8 @@ func TestRemove_StopsServing(t *testing.T) {
 		if _, err := z.Remove(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("removed again: %v", err)
 		}
-		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`, `ada DOMAIN_REMOVED {"host":"one.example.com"}`}
+		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`,
+			`ada DOMAIN_REMOVED {"host":"one.example.com"}`}
 		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
@@ -560,7 +566,8 @@ func waiting(t *testing.T, d *db.DB) func() bool {
 		return func() bool { return d.WaitingTransactions() > 0 }
 	}
 	return func() bool {
-		q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").Where("wait_event_type = 'Lock'")
+		q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").
+			Where("wait_event_type = 'Lock'")
 		locked, err := q.Exists(db.AsOwner(t.Context()))
 		if err != nil {
 			t.Error(err)

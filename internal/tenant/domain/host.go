@@ -25,7 +25,8 @@ const (
 	maxHost = 253 - len(recordPrefix)
 )
 
-// Find returns domains of a workspace by their ids, in the scope of the context. Texts that are no id of a domain are omitted.
+// Find returns domains of a workspace by their ids, in the scope of the context. Texts that are no
+// id of a domain are omitted.
 func Find(ctx context.Context, conn bun.IDB, workspaceID string, ids []string) (map[string]*Domain, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Domain, one) })
 	var rows []*Domain
@@ -33,7 +34,8 @@ func Find(ctx context.Context, conn bun.IDB, workspaceID string, ids []string) (
 	if len(ids) == 0 {
 		return found, nil
 	}
-	err := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading domains: %w", err)
 	}

@@ -16,7 +16,8 @@ import (
 func (z *zone) owners(t *testing.T, host string) []string {
 	t.Helper()
 	var rows []owner
-	must.NoError(t, z.DB.NewSelect().Model(&rows).Where("host = ?", host).Order("starts_at").Scan(db.AsSystem(t.Context())))
+	must.NoError(t, z.DB.NewSelect().Model(&rows).Where("host = ?", host).Order("starts_at").
+		Scan(db.AsSystem(t.Context())))
 	var all []string
 	for _, row := range rows {
 		end := "now"

@@ -165,7 +165,8 @@ func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (c
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var all []*Domain
 		q := tx.NewSelect().Model(&all).Order("id").
-			Where("root_url IS NOT NULL OR not_found_url IS NOT NULL OR ended_url IS NOT NULL OR favicon_url IS NOT NULL")
+			Where("root_url IS NOT NULL OR not_found_url IS NOT NULL OR ended_url IS NOT NULL OR favicon_url IS NOT " +
+				"NULL")
 		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 			return err
 		}

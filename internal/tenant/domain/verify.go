@@ -48,12 +48,14 @@ func (s *Store) Verify(ctx context.Context, m workspace.Membership, domainID str
 	}
 	found, err := s.lookUp(ctx, d, s.now())
 	if err != nil {
-		return nil, errs.New(errs.Unavailable, "DNS does not answer for %s. Try again in a few minutes.", d.RecordName()).
+		return nil, errs.New(errs.Unavailable, "DNS does not answer for %s. Try again in a few minutes.",
+			d.RecordName()).
 			Because(err)
 	}
 	if !found.prove(d) {
-		return nil, errs.New(errs.InvalidInput, "There is no TXT record %s with the value %s. Set it where the domain's "+
-			"DNS is kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
+		return nil, errs.New(errs.InvalidInput,
+			"There is no TXT record %s with the value %s. Set it where the domain's "+
+				"DNS is kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
 			d.RecordName(), d.RecordValue()).At("id")
 	}
 	return s.verify(ctx, m, domainID, found)

@@ -101,7 +101,8 @@ func TestVerify_ReadsTheRecord(t *testing.T) {
 				}
 			}
 		}
-		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
+		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`,
+			`ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
 		z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
 	})
 }
@@ -192,16 +193,19 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 		before func(t *testing.T, z *zone, adas, eves *Domain)
 		wins   bool
 	}{
-		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) { z.prove(adas, eves) },
+		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) {
+			z.prove(adas, eves)
+		},
 			false},
 		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
 			z.failing(t, adas)
 			z.prove(eves)
 		}, true},
-		"a record found missing loses it, though it has come back since": {func(t *testing.T, z *zone, adas, eves *Domain) {
-			z.failing(t, adas)
-			z.prove(adas, eves)
-		}, true},
+		"a record found missing loses it, though it has come back since": {
+			func(t *testing.T, z *zone, adas, eves *Domain) {
+				z.failing(t, adas)
+				z.prove(adas, eves)
+			}, true},
 		"a record that is missing now loses it": {func(_ *testing.T, z *zone, _, eves *Domain) { z.prove(eves) }, true},
 		"no proof wins nothing": {func(t *testing.T, z *zone, adas, _ *Domain) {
 			z.failing(t, adas)
@@ -223,7 +227,8 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 
 				_, err := z.Verify(t.Context(), z.eves, eves.ID)
 				if !c.wins {
-					if err == nil || !errs.From(err).Kind.IsUserError() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
+					if err == nil || !errs.From(err).Kind.IsUserError() ||
+						!cmp.Equal(errs.From(err).Field, []string{"id"}) {
 						t.Error(err)
 					}
 					z.is(t, adas, had, "after another has tried")
@@ -516,7 +521,8 @@ func TestJob_ConcurrentWithTakeover(t *testing.T) {
 				if got := z.kept(t, adas); got.Status() != Pending || got.FailedAt != nil {
 					t.Errorf("after it was taken: %+v", got)
 				}
-				want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`}
+				want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`,
+					`ada DOMAIN_VERIFIED {"host":"go.example.com"}`}
 				if failing {
 					want = append(want, `server DOMAIN_FAILING {"host":"go.example.com"}`)
 				}
@@ -534,7 +540,8 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
 			host := fmt.Sprintf("%d.example.com", i)
-			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: dbtest.Noon,
+			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x",
+				CreatedAt:  dbtest.Noon,
 				VerifiedAt: new(dbtest.Noon)}
 			if i%2 == 0 {
 				one.CheckedAt = new(dbtest.Noon)
@@ -548,11 +555,12 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 		var mu sync.Mutex
 		lookups := map[string]int{}
-		z.Resolver = hookedResolver{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
-			mu.Lock()
-			defer mu.Unlock()
-			lookups[name]++
-		}}
+		z.Resolver = hookedResolver{answer{texts: []string{rows[0].RecordValue()}},
+			func(_ context.Context, name string) {
+				mu.Lock()
+				defer mu.Unlock()
+				lookups[name]++
+			}}
 		z.time = dbtest.Noon.Add(checkEvery)
 		z.check(t)
 		z.check(t)

@@ -1,5 +1,5 @@
-// Package folder owns the folders and the UTM templates of workspaces. A link is in one folder or in none: package link writes in which. Packages
-// link, creation, edit and graph call it.
+// Package folder owns the folders and the UTM templates of workspaces. A link is in one folder or
+// in none: package link writes in which. Packages link, creation, edit and graph call it.
 package folder
 
 import (
@@ -40,24 +40,27 @@ type Store struct {
 // Rows returns the folders of workspaces.
 func (s *Store) Rows() workspace.Collection[Folder] {
 	return workspace.Collection[Folder]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Fence: "id", By: "name_key", Position: byName[Folder],
-		Missing: "There is no such folder.", In: func(f *Folder, m workspace.Membership) { f.In = m },
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Folder, Column: "id", Fence: "id", By: "name_key",
+		Position: byName[Folder],
+		Missing:  "There is no such folder.", In: func(f *Folder, m workspace.Membership) { f.In = m },
 	}
 }
 
 func (s *Store) collection() collection[Folder, *Folder] {
-	return collection[Folder, *Folder]{db: s.DB, now: s.Now, noun: "folder", set: "name = EXCLUDED.name, name_key = EXCLUDED.name_key"}
+	return collection[Folder, *Folder]{db: s.DB, now: s.Now, noun: "folder",
+		set: "name = EXCLUDED.name, name_key = EXCLUDED.name_key"}
 }
 
-// Lookup returns a lookup of folders by their ids, and a function that returns their workspaces after it. Texts that are no
-// id of a folder are omitted.
+// Lookup returns a lookup of folders by their ids, and a function that returns their workspaces
+// after it. Texts that are no id of a folder are omitted.
 func Lookup(d *db.DB, conn bun.IDB, ids ...string) (lookup db.Lookup, workspaces func() map[string]string) {
 	var rows []*Folder
 	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Folder, one) })
 	if len(ids) > 0 {
 		p := d.Params()
-		lookup = db.Lookup{Params: p, Dest: &rows, Query: conn.NewSelect().Model((*Folder)(nil)).Column("id", "workspace_id").
-			Where("id ?", db.Among(p, ids))}
+		lookup = db.Lookup{Params: p, Dest: &rows,
+			Query: conn.NewSelect().Model((*Folder)(nil)).Column("id", "workspace_id").
+				Where("id ?", db.Among(p, ids))}
 	}
 	return lookup, func() map[string]string {
 		spaces := make(map[string]string, len(rows))
@@ -95,7 +98,8 @@ func (s *Store) Names(ctx context.Context, m workspace.Membership) (map[string]s
 		return nil, err
 	}
 	var rows []*Folder
-	if err := s.DB.NewSelect().Model(&rows).Column("id", "name_key").Where("workspace_id = ?", m.ID()).Scan(ctx); err != nil {
+	if err := s.DB.NewSelect().Model(&rows).Column("id", "name_key").Where("workspace_id = ?", m.ID()).
+		Scan(ctx); err != nil {
 		return nil, fmt.Errorf("listing folders: %w", err)
 	}
 	ids := make(map[string]string, len(rows))
@@ -105,10 +109,12 @@ func (s *Store) Names(ctx context.Context, m workspace.Membership) (map[string]s
 	return ids, nil
 }
 
-// New returns a folder to Insert into a workspace that has a number of folders. It returns InvalidInput or QuotaExceeded.
+// New returns a folder to Insert into a workspace that has a number of folders. It returns
+// InvalidInput or QuotaExceeded.
 func (s *Store) New(m workspace.Membership, name string, have int) (*Folder, error) {
 	if have >= maxPerWorkspace {
-		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.", maxPerWorkspace)
+		return nil, errs.New(errs.QuotaExceeded, "A workspace has at most %d folders. Delete one first.",
+			maxPerWorkspace)
 	}
 	f := &Folder{Named: newNamed(id.Folder, m, s.Now()), In: m}
 	return f, f.setName(name)

@@ -64,8 +64,8 @@ type collection[T any, R row[T]] struct {
 	writesAll bool
 }
 
-// write applies a change to a row that the transaction finds, or to a new one. It returns Conflict for a name in use, or
-// Forbidden.
+// write applies a change to a row that the transaction finds, or to a new one. It returns Conflict
+// for a name in use, or Forbidden.
 func (c collection[T, R]) write(
 	ctx context.Context, m workspace.Membership, action audit.Action,
 	find func(ctx context.Context, tx bun.Tx) (*T, error), change func(*T) error,
@@ -99,14 +99,18 @@ func (c collection[T, R]) write(
 }
 
 // delete deletes a row that the transaction has locked.
-func (c collection[T, R]) delete(ctx context.Context, tx bun.Tx, m workspace.Membership, action audit.Action, r *T) error {
+func (c collection[T, R]) delete(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, action audit.Action, r *T,
+) error {
 	if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
 		return fmt.Errorf("deleting a %s: %w", c.noun, err)
 	}
 	return audit.Write(ctx, tx, c.event(m, action, r, R(r).fields(), R(new(T)).fields()))
 }
 
-func (c collection[T, R]) event(m workspace.Membership, action audit.Action, r R, before, after []audit.Field) *audit.Event {
+func (c collection[T, R]) event(
+	m workspace.Membership, action audit.Action, r R, before, after []audit.Field,
+) *audit.Event {
 	n := r.named()
 	return m.Event(c.now(), action, n.ID, audit.Details{"name": n.Name}).WithChanges(audit.Compare(before, after))
 }

@@ -36,7 +36,8 @@ func TestNamed_NamesAreUnique(t *testing.T) {
 		folders := &folder.Store{DB: d, Now: time.Now}
 		t.Run("folders", func(t *testing.T) {
 			named[folder.Folder]{
-				folders.Create, folders.Rename, folders.Rows().List, func(f *folder.Folder) folder.Named { return f.Named },
+				folders.Create, folders.Rename, folders.Rows().List,
+				func(f *folder.Folder) folder.Named { return f.Named },
 			}.test(t, mine, other)
 		})
 		templates := &folder.TemplateStore{DB: d, Now: time.Now}
@@ -59,7 +60,8 @@ func (n named[T]) test(t *testing.T, mine, other workspace.Membership) {
 	first := n.row(must.Value(n.create(ctx, mine, " Über uns "))(t))
 	second := n.row(must.Value(n.create(ctx, mine, "B"))(t))
 	must.Value(n.create(ctx, other, "über uns"))(t)
-	for name, want := range map[string]errs.Kind{"ÜBER UNS": errs.Conflict, "": errs.InvalidInput, "a\nb": errs.InvalidInput} {
+	for name, want := range map[string]errs.Kind{"ÜBER UNS": errs.Conflict, "": errs.InvalidInput,
+		"a\nb": errs.InvalidInput} {
 		if _, err := n.create(ctx, mine, name); !errs.Is(err, want) {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -45,8 +45,9 @@ type TemplateChange struct {
 // Rows returns the templates of workspaces.
 func (s *TemplateStore) Rows() workspace.Collection[Template] {
 	return workspace.Collection[Template]{
-		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id", By: "name_key", Position: byName[Template],
-		Missing: "There is no such UTM template.",
+		DB: s.DB, Permission: workspace.ReadLinks, Prefix: id.Template, Column: "id", By: "name_key",
+		Position: byName[Template],
+		Missing:  "There is no such UTM template.",
 	}
 }
 
@@ -58,7 +59,9 @@ func (s *TemplateStore) collection() collection[Template, *Template] {
 }
 
 // Values returns the values of templates of the workspace, by id. Unknown ids are omitted.
-func (s *TemplateStore) Values(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*routing.UTM, error) {
+func (s *TemplateStore) Values(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*routing.UTM, error) {
 	rows, err := s.Rows().ByID(ctx, m, ids...)
 	values := make(map[string]*routing.UTM, len(rows))
 	for _, t := range rows {
@@ -68,23 +71,31 @@ func (s *TemplateStore) Values(ctx context.Context, m workspace.Membership, ids 
 }
 
 // Create creates a template. It returns InvalidInput, Conflict for a name in use, or Forbidden.
-func (s *TemplateStore) Create(ctx context.Context, m workspace.Membership, name string, utm *routing.UTM) (*Template, error) {
+func (s *TemplateStore) Create(
+	ctx context.Context, m workspace.Membership, name string, utm *routing.UTM,
+) (*Template, error) {
 	c := TemplateChange{Name: optional.Set(name), UTM: optional.Set(utm)}
-	return s.collection().write(ctx, m, audit.UTMTemplateCreated, func(ctx context.Context, tx bun.Tx) (*Template, error) {
-		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Template)(nil), maxTemplates, "UTM templates")
-		return &Template{Named: newNamed(id.Template, m, s.Now())}, err
-	}, func(t *Template) error { return t.apply(c, s.Now()) })
+	return s.collection().write(ctx, m, audit.UTMTemplateCreated,
+		func(ctx context.Context, tx bun.Tx) (*Template, error) {
+			err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Template)(nil), maxTemplates, "UTM templates")
+			return &Template{Named: newNamed(id.Template, m, s.Now())}, err
+		}, func(t *Template) error { return t.apply(c, s.Now()) })
 }
 
 // Update changes a template. It returns NotFound, InvalidInput, Conflict or Forbidden.
-func (s *TemplateStore) Update(ctx context.Context, m workspace.Membership, templateID string, c TemplateChange) (*Template, error) {
-	return s.collection().write(ctx, m, audit.UTMTemplateUpdated, func(ctx context.Context, tx bun.Tx) (*Template, error) {
-		return s.Rows().Lock(ctx, tx, m, templateID)
-	}, func(t *Template) error { return t.apply(c, s.Now()) })
+func (s *TemplateStore) Update(
+	ctx context.Context, m workspace.Membership, templateID string, c TemplateChange,
+) (*Template, error) {
+	return s.collection().write(ctx, m, audit.UTMTemplateUpdated,
+		func(ctx context.Context, tx bun.Tx) (*Template, error) {
+			return s.Rows().Lock(ctx, tx, m, templateID)
+		}, func(t *Template) error { return t.apply(c, s.Now()) })
 }
 
 // Delete deletes a template. It returns NotFound or Forbidden.
-func (s *TemplateStore) Delete(ctx context.Context, m workspace.Membership, templateID string) (t *Template, err error) {
+func (s *TemplateStore) Delete(
+	ctx context.Context, m workspace.Membership, templateID string,
+) (t *Template, err error) {
 	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
 		return nil, err
 	}
@@ -115,7 +126,8 @@ func (t *Template) apply(c TemplateChange, now time.Time) error {
 	}
 	utm := *c.UTM.To
 	if utm.TemplateID != nil {
-		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").At("utm", "templateId")
+		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").
+			At("utm", "templateId")
 	}
 	if err := check.UTM(&utm); err != nil {
 		return errs.From(err).Under("utm")

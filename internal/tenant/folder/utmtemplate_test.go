@@ -24,7 +24,8 @@ func TestUpdate_KeepsConcurrentChanges(t *testing.T) {
 		m := workspacetest.New(t, d, "acme")
 		source := func(n int) *routing.UTM { return &routing.UTM{Source: new(fmt.Sprintf("source %d", n))} }
 		changes := func(n int) []folder.TemplateChange {
-			return []folder.TemplateChange{{Name: optional.Set(fmt.Sprintf("name %d", n))}, {UTM: optional.Set(source(n))}}
+			return []folder.TemplateChange{{Name: optional.Set(fmt.Sprintf("name %d", n))},
+				{UTM: optional.Set(source(n))}}
 		}
 		template := must.Value(s.Create(t.Context(), m, "name 0", source(0)))(t)
 		for n := 1; n <= 10; n++ {

@@ -21,7 +21,8 @@ const (
 )
 
 // standardClaims are the claims that go-oidc reads by names in any case.
-var standardClaims = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
+var standardClaims = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names",
+	"_claim_sources"}
 
 // parseClaims refuses a token that has a standard claim in another spelling, which could replace the right one.
 func parseClaims(token *oidc.IDToken) (*claims, error) {
@@ -84,7 +85,8 @@ func (p *Provider) checkTimes(c *claims) error {
 	case now.Sub(c.Expiry) > maxSkew:
 		return refusal("expiry", "difference", c.Expiry.Sub(now).Round(time.Second).String())
 	case notBefore.At != nil && time.Unix(int64(*notBefore.At), 0).Sub(now) > maxSkew:
-		return refusal("not_before", "difference", time.Unix(int64(*notBefore.At), 0).Sub(now).Round(time.Second).String())
+		return refusal("not_before", "difference",
+			time.Unix(int64(*notBefore.At), 0).Sub(now).Round(time.Second).String())
 	}
 	return nil
 }
@@ -106,11 +108,13 @@ func (p *Provider) userOf(ctx context.Context, c *claims) (User, error) {
 	if len(p.config.EmailDomains) > 0 && !slices.Contains(p.config.EmailDomains, domain) {
 		return User{}, refusal("email_domain")
 	}
-	return User{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"), Groups: p.groups(ctx, c)}, nil
+	return User{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"),
+		Groups: p.groups(ctx, c)}, nil
 }
 
-// hasVerifiedEmail reports whether the provider has verified the address. Microsoft Entra ID has no email_verified, but the optional claim
-// xms_edov for an address whose domain the tenant has proved to be its own.
+// hasVerifiedEmail reports whether the provider has verified the address. Microsoft Entra ID has no
+// email_verified, but the optional claim xms_edov for an address whose domain the tenant has proved
+// to be its own.
 func (c *claims) hasVerifiedEmail() bool {
 	if verified, isPresent := c.texts["email_verified"]; isPresent {
 		return string(verified) == "true" || string(verified) == `"true"`
@@ -118,8 +122,8 @@ func (c *claims) hasVerifiedEmail() bool {
 	return slices.Contains([]string{"true", `"true"`, "1", `"1"`}, string(c.texts["xms_edov"]))
 }
 
-// groups reads the claim of groups: a list of texts, or one text. It returns nil for a claim that it cannot use, and logs it if groups
-// give memberships.
+// groups reads the claim of groups: a list of texts, or one text. It returns nil for a claim that
+// it cannot use, and logs it if groups give memberships.
 func (p *Provider) groups(ctx context.Context, c *claims) []string {
 	value, isPresent := c.texts[p.config.GroupsClaim]
 	var list []*string

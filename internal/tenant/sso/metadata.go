@@ -79,7 +79,8 @@ func (p *Provider) read(ctx context.Context, now time.Time) (*metadata, error) {
 	}
 	m := &metadata{endpoint: discovered.Endpoint(), sendsIssuer: more.SendsIssuer, readAt: now}
 	m.endpoint.AuthStyle = oauth2.AuthStyleInHeader // the default (OpenID Connect Discovery, section 3)
-	if !slices.Contains(more.AuthMethods, "client_secret_basic") && slices.Contains(more.AuthMethods, "client_secret_post") {
+	if !slices.Contains(more.AuthMethods, "client_secret_basic") &&
+		slices.Contains(more.AuthMethods, "client_secret_post") {
 		m.endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	for _, endpoint := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, more.JWKS} {
@@ -102,8 +103,8 @@ func isSafe(endpoint, issuer string) bool {
 		strings.HasPrefix(endpoint, "http://") && strings.HasPrefix(issuer, "http://")
 }
 
-// readKeys returns the public keys for signatures. oidc.RemoteKeySet would read them for every wrong signature, and keep
-// them until then.
+// readKeys returns the public keys for signatures. oidc.RemoteKeySet would read them for every
+// wrong signature, and keep them until then.
 func (p *Provider) readKeys(ctx context.Context, url string) ([]jose.JSONWebKey, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -25,7 +25,8 @@ func realProvider(t *testing.T) string {
 	if os.Getenv("LINKFORGE_TEST_OIDC_PROVIDER") != "on" {
 		t.Skip("runs by make test-sso")
 	}
-	provider := exec.CommandContext(t.Context(), "node", "../../../scripts/oidc-provider/server.js", ssotest.ClientSecret, page)
+	provider := exec.CommandContext(t.Context(), "node", "../../../scripts/oidc-provider/server.js",
+		ssotest.ClientSecret, page)
 	provider.Stderr = os.Stderr
 	stdin, stdout := must.Value(provider.StdinPipe())(t), must.Value(provider.StdoutPipe())(t)
 	must.NoError(t, provider.Start())
@@ -41,12 +42,13 @@ func realProvider(t *testing.T) string {
 func logInAt(t *testing.T, authorizationURL string) sso.Response {
 	t.Helper()
 	errArrived := errors.New("arrived")
-	browser := &http.Client{Jar: must.Value(cookiejar.New(nil))(t), CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), page) {
-			return errArrived
-		}
-		return nil
-	}}
+	browser := &http.Client{Jar: must.Value(cookiejar.New(nil))(t),
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if strings.HasPrefix(r.URL.String(), page) {
+				return errArrived
+			}
+			return nil
+		}}
 	response, err := browser.Get(authorizationURL)
 	for _, prompt := range []string{"login", "consent"} {
 		must.NoError(t, err)
@@ -60,7 +62,8 @@ func logInAt(t *testing.T, authorizationURL string) sso.Response {
 		t.Fatalf("the provider does not redirect to the page: %v", err)
 	}
 	q := must.Value(url.Parse(arrived.URL))(t).Query()
-	return sso.Response{Secret: secret, RedirectURI: page, Code: q.Get("code"), State: q.Get("state"), Issuer: q.Get("iss")}
+	return sso.Response{Secret: secret, RedirectURI: page, Code: q.Get("code"), State: q.Get("state"),
+		Issuer: q.Get("iss")}
 }
 
 // TestProvider_IdentifiesAtRealProvider logs in at oidc-provider, which is certified, with each algorithm.

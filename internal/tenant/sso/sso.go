@@ -28,7 +28,8 @@ const requestTimeout = 4 * time.Second
 
 // Config is what a Provider needs.
 type Config struct {
-	// Issuer is the provider, exactly as its metadata and tokens have it. ClientID and ClientSecret are registered there.
+	// Issuer is the provider, exactly as its metadata and tokens have it. ClientID and ClientSecret
+	// are registered there.
 	Issuer, ClientID, ClientSecret string
 	// Redirects are the pages that the provider may redirect to.
 	Redirects []string
@@ -36,7 +37,8 @@ type Config struct {
 	EmailDomains []string
 	// Scopes are what is requested, with spaces between them.
 	Scopes string
-	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token without it is worth a warning.
+	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token
+	// without it is worth a warning.
 	GroupsClaim string
 	NeedsGroups bool
 	// Secrets are the keys of access tokens. The first derives what a transaction sends to the provider; all
@@ -101,14 +103,16 @@ type User struct {
 func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI string) (string, error) {
 	if !slices.Contains(p.config.Redirects, redirectURI) {
 		return "", errs.New(errs.InvalidInput,
-			"The operator has not listed this URL. It must be one of LINKFORGE_SSO_REDIRECTS exactly.").At("redirectUri")
+			"The operator has not listed this URL. It must be one of LINKFORGE_SSO_REDIRECTS exactly.").
+			At("redirectUri")
 	}
 	m, err := p.metadata(ctx, false)
 	if err != nil {
 		return "", p.unavailable(ctx, err)
 	}
 	d := p.derive(p.config.Secrets[0], secret)
-	return p.oauth(m, redirectURI).AuthCodeURL(d.state, oidc.Nonce(d.nonce), oauth2.S256ChallengeOption(d.verifier)), nil
+	return p.oauth(m, redirectURI).AuthCodeURL(d.state, oidc.Nonce(d.nonce), oauth2.S256ChallengeOption(d.verifier)),
+		nil
 }
 
 // Identify redeems a response of the provider for the identity of the user. The caller has consumed the transaction.
@@ -176,7 +180,8 @@ func mac(key []byte, text string) []byte {
 
 func (p *Provider) oauth(m *metadata, redirectURI string) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret, Endpoint: m.endpoint, RedirectURL: redirectURI,
-		Scopes: []string{p.config.Scopes},
+		ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret, Endpoint: m.endpoint,
+		RedirectURL: redirectURI,
+		Scopes:      []string{p.config.Scopes},
 	}
 }

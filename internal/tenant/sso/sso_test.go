@@ -27,7 +27,8 @@ const (
 	secret = "the secret of a transaction"
 )
 
-var ada = ssotest.User{Subject: "248289761001", Email: "Ada@Example.com", Name: "Ada", Groups: []string{"engineering", "it"}}
+var ada = ssotest.User{Subject: "248289761001", Email: "Ada@Example.com", Name: "Ada",
+	Groups: []string{"engineering", "it"}}
 
 // bundle is a provider, and the server's client of it. Its clock stands still until a test moves it.
 type bundle struct {
@@ -105,7 +106,8 @@ func TestProvider_Identifies(t *testing.T) {
 	b := setup(t)
 	got, err := b.logIn(t, ada)
 	want := sso.User{
-		Issuer: b.server.URL, Subject: "248289761001", Email: "ada@example.com", Name: "Ada", Groups: []string{"engineering", "it"},
+		Issuer: b.server.URL, Subject: "248289761001", Email: "ada@example.com", Name: "Ada",
+		Groups: []string{"engineering", "it"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -119,12 +121,13 @@ func TestProvider_Identifies(t *testing.T) {
 func TestProvider_AcceptsVariants(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string]func(s *ssotest.Server){
-		"RS256":             func(s *ssotest.Server) { s.Sign = sign(jose.RS256, "RS256") },
-		"PS256":             func(s *ssotest.Server) { s.Sign = sign(jose.PS256, "PS256") },
-		"EdDSA":             func(s *ssotest.Server) { s.Sign = sign(jose.EdDSA, "EdDSA") },
-		"no key ID":         func(s *ssotest.Server) { s.Sign = sign(jose.ES256, "") },
-		"secret in a form":  func(s *ssotest.Server) { s.PostsSecret = true },
-		"audiences":         claims(map[string]any{"aud": []string{"other", ssotest.ClientID}, "azp": ssotest.ClientID}),
+		"RS256":            func(s *ssotest.Server) { s.Sign = sign(jose.RS256, "RS256") },
+		"PS256":            func(s *ssotest.Server) { s.Sign = sign(jose.PS256, "PS256") },
+		"EdDSA":            func(s *ssotest.Server) { s.Sign = sign(jose.EdDSA, "EdDSA") },
+		"no key ID":        func(s *ssotest.Server) { s.Sign = sign(jose.ES256, "") },
+		"secret in a form": func(s *ssotest.Server) { s.PostsSecret = true },
+		"audiences": claims(map[string]any{"aud": []string{"other", ssotest.ClientID},
+			"azp": ssotest.ClientID}),
 		"verified as text":  claims(map[string]any{"email_verified": "true"}),
 		"verified by Entra": claims(map[string]any{"email_verified": nil, "xms_edov": true}),
 		"subject of 255":    claims(map[string]any{"sub": strings.Repeat("s", 255)}),
@@ -222,11 +225,13 @@ func (b *bundle) expectFault(t *testing.T, err error, kind errs.Kind, check, sta
 	if !errs.Is(err, kind) || len(logged) != 1 || logged[0]["check"] != check {
 		t.Errorf("%v, want %s and a line of the check %s:\n%s", err, kind, check, text)
 	}
-	if kind == errs.BadCredentials && errs.From(err).Public() != "The log-in at the provider failed, or is too old. Start again." {
+	if kind == errs.BadCredentials && errs.From(err).Public() != "The log-in at the provider failed, or is too old. "+
+		"Start again." {
 		t.Errorf("the message discloses the check: %v", err)
 	}
 	q := must.Value(url.Parse(started))(t).Query()
-	for _, hidden := range []string{secret, q.Get("state"), q.Get("nonce"), code, ssotest.ClientSecret, "code_verifier", "eyJ", "jjjj"} {
+	for _, hidden := range []string{secret, q.Get("state"), q.Get("nonce"), code, ssotest.ClientSecret, "code_verifier",
+		"eyJ", "jjjj"} {
 		if hidden != "" && (strings.Contains(text, hidden) || strings.Contains(err.Error(), hidden)) {
 			t.Errorf("%q is shown: %v\n%s", hidden, err, text)
 		}
@@ -278,7 +283,8 @@ func TestAuthorizationURL_TakesListedPagesOnly(t *testing.T) {
 	for _, name := range []string{"state", "nonce", "code_challenge"} {
 		seen[q.Get(name)], seen[other.Get(name)] = true, true
 	}
-	if len(seen) != 6 || q.Get("redirect_uri") != page || q.Get("scope") != "openid email profile" || strings.Contains(q.Encode(), secret) {
+	if len(seen) != 6 || q.Get("redirect_uri") != page || q.Get("scope") != "openid email profile" ||
+		strings.Contains(q.Encode(), secret) {
 		t.Errorf("%v", q)
 	}
 }
@@ -305,13 +311,15 @@ func TestIdentify_BindsResponses(t *testing.T) {
 		changed := b.response(t, ada)
 		c.change(&changed)
 		_, err := b.Identify(t.Context(), changed)
-		if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 || logged[0]["check"] != c.check {
+		if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 ||
+			logged[0]["check"] != c.check {
 			t.Errorf("%s: %v: %s", name, err, text)
 		}
 	}
 	must.Value(b.Identify(t.Context(), r))(t)
 	_, err := b.Identify(t.Context(), r)
-	if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 || logged[0]["check"] != "code" ||
+	if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 ||
+		logged[0]["check"] != "code" ||
 		logged[0]["error"] != "invalid_grant" {
 		t.Errorf("the same code again: %v: %s", err, text)
 	}
@@ -321,10 +329,12 @@ func TestIdentify_BindsResponses(t *testing.T) {
 func TestIdentify_RefusesTokenOfAnotherTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	nonce := must.Value(url.Parse(must.Value(b.AuthorizationURL(t.Context(), "another", page))(t)))(t).Query().Get("nonce")
+	nonce := must.Value(url.Parse(must.Value(b.AuthorizationURL(t.Context(), "another", page))(t)))(t).Query().
+		Get("nonce")
 	claims(map[string]any{"nonce": nonce})(b.server)
 	_, err := b.logIn(t, ada)
-	if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 || logged[0]["check"] != "nonce" {
+	if logged, text := b.log.take(t); !errs.Is(err, errs.BadCredentials) || len(logged) != 1 ||
+		logged[0]["check"] != "nonce" {
 		t.Errorf("%v: %s", err, text)
 	}
 }
@@ -379,7 +389,9 @@ func TestProvider_CachesMetadata(t *testing.T) {
 	expect("a published key after a minute", 4, true)
 
 	b.pass(time.Minute)
-	b.server.Respond[ssotest.KeysPath] = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusBadGateway) }
+	b.server.Respond[ssotest.KeysPath] = func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "", http.StatusBadGateway)
+	}
 	b.server.Sign = sign(jose.EdDSA, "EdDSA")
 	expect("no keys", 5, false)
 	expect("no keys within a minute", 5, false)
@@ -427,7 +439,8 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 		groups []string
 	}{
 		"list": {[]string{"a", "b c"}, []string{"a", "b c"}}, "empty list": {[]string{}, []string{}},
-		"one text": {"a", []string{"a"}}, "many": {many, many}, "named null": {[]string{"nullable"}, []string{"nullable"}},
+		"one text": {"a", []string{"a"}}, "many": {many, many}, "named null": {[]string{"nullable"},
+			[]string{"nullable"}},
 		"missing": {nil, nil}, "number": {5, nil}, "null in a list": {[]any{"a", nil}, nil},
 		"object": {map[string]any{"a": true}, nil}, "mixed list": {[]any{"a", 5}, nil},
 		"JSON null": {json.RawMessage("null"), nil},
@@ -438,7 +451,8 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 			claims(map[string]any{"groups": c.value, "Groups": "other"})(b.server)
 			got, err := b.logIn(t, ada)
 			logged, text := b.log.take(t)
-			if diff := cmp.Diff(c.groups, got.Groups); diff != "" || err != nil || len(logged) == 1 != (c.groups == nil) {
+			if diff := cmp.Diff(c.groups, got.Groups); diff != "" || err != nil ||
+				len(logged) == 1 != (c.groups == nil) {
 				t.Errorf("%v (-want +got):\n%s\n%s", err, diff, text)
 			}
 		})
@@ -463,7 +477,8 @@ func TestRefuse_LogsCheckOfCaller(t *testing.T) {
 func TestIdentify_AllowsAllDomains(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *sso.Config) { c.EmailDomains = nil })
-	if got, err := b.logIn(t, ssotest.User{Subject: "a", Email: "a@Bücher.example"}); err != nil || got.Email != "a@xn--bcher-kva.example" {
+	if got, err := b.logIn(t, ssotest.User{Subject: "a", Email: "a@Bücher.example"}); err != nil ||
+		got.Email != "a@xn--bcher-kva.example" {
 		t.Errorf("%+v: %v", got, err)
 	}
 	b = setup(t, func(c *sso.Config) { c.EmailDomains = []string{"xn--bcher-kva.example"} })

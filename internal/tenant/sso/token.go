@@ -22,7 +22,8 @@ const maxCode = 4 << 10
 // grantErrors are the errors of a token endpoint (RFC 6749, section 5.2). Others are not logged: they could repeat the
 // request.
 var grantErrors = []string{
-	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+	"invalid_scope",
 }
 
 // exchange returns the ID token for a code. The client authenticates with its secret.
@@ -108,7 +109,8 @@ func (p *Provider) verifySignature(ctx context.Context, token string) ([]byte, e
 			return nil, err
 		}
 		for _, key := range m.keys {
-			if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
+			if header.KeyID != "" && header.KeyID != key.KeyID ||
+				key.Algorithm != "" && key.Algorithm != header.Algorithm {
 				continue
 			}
 			if payload, err := jws.Verify(key); err == nil {

@@ -104,8 +104,8 @@ func (c Collection[T]) Get(ctx context.Context, m Membership, rowID string) (*T,
 	return rows[0], nil
 }
 
-// Lock returns the row with the ID, as its last change left it, and locks it until the transaction ends. The context has the
-// permission to change it. It returns NotFound.
+// Lock returns the row with the ID, as its last change left it, and locks it until the transaction
+// ends. The context has the permission to change it. It returns NotFound.
 func (c Collection[T]) Lock(ctx context.Context, tx bun.Tx, m Membership, rowID string) (*T, error) {
 	if !id.Valid(c.Prefix, rowID) {
 		return nil, c.NotFound()

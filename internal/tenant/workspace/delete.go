@@ -73,10 +73,13 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 // Purge removes all rows of the workspaces that were deleted longer ago than Undo, except the
 // slugs, which stay reserved. The others delete the rows of their packages first. A
 // workspace that fails delays no other.
-func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) (failed error) {
+func (s *Store) Purge(
+	ctx context.Context, others ...func(ctx context.Context, workspaceID string) error,
+) (failed error) {
 	for failing := []string{""}; ; {
 		var w Workspace
-		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-purgeAfter)).Where("deleted_at IS NOT NULL").
+		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-purgeAfter)).
+			Where("deleted_at IS NOT NULL").
 			Where("purged_at IS NULL").Where("id NOT IN (?)", bun.In(failing)).Order("deleted_at").Limit(1).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return failed
@@ -107,6 +110,7 @@ func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error 
 		}
 	}
 	_, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("name = ''").Set("primary_host = NULL").
-		Set("qr_style = NULL").Set("qr_logo = NULL").Set("purged_at = ?", s.now()).Where("id = ?", workspaceID).Exec(ctx)
+		Set("qr_style = NULL").Set("qr_logo = NULL").Set("purged_at = ?", s.now()).Where("id = ?", workspaceID).
+		Exec(ctx)
 	return err
 }

@@ -33,7 +33,8 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		if err != nil || !deleted.Workspace().DeletedAt.Equal(noon) {
 			t.Fatalf("%+v, %v", deleted.Workspace(), err)
 		}
-		by["key"] = account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: m.ID(), Scopes: []string{"LINKS_READ"}}}
+		by["key"] = account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: m.ID(),
+			Scopes: []string{"LINKS_READ"}}}
 		for name, a := range by {
 			if _, err := b.Require(t.Context(), a, m.ID()); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s sees it: %v", name, err)
@@ -59,7 +60,8 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		now = noon.Add(Undo - time.Microsecond)
 		weak := b.ada
 		weak.SessionID = id.New(id.Session)
-		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).Exec(db.AsSystem(t.Context()))
+		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
+			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		if _, err := b.Restore(t.Context(), weak, m.ID()); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("the owner without a required second factor: %v", err)
@@ -73,7 +75,8 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		}
 		b.as(t, by[Viewer], m.ID())
 		want := []string{
-			b.ada.AccountID + " WORKSPACE_DELETED " + m.ID() + " {}", b.ada.AccountID + " WORKSPACE_RESTORED " + m.ID() + " {}",
+			b.ada.AccountID + " WORKSPACE_DELETED " + m.ID() + " {}", b.ada.AccountID + " WORKSPACE_RESTORED " +
+				m.ID() + " {}",
 		}
 		if diff := cmp.Diff(want, b.events(t, m.ID())); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
@@ -109,7 +112,9 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 		now = noon.Add(purgeAfter)
 		var purged []string
 		broken := errors.New("no luck")
-		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error { return broken }); !errors.Is(err,
+		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error {
+			return broken
+		}); !errors.Is(err,
 			broken) {
 			t.Errorf("got %v, want the error of the callback", err)
 		}
@@ -167,7 +172,8 @@ func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
 			}
 		}
 		var purged []string
-		must.NoError(t, d.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").Scan(db.AsSystem(t.Context()), &purged))
+		must.NoError(t, d.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").
+			Scan(db.AsSystem(t.Context()), &purged))
 		if diff := cmp.Diff([]string{second.ID()}, purged); diff != "" {
 			t.Errorf("purged (-want +got):\n%s", diff)
 		}
@@ -187,7 +193,8 @@ func TestSlug_IsReservedForever(t *testing.T) {
 			if workspaceID, err := b.IDBySlug(t.Context(), slug); err != nil || workspaceID != m.ID() {
 				t.Errorf("%s: %s, %v", slug, workspaceID, err)
 			}
-			if _, err := b.Update(t.Context(), other, Change{Slug: &slug, Name: new("Thief")}); !errs.Is(err, errs.SlugTaken) {
+			if _, err := b.Update(t.Context(), other, Change{Slug: &slug, Name: new("Thief")}); !errs.Is(err,
+				errs.SlugTaken) {
 				t.Errorf("another takes %s: %v", slug, err)
 			}
 			if _, err := b.Create(t.Context(), b.eve, "New", slug); !errs.Is(err, errs.SlugTaken) {
@@ -197,7 +204,8 @@ func TestSlug_IsReservedForever(t *testing.T) {
 		if got := b.as(t, b.eve, other.ID()); got.Slug() != "other" || got.Name() == "Thief" {
 			t.Errorf("what was refused is half done: %+v", got.Workspace())
 		}
-		if back, err := b.Update(t.Context(), renamed, Change{Slug: new("first")}); err != nil || back.Slug() != "first" {
+		if back, err := b.Update(t.Context(), renamed, Change{Slug: new("first")}); err != nil ||
+			back.Slug() != "first" {
 			t.Errorf("back again: %+v, %v", back, err)
 		}
 		for _, slug := range []string{"", "A", "graphql", "-x-", "a"} {
@@ -207,7 +215,8 @@ func TestSlug_IsReservedForever(t *testing.T) {
 			}
 		}
 		want := []string{
-			b.ada.AccountID + ` WORKSPACE_UPDATED ` + m.ID() + ` {"slug":"second"}`, b.ada.AccountID + ` WORKSPACE_UPDATED ` +
+			b.ada.AccountID + ` WORKSPACE_UPDATED ` + m.ID() + ` {"slug":"second"}`,
+			b.ada.AccountID + ` WORKSPACE_UPDATED ` +
 				m.ID() + ` {"slug":"first"}`,
 		}
 		if diff := cmp.Diff(want, b.events(t, m.ID())); diff != "" {
@@ -225,17 +234,20 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		_, token := b.invite(t, other, b.email(t, b.ada), Viewer)
 		must.Value(b.Accept(t.Context(), b.ada, token))(t)
 		e, err := b.Export(t.Context(), b.ada)
-		if err != nil || len(e.Memberships) != 2 || e.Memberships[0].Role != Owner || e.Memberships[1].Slug != "other" ||
+		if err != nil || len(e.Memberships) != 2 || e.Memberships[0].Role != Owner ||
+			e.Memberships[1].Slug != "other" ||
 			len(e.Invitations) != 1 {
 			t.Errorf("%+v, %v", e, err)
 		}
-		_, err = d.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").Exec(db.AsSystem(t.Context()))
+		_, err = d.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").
+			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		for _, c := range []struct {
 			session account.Actor
 			want    int
 		}{{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0}, {account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1}} {
-			if e := must.Value(b.Export(t.Context(), c.session))(t); len(e.Memberships) != 2 || len(e.Invitations) != c.want {
+			if e := must.Value(b.Export(t.Context(), c.session))(t); len(e.Memberships) != 2 ||
+				len(e.Invitations) != c.want {
 				t.Errorf("%+v: %+v", c.session, e)
 			}
 		}

@@ -49,8 +49,8 @@ func (s *Store) AuditLog(
 	return logged(m, events), err
 }
 
-// EventsByID returns the events with the ids that the caller finds in the audit log, or in the event log, which has those
-// of 30 days. Others are missing from the result. It returns Forbidden.
+// EventsByID returns the events with the ids that the caller finds in the audit log, or in the
+// event log, which has those of 30 days. Others are missing from the result. It returns Forbidden.
 func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) (found []*LoggedEvent, err error) {
 	if m.May(ReadAudit) {
 		ctx, err = m.Enter(ctx, ReadAudit)

@@ -35,7 +35,8 @@ type ExportedInvitation struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Opened restricts a query over workspaces to those that the actor's session opens: not those that require a second factor which it lacks.
+// Opened restricts a query over workspaces to those that the actor's session opens: not those that
+// require a second factor which it lacks.
 func Opened(a account.Actor) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if a.LacksSecondFactor() {
@@ -56,7 +57,8 @@ func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 		Where("member.account_id = ?", a.AccountID).Order("member.workspace_id").Scan(ctx, &e.Memberships)
 	if err == nil {
 		err = s.DB.NewSelect().Model((*Invitation)(nil)).Column("id", "workspace_id", "email", "role", "created_at").
-			Where("email = (?) OR accepted_by = ? OR invited_by = ?", s.ownAddress(a.AccountID), a.AccountID, a.AccountID).
+			Where("email = (?) OR accepted_by = ? OR invited_by = ?", s.ownAddress(a.AccountID), a.AccountID,
+				a.AccountID).
 			Apply(Opened(a)).Order("id").Scan(ctx, &e.Invitations)
 	}
 	if err != nil {

@@ -24,8 +24,9 @@ func CheckFence(p Permission) error {
 	return errs.New(errs.Forbidden, "This operation is not permitted to API keys that are restricted to folders.")
 }
 
-// Fence returns the folders that the membership is restricted to; nil means no restriction. To a membership with a fence, links
-// outside of these folders do not exist, except that they keep their URLs, codes and external ids from others.
+// Fence returns the folders that the membership is restricted to; nil means no restriction. To a
+// membership with a fence, links outside of these folders do not exist, except that they keep their
+// URLs, codes and external ids from others.
 func (m Membership) Fence() []string { return fenceOf(m.key) }
 
 // fenceOf returns the fence of a key, which may be nil.
@@ -42,8 +43,8 @@ func (m Membership) IsInside(folderID *string) bool {
 	return fence == nil || folderID != nil && slices.Contains(fence, *folderID)
 }
 
-// Inside restricts a query by a column with the folders of links to those that the membership can see. Without a fence it adds
-// no condition.
+// Inside restricts a query by a column with the folders of links to those that the membership can
+// see. Without a fence it adds no condition.
 func (m Membership) Inside(column string) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if m.Fence() == nil {
@@ -63,15 +64,17 @@ func (m Membership) InsideByID(column string) func(*bun.SelectQuery) *bun.Select
 	}
 }
 
-// NewFolder returns the folder of a new link: the given one or, with a fence of one folder, that. It returns Forbidden for
-// a folder outside of the fence, and InvalidInput if a fence of several folders requires one.
+// NewFolder returns the folder of a new link: the given one or, with a fence of one folder, that.
+// It returns Forbidden for a folder outside of the fence, and InvalidInput if a fence of several
+// folders requires one.
 func (m Membership) NewFolder(folderID *string) (*string, error) {
 	fence := m.Fence()
 	switch {
 	case folderID == nil && len(fence) == 1:
 		return &fence[0], nil
 	case folderID == nil && fence != nil:
-		return nil, errs.New(errs.InvalidInput, "The API key is restricted to several folders: choose one of them.").At("folderId")
+		return nil, errs.New(errs.InvalidInput, "The API key is restricted to several folders: choose one of them.").
+			At("folderId")
 	}
 	return folderID, m.CheckFolder(folderID)
 }
@@ -88,14 +91,15 @@ func (m Membership) CheckFolder(folderID *string) error {
 func (m Membership) EnterWhole(ctx context.Context, p Permission) (context.Context, error) {
 	inside, err := m.Enter(ctx, p)
 	if err == nil && m.Fence() != nil {
-		return ctx, errs.New(errs.Forbidden, "This operation is about the whole workspace, which is not permitted to API keys "+
-			"that are restricted to folders.")
+		return ctx, errs.New(errs.Forbidden,
+			"This operation is about the whole workspace, which is not permitted to API keys "+
+				"that are restricted to folders.")
 	}
 	return inside, err
 }
 
-// EnterLink is Enter for what is about a link or, if its id is empty, EnterWhole. It returns NotFound for a link outside of
-// the fence. Without a fence it reads nothing.
+// EnterLink is Enter for what is about a link or, if its id is empty, EnterWhole. It returns
+// NotFound for a link outside of the fence. Without a fence it reads nothing.
 func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkID string) (context.Context, error) {
 	if linkID == "" {
 		return m.EnterWhole(ctx, p)
@@ -112,7 +116,9 @@ func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkI
 }
 
 // LinksInside returns a predicate for those of the links that the membership can see. Without a fence it reads nothing.
-func (m Membership) LinksInside(ctx context.Context, d *db.DB, linkIDs ...string) (sees func(linkID string) bool, err error) {
+func (m Membership) LinksInside(
+	ctx context.Context, d *db.DB, linkIDs ...string,
+) (sees func(linkID string) bool, err error) {
 	if m.Fence() == nil {
 		return func(string) bool { return true }, nil
 	}
@@ -125,7 +131,8 @@ func (m Membership) linksInside(ctx context.Context, d *db.DB, linkIDs ...string
 	if len(linkIDs) == 0 {
 		return nil, nil
 	}
-	err = d.NewSelect().Table("links").Column("id").Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(linkIDs)).
+	err = d.NewSelect().Table("links").Column("id").Where("workspace_id = ?", m.ID()).
+		Where("id IN (?)", bun.In(linkIDs)).
 		Where("purged_at IS NULL").Apply(m.Inside("folder_id")).Scan(ctx, &found)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the folders of links: %w", err)

@@ -67,8 +67,9 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]Group
 	var unknown []error
 	for _, g := range mapping {
 		if ids[g.Slug] == "" {
-			unknown = append(unknown, fmt.Errorf("LINKFORGE_SSO_MEMBERSHIPS: no workspace has the slug %q: correct it, or create the "+
-				"workspace first", g.Slug))
+			unknown = append(unknown,
+				fmt.Errorf("LINKFORGE_SSO_MEMBERSHIPS: no workspace has the slug %q: correct it, or create the "+
+					"workspace first", g.Slug))
 			continue
 		}
 		resolved = append(resolved, GroupRole{Group: g.Group, WorkspaceID: ids[g.Slug], Role: Role(g.Role)})
@@ -76,12 +77,15 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]Group
 	return resolved, errors.Join(unknown...)
 }
 
-// SyncGroups returns a function that makes the memberships that the provider gives an account, in the workspaces that the mapping names,
-// those of its groups: the highest role of each workspace, and none without a group. It leaves manual memberships, which UpdateRole also
-// makes of others, and deleted workspaces as they are. Invitations of members who leave are revoked, as by RemoveMember. The transaction
-// is one of the system's scope. The function returns Unauthenticated if the account has been deleted or disabled and would join a
-// workspace.
-func (s *Store) SyncGroups(mapping []GroupRole) func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
+// SyncGroups returns a function that makes the memberships that the provider gives an account, in
+// the workspaces that the mapping names, those of its groups: the highest role of each workspace,
+// and none without a group. It leaves manual memberships, which UpdateRole also makes of others,
+// and deleted workspaces as they are. Invitations of members who leave are revoked, as by
+// RemoveMember. The transaction is one of the system's scope. The function returns Unauthenticated
+// if the account has been deleted or disabled and would join a workspace.
+func (s *Store) SyncGroups(
+	mapping []GroupRole,
+) func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
 	return func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
 		wanted := map[string]Role{} // by workspace; empty for none
 		for _, g := range mapping {
@@ -92,7 +96,8 @@ func (s *Store) SyncGroups(mapping []GroupRole) func(ctx context.Context, tx bun
 			wanted[g.WorkspaceID] = role
 		}
 		for _, workspaceID := range slices.Sorted(maps.Keys(wanted)) { // in the order of LeaveAll
-			to := Member{WorkspaceID: workspaceID, AccountID: accountID, Role: wanted[workspaceID], Source: SSO, CreatedAt: s.now()}
+			to := Member{WorkspaceID: workspaceID, AccountID: accountID, Role: wanted[workspaceID], Source: SSO,
+				CreatedAt: s.now()}
 			if err := s.syncMember(ctx, tx, to); err != nil {
 				return fmt.Errorf("synchronizing the memberships of groups: %w", err)
 			}
@@ -109,7 +114,8 @@ func (s *Store) syncMember(ctx context.Context, tx bun.Tx, to Member) error {
 		return err
 	}
 	var before Member
-	err = tx.NewSelect().Model(&before).Where("workspace_id = ?", to.WorkspaceID).Where("account_id = ?", to.AccountID).Scan(ctx)
+	err = tx.NewSelect().Model(&before).Where("workspace_id = ?", to.WorkspaceID).Where("account_id = ?", to.AccountID).
+		Scan(ctx)
 	isMember := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
@@ -142,6 +148,7 @@ func (s *Store) syncMember(ctx context.Context, tx bun.Tx, to Member) error {
 			return err
 		}
 		details := audit.Details{"from": before.Role, "to": to.Role, "source": SSO}
-		return audit.Write(ctx, tx, event(audit.MemberRoleUpdated, details).WithChanges(roleChange(before.Role, to.Role)))
+		return audit.Write(ctx, tx,
+			event(audit.MemberRoleUpdated, details).WithChanges(roleChange(before.Role, to.Role)))
 	}
 }

@@ -65,7 +65,8 @@ func (b *bundle) syncGroups(t *testing.T, accountID string, mapping []GroupRole,
 func (b *bundle) given(t *testing.T, a account.Actor) groupsModel {
 	t.Helper()
 	var members []Member
-	must.NoError(t, b.DB.NewSelect().Model(&members).Where("account_id = ?", a.AccountID).Scan(db.AsSystem(t.Context())))
+	must.NoError(t,
+		b.DB.NewSelect().Model(&members).Where("account_id = ?", a.AccountID).Scan(db.AsSystem(t.Context())))
 	all := groupsModel{}
 	for _, m := range members {
 		all[m.WorkspaceID] = given{m.Role, m.Source}
@@ -73,7 +74,8 @@ func (b *bundle) given(t *testing.T, a account.Actor) groupsModel {
 	return all
 }
 
-// TestSyncGroups_FollowsModel runs random sequences of log-ins, with changing groups and mappings, and of manual changes.
+// TestSyncGroups_FollowsModel runs random sequences of log-ins, with changing groups and mappings,
+// and of manual changes.
 func TestSyncGroups_FollowsModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -89,7 +91,9 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 				default:
 					var mapping []GroupRole
 					for range r.IntN(6) {
-						mapping = append(mapping, GroupRole{string('a' + rune(r.IntN(4))), spaces[r.IntN(len(spaces))].ID(), allRoles[1+r.IntN(3)]})
+						mapping = append(mapping,
+							GroupRole{string('a' + rune(r.IntN(4))), spaces[r.IntN(len(spaces))].ID(),
+								allRoles[1+r.IntN(3)]})
 					}
 					has := map[string]bool{}
 					var groups []string
@@ -107,7 +111,8 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 					model.change(w.ID(), role)
 					done = append(done, "update "+string(role))
 				case 1:
-					if err := b.RemoveMember(t.Context(), w, user.AccountID); err != nil && !errs.Is(err, errs.NotFound) {
+					if err := b.RemoveMember(t.Context(), w, user.AccountID); err != nil &&
+						!errs.Is(err, errs.NotFound) {
 						t.Fatal(err)
 					}
 					model.change(w.ID(), "")
@@ -170,7 +175,8 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_ManualWins: a manual change also of the same role, and an invitation that is accepted at the same time.
+// TestSyncGroups_ManualWins: a manual change also of the same role, and an invitation that is
+// accepted at the same time.
 func TestSyncGroups_ManualWins(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -190,8 +196,9 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 		if diff := cmp.Diff(groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob)); diff != "" {
 			t.Errorf("the last owner (-want +got):\n%s", diff)
 		}
-		_, err := d.NewInsert().Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, d).AccountID, Role: Owner, Source: SSO,
-			CreatedAt: noon}).Exec(db.AsSystem(t.Context()))
+		_, err := d.NewInsert().
+			Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, d).AccountID, Role: Owner, Source: SSO,
+				CreatedAt: noon}).Exec(db.AsSystem(t.Context()))
 		if err == nil {
 			t.Error("the database accepts owners of the provider")
 		}
@@ -212,7 +219,8 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		bob := person(t, d)
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE accounts SET disabled_at = created_at WHERE id = ?", bob.AccountID))(t)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE accounts SET disabled_at = created_at WHERE id = ?",
+			bob.AccountID))(t)
 		if err := b.syncGroups(t, bob.AccountID, mapping, []string{"it"}); !errs.Is(err, errs.Unauthenticated) ||
 			len(b.given(t, bob)) != 0 {
 			t.Errorf("a disabled account: %v", err)
@@ -220,7 +228,8 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_Concurrent: log-ins on several nodes at once, beside manual changes, end in one state without an error.
+// TestSyncGroups_Concurrent: log-ins on several nodes at once, beside manual changes, end in one
+// state without an error.
 func TestSyncGroups_Concurrent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -239,7 +248,8 @@ func TestSyncGroups_Concurrent(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if diff := cmp.Diff(groupsModel{one.ID(): {Editor, SSO}, two.ID(): {Viewer, SSO}}, b.given(t, b.eve)); diff != "" {
+		if diff := cmp.Diff(groupsModel{one.ID(): {Editor, SSO}, two.ID(): {Viewer, SSO}},
+			b.given(t, b.eve)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if n := len(b.events(t, one.ID())); n != 1 {
@@ -254,7 +264,8 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		w := b.create(t, b.ada, "engines")
-		mapping := []GroupSlug{{Group: "it", Slug: "engines", Role: "ADMIN"}, {Group: "all", Slug: "engines", Role: "VIEWER"}}
+		mapping := []GroupSlug{{Group: "it", Slug: "engines", Role: "ADMIN"},
+			{Group: "all", Slug: "engines", Role: "VIEWER"}}
 		expect := func(what, workspaceID string) {
 			t.Helper()
 			got, err := b.ResolveGroups(t.Context(), mapping)
@@ -266,7 +277,8 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 		expect("first start", w.ID())
 		renamed := "motors"
 		must.Value(b.Update(t.Context(), w, Change{Slug: &renamed}))(t)
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "DELETE FROM slugs WHERE slug = 'engines'"))(t) // as ReleaseSlugs does
+		// as ReleaseSlugs does
+		must.Value(d.ExecContext(db.AsSystem(t.Context()), "DELETE FROM slugs WHERE slug = 'engines'"))(t)
 		other := b.create(t, b.eve, "engines")
 		expect("after a rename", w.ID())
 		must.Value(b.ResolveGroups(t.Context(), nil))(t)

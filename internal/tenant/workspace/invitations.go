@@ -102,7 +102,8 @@ func (s *Store) chargeInvitation(ctx context.Context, m Membership, email string
 }
 
 func (s *Store) insertInvitation(ctx context.Context, tx bun.Tx, m Membership, i *Invitation) error {
-	member, err := tx.NewSelect().Model((*Member)(nil)).Join("JOIN accounts AS account ON account.id = member.account_id").
+	member, err := tx.NewSelect().Model((*Member)(nil)).
+		Join("JOIN accounts AS account ON account.id = member.account_id").
 		Where("member.workspace_id = ?", m.ID()).Where("account.email = ?", i.Email).Exists(ctx)
 	if err != nil {
 		return err
@@ -207,8 +208,8 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 // byToken is the condition of the invitation with the hash of a token.
 const byToken = "token_hash = ?"
 
-// usable restricts a statement to the invitations that match the condition, unless they have been accepted, their workspace was deleted,
-// or the operator has disabled the account that sent them.
+// usable restricts a statement to the invitations that match the condition, unless they have been
+// accepted, their workspace was deleted, or the operator has disabled the account that sent them.
 func usable[Q interface{ Where(string, ...any) Q }](q Q, where string, arg any) Q {
 	return q.Where(where, arg).Where("accepted_at IS NULL").
 		Where("EXISTS (SELECT 1 FROM workspaces WHERE workspaces.id = workspace_id AND workspaces.deleted_at IS NULL)").
@@ -244,7 +245,8 @@ func (p presented) Check(ctx context.Context, email string) error {
 // Accept implements account.Invitation.
 func (p presented) Accept(ctx context.Context, tx bun.Tx, a *account.Account) error {
 	var i Invitation
-	_, err := usable(tx.NewUpdate().Model(&i), byToken, account.HashSecret(p.token)).Set("accepted_at = ?", p.store.now()).
+	_, err := usable(tx.NewUpdate().Model(&i), byToken, account.HashSecret(p.token)).Set("accepted_at = ?",
+		p.store.now()).
 		Set("accepted_by = ?", a.ID).Returning("*").Exec(ctx)
 	if err := p.check(&i, err, a.Email); err != nil {
 		return err

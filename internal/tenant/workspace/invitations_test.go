@@ -95,7 +95,8 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 		}
 		want := []string{
 			fmt.Sprintf(`%s MEMBER_INVITED %s {"role":"EDITOR"}`, b.ada.AccountID, i.ID),
-			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID, i.ID),
+			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID,
+				i.ID),
 		}
 		if diff := cmp.Diff(want, b.events(t, m.ID())[:2]); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
@@ -220,7 +221,8 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 			Editor: {Owner: false, Admin: false, Viewer: false}, Viewer: {Owner: false, Admin: false, Viewer: false},
 		} {
 			for role, allowed := range most {
-				_, _, err := b.Invite(t.Context(), b.as(t, by[actor], m.ID()), fmt.Sprintf("%s-%s@example.com", actor, role), role)
+				_, _, err := b.Invite(t.Context(), b.as(t, by[actor], m.ID()),
+					fmt.Sprintf("%s-%s@example.com", actor, role), role)
 				if allowed != (err == nil) || !allowed && !errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s invites a %s: %v", actor, role, err)
 				}

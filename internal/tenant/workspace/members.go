@@ -49,7 +49,8 @@ func (s *Store) Members(ctx context.Context, m Membership, r page.Request) (page
 func (s *Store) MembersByID(ctx context.Context, m Membership, ids ...string) ([]*Member, error) {
 	var accounts []string
 	for _, one := range ids {
-		if accountID, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok && workspaceID == m.ID() {
+		if accountID, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok &&
+			workspaceID == m.ID() {
 			accounts = append(accounts, accountID)
 		}
 	}
@@ -60,8 +61,9 @@ func (s *Store) members() Collection[Member] {
 	return Collection[Member]{DB: s.DB, Permission: ReadMembers, Column: "account_id"}
 }
 
-// UpdateRole changes a member's role. Only owners change the role of owners or grant it. From then on the groups of
-// the provider do not change the membership, also if the role was the same. It returns NotFound, LastOwner or Forbidden.
+// UpdateRole changes a member's role. Only owners change the role of owners or grant it. From then
+// on the groups of the provider do not change the membership, also if the role was the same. It
+// returns NotFound, LastOwner or Forbidden.
 func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, role Role) (*Member, error) {
 	ctx, err := m.Enter(ctx, WriteMembers)
 	if err != nil {
@@ -171,7 +173,8 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 		events = append(events, audit.New(workspaceID, accountID, audit.MemberRemoved, accountID, nil, s.Now()))
 	}
 	if len(lastOwnerOf) > 0 {
-		return errs.New(errs.LastOwner, "The account is the last owner of %s. Transfer these workspaces, or delete them, first.",
+		return errs.New(errs.LastOwner,
+			"The account is the last owner of %s. Transfer these workspaces, or delete them, first.",
 			strings.Join(lastOwnerOf, ", "))
 	}
 	if _, err := tx.NewDelete().Model((*Member)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {

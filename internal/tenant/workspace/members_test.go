@@ -97,8 +97,9 @@ func TestChangeRole_FollowsPermissions(t *testing.T) {
 				target := person(t, d)
 				join(t, d, m.ID(), target, before)
 				err := b.RemoveMember(t.Context(), b.as(t, by[actor], m.ID()), target.AccountID)
-				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) || !allowed &&
-					!errs.Is(err, errs.Forbidden) {
+				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) ||
+					!allowed &&
+						!errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s removes a %s: %v", actor, before, err)
 				}
 			}
@@ -247,7 +248,8 @@ func TestMembers_ListsMembers(t *testing.T) {
 				break
 			}
 		}
-		if diff := cmp.Diff([]string{"VIEWER", "EDITOR", "ADMIN", "OWNER"}, got); diff != "" { // the newest account first
+		// the newest account first
+		if diff := cmp.Diff([]string{"VIEWER", "EDITOR", "ADMIN", "OWNER"}, got); diff != "" {
 			t.Errorf("members (-want +got):\n%s", diff)
 		}
 	})

@@ -165,16 +165,17 @@ func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condi
 		return Membership{}, errNotFound()
 	}
 	key := keyOf(a, workspaceID, condition)
-	row, err := s.proofs.Do(ctx, key, struct{}{}, func(ctx context.Context, _ []struct{}) (row membershipRow, err error) {
-		p := s.DB.Params()
-		ctx, q := s.memberships(ctx, a, p)
-		if p != nil {
-			q = q.ColumnExpr("workspace.xmin::TEXT AS row_version")
-		}
-		err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
-		s.remember(key, row, err)
-		return row, err
-	})
+	row, err := s.proofs.Do(ctx, key, struct{}{},
+		func(ctx context.Context, _ []struct{}) (row membershipRow, err error) {
+			p := s.DB.Params()
+			ctx, q := s.memberships(ctx, a, p)
+			if p != nil {
+				q = q.ColumnExpr("workspace.xmin::TEXT AS row_version")
+			}
+			err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
+			s.remember(key, row, err)
+			return row, err
+		})
 	if err != nil {
 		return Membership{}, db.NoRowsAs(errNotFound(), err, "reading a membership")
 	}
@@ -276,7 +277,8 @@ func (s *Store) AdminAddresses(ctx context.Context, workspaceID string) (address
 	err = s.DB.NewSelect().Table("members").ColumnExpr("account.email").
 		Join("JOIN accounts AS account ON account.id = members.account_id").
 		Where("members.workspace_id = ?", workspaceID).Where("members.role IN (?)", bun.In([]Role{Owner, Admin})).
-		Where("account.deleted_at IS NULL").Where("account.disabled_at IS NULL").OrderExpr("account.email").Scan(db.AsSystem(ctx), &addresses)
+		Where("account.deleted_at IS NULL").Where("account.disabled_at IS NULL").OrderExpr("account.email").
+		Scan(db.AsSystem(ctx), &addresses)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the admins of a workspace: %w", err)
 	}

@@ -137,7 +137,8 @@ func TestMembership_FollowsPermissions(t *testing.T) {
 
 func TestMembership_WriteImpliesRead(t *testing.T) {
 	t.Parallel()
-	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains} {
+	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks,
+		ReadDomains: WriteDomains} {
 		m := Membership{workspace: &Workspace{}, key: &account.Key{Scopes: []string{string(write)}}}
 		if !m.May(read) || m.May(ReadStats) {
 			t.Errorf("with %s: %s %t, stats %t", write, read, m.May(read), m.May(ReadStats))

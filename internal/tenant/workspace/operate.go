@@ -147,8 +147,9 @@ func (s *Store) lockBySlug(ctx context.Context, tx bun.Tx, slug string, into *Wo
 	return err
 }
 
-// AdminChange has work change what belongs to a workspace, in a transaction of the system's scope that has locked it, and writes an
-// event with the details that work returns. It returns NotFound, and the errors of work.
+// AdminChange has work change what belongs to a workspace, in a transaction of the system's scope
+// that has locked it, and writes an event with the details that work returns. It returns NotFound,
+// and the errors of work.
 func (s *Store) AdminChange(
 	ctx context.Context, slug string, work func(ctx context.Context, tx bun.Tx, w *Workspace) (audit.Details, error),
 ) (*Workspace, error) {

@@ -60,7 +60,8 @@ func TestOperator_SetsLimits(t *testing.T) {
 		if diff := cmp.Diff(want, b.auditEvents(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
-		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil || untouched.Workspace().HitQuota != nil {
+		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil ||
+			untouched.Workspace().HitQuota != nil {
 			t.Errorf("the other workspace: %+v: %v", untouched, err)
 		}
 		for _, l := range []*Limit{of(-1), of(MaxLimit + 1)} {
@@ -107,7 +108,8 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
 		}
-		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.auditEvents(t, m)); diff != "" {
+		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"},
+			b.auditEvents(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		for _, slug := range []string{"public", id.PublicWorkspace} {

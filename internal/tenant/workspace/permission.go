@@ -99,10 +99,12 @@ func (m Membership) HasDestinationHosts() bool {
 	return m.key != nil && len(m.key.DestinationHosts) > 0
 }
 
-// MayLeadTo returns InvalidInput unless links of the membership, which has destination hosts, may lead to a canonical host.
+// MayLeadTo returns InvalidInput unless links of the membership, which has destination hosts, may
+// lead to a canonical host.
 func (m Membership) MayLeadTo(host string) *errs.Error {
 	for _, allowed := range m.key.DestinationHosts {
-		if host == strings.TrimPrefix(allowed, ".") || strings.HasPrefix(allowed, ".") && strings.HasSuffix(host, allowed) {
+		if host == strings.TrimPrefix(allowed, ".") ||
+			strings.HasPrefix(allowed, ".") && strings.HasSuffix(host, allowed) {
 			return nil
 		}
 	}
@@ -129,7 +131,8 @@ func (p Permission) reads() bool { return strings.HasSuffix(string(p), "_READ") 
 func (m Membership) May(p Permission) bool { return m.workspace != nil && m.refusal(p) == nil }
 
 // proveFactor is how a session without a second factor gets one.
-const proveFactor = "enroll an authenticator app with enrollTotp and confirmTotp, then refresh the session or log in again."
+const proveFactor = "enroll an authenticator app with enrollTotp and confirmTotp, then refresh the session or log in " +
+	"again."
 
 // refusal returns Forbidden with the remedy unless the member or API key has the permission.
 func (m Membership) refusal(p Permission) error {
@@ -137,7 +140,8 @@ func (m Membership) refusal(p Permission) error {
 	case m.key != nil && m.workspace != nil:
 		return CheckKey(m.key, p)
 	case m.workspace == nil || !m.role.Allows(p):
-		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
+		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least,
+			m.role)
 	case m.lacksSecondFactor && m.workspace.RequireSecondFactor:
 		return errs.New(errs.Forbidden, "This workspace requires a second factor: "+proveFactor)
 	case m.isUnverified && !p.reads():
@@ -147,8 +151,9 @@ func (m Membership) refusal(p Permission) error {
 }
 
 func errUnverified() error {
-	return errs.New(errs.Forbidden, "Verify your e-mail address first: call verifyEmail with the token that was sent to it, "+
-		"or requestEmailVerification for another one.")
+	return errs.New(errs.Forbidden,
+		"Verify your e-mail address first: call verifyEmail with the token that was sent to it, "+
+			"or requestEmailVerification for another one.")
 }
 
 // CheckKey returns Forbidden unless the API key's scopes include the permission, and its fence permits it.

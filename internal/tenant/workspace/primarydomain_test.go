@@ -21,7 +21,8 @@ func TestUpdate_LetsKeysChooseThePrimaryDomain(t *testing.T) {
 		key := workspacetest.Key(t, d, mine.ID(), string(workspace.WriteDomains))
 		nothing := func(context.Context, bun.Tx) error { return nil }
 		primary := func(context.Context, bun.Tx) (*string, error) { return nil, nil }
-		if _, err := workspacetest.Store(d).Update(t.Context(), key, workspace.Change{PrimaryHost: primary, FoldCodes: nothing}); err != nil {
+		if _, err := workspacetest.Store(d).Update(t.Context(), key,
+			workspace.Change{PrimaryHost: primary, FoldCodes: nothing}); err != nil {
 			t.Errorf("the primary domain: %v", err)
 		}
 		_, err := workspacetest.Store(d).Update(t.Context(), key, workspace.Change{

@@ -62,10 +62,10 @@ type fact struct {
 	Role                            Role
 }
 
-// Recheck is for transactions that may have waited since memberships were read. It returns a lookup, and a function
-// that returns an error for each member after it: NotFound or Forbidden if the account is not a member any more, or has
-// a role without the permission, and ErrStale if the workspace has changed, on PostgreSQL. API keys are authenticated in
-// each request.
+// Recheck is for transactions that may have waited since memberships were read. It returns a
+// lookup, and a function that returns an error for each member after it: NotFound or Forbidden if
+// the account is not a member any more, or has a role without the permission, and ErrStale if the
+// workspace has changed, on PostgreSQL. API keys are authenticated in each request.
 func Recheck(d *db.DB, conn bun.IDB, p Permission, members []Membership) (lookup db.Lookup, refused func() []error) {
 	facts, spaces, accounts := map[fact]fact{}, []string{}, []string{}
 	for _, m := range members {

@@ -26,12 +26,15 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		b, _ := inviting(t, d)
 		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		accounts := &account.Store{
-			DB: d, Registration: account.Invited, Passwords: account.NewUserPasswords(bcrypt.MinCost), SessionTTL: time.Hour,
-			Tokens: account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour}, Limits: ratelimit.Limiter{Off: true},
-			Now: b.Now,
+			DB: d, Registration: account.Invited, Passwords: account.NewUserPasswords(bcrypt.MinCost),
+			SessionTTL: time.Hour,
+			Tokens:     account.Tokens{Secrets: [][]byte{make([]byte, 32)}, TTL: time.Hour},
+			Limits:     ratelimit.Limiter{Off: true},
+			Now:        b.Now,
 		}
 		register := func(email, token string) (string, error) {
-			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Client{}, b.Presented(token))
+			l, err := accounts.Register(t.Context(), email, "a long password", "New", account.Client{},
+				b.Presented(token))
 			if err != nil {
 				return "", err
 			}
@@ -84,7 +87,8 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		if _, err := b.Accept(t.Context(), b.eve, ofDisabled); !errs.Is(err, errs.NotFound) {
 			t.Errorf("accepted from a disabled account: %v", err)
 		}
-		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err, errs.Unauthenticated) {
+		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err,
+			errs.Unauthenticated) {
 			t.Errorf("created by a disabled account: %v", err)
 		}
 		disable(nil)
@@ -118,9 +122,11 @@ func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
 			}
 			_, created := b.Create(t.Context(), b.ada, "Second", "second")
 			_, _, invited := b.Invite(t.Context(), m, "x@example.com", Viewer)
-			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys, func(_ context.Context, _ bun.Tx) error { return nil })
+			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys,
+				func(_ context.Context, _ bun.Tx) error { return nil })
 			for _, err := range []error{created, invited, changed} {
-				if verified != (err == nil) || err != nil && (!errs.Is(err, errs.Forbidden) || errs.From(err).Message != errUnverified().Error()) {
+				if verified != (err == nil) ||
+					err != nil && (!errs.Is(err, errs.Forbidden) || errs.From(err).Message != errUnverified().Error()) {
 					t.Errorf("verified %t: %v", verified, err)
 				}
 			}
@@ -134,7 +140,8 @@ func TestOperator_AddsOwners(t *testing.T) {
 		b := setup(t, d)
 		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		must.Value(b.Delete(t.Context(), deleted))(t)
-		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound, id.PublicWorkspace: errs.NotFound} {
+		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound,
+			id.PublicWorkspace: errs.NotFound} {
 			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
 			})
@@ -163,7 +170,8 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 				lookup, refusals := Recheck(d, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
 				err := lookup.Run(ctx)
 				all := refusals()
-				if refused = all[2]; err == nil && (all[0] != nil || all[4] != nil || !errors.Is(all[3], all[2]) && all[3].Error() != all[2].Error()) {
+				if refused = all[2]; err == nil &&
+					(all[0] != nil || all[4] != nil || !errors.Is(all[3], all[2]) && all[3].Error() != all[2].Error()) {
 					t.Errorf("%v", all)
 				}
 				return err
@@ -191,7 +199,8 @@ func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
 		weak.SessionID, strong.HasSecondFactor = id.New(id.Session), true
 		team := b.create(t, strong, "team").ID()
 		m := must.Value(b.Require(t.Context(), weak, team))(t)
-		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t), Change{RequireSecondFactor: new(true)}))(t)
+		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t),
+			Change{RequireSecondFactor: new(true)}))(t)
 		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
 			m, err = Refresh(ctx, d, tx, m)
 			return err
@@ -202,7 +211,8 @@ func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
 		if err := b.RemoveMember(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("removing another member without a second factor: %v", err)
 		}
-		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) { // may leave, and is the last one
+		// may leave, and is the last one
+		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) {
 			t.Errorf("leaving without a second factor: %v", err)
 		}
 	})

@@ -34,13 +34,15 @@ type Change struct {
 	EndedURL        optional.Edit[*string]
 	// Inspectable is false after nil.
 	Inspectable optional.Edit[*bool]
-	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the changed style can be read.
+	// QRStyle changes the style of QR codes; nil resets it. VerifyQR checks that codes in the
+	// changed style can be read.
 	QRStyle  optional.Edit[*qr.Change]
 	VerifyQR func(context.Context, *qr.Style) error
 	// RequireSecondFactor can become true only for a member whose session has a second factor.
 	RequireSecondFactor *bool
-	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the workspace their code keys: most
-	// of them first, and once no link can be inserted, those that were inserted meanwhile.
+	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the
+	// workspace their code keys: most of them first, and once no link can be inserted, those that
+	// were inserted meanwhile.
 	CaseSensitiveCodes *bool
 	FoldCodes          func(context.Context, bun.Tx) error
 	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
@@ -93,7 +95,9 @@ func (c Change) enter(ctx context.Context, m Membership) (context.Context, error
 
 // update writes a change, and returns the changed workspace. It locks a domain before the workspace, and the workspace
 // before its slug, as in Create, which avoids deadlocks.
-func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, style *qr.Style) (_ *Workspace, err error) {
+func (s *Store) update(
+	ctx context.Context, tx bun.Tx, m Membership, c Change, style *qr.Style,
+) (_ *Workspace, err error) {
 	var primary *string
 	if c.PrimaryHost != nil {
 		if primary, err = c.PrimaryHost(ctx, tx); err != nil {
@@ -119,7 +123,8 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	}
 	w.UpdatedAt = s.now()
 	update := tx.NewUpdate().Model(w).WherePK().Column("name", "slug", "default_strategy", "default_redirect_status",
-		"case_sensitive_codes", "routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style", "primary_host",
+		"case_sensitive_codes", "routing_defaults", "not_found_url", "ended_url", "inspectable", "qr_style",
+		"primary_host",
 		"require_second_factor", "updated_at")
 	if style != nil {
 		if w.QRStyle = style; style.Equal(nil) {
@@ -146,12 +151,14 @@ func (s *Store) update(ctx context.Context, tx bun.Tx, m Membership, c Change, s
 	return w, audit.Write(ctx, tx, event.WithChanges(w.changes(&before)))
 }
 
-// foldCodes makes custom codes equal in any case. It folds most codes before it locks the workspace, and then those that were created
-// meanwhile. It returns Conflict if they are equal already.
+// foldCodes makes custom codes equal in any case. It folds most codes before it locks the
+// workspace, and then those that were created meanwhile. It returns Conflict if they are equal
+// already.
 func (c Change) foldCodes(ctx context.Context, tx bun.Tx, w *Workspace, locked *bun.SelectQuery) error {
 	if !w.CaseSensitiveCodes {
-		return errs.New(errs.Conflict, "Upper and lower case do not differ in custom codes, which stays so: short URLs "+
-			"may be printed in any case.").At("caseSensitiveCodes")
+		return errs.New(errs.Conflict,
+			"Upper and lower case do not differ in custom codes, which stays so: short URLs "+
+				"may be printed in any case.").At("caseSensitiveCodes")
 	}
 	if err := c.FoldCodes(ctx, tx); err != nil {
 		return err
@@ -239,7 +246,8 @@ func (w *Workspace) settings() []audit.Field {
 		{Name: "routingDefaults", Value: w.RoutingDefaults}, {Name: "notFoundUrl", Value: w.NotFoundURL},
 		{Name: "endedUrl", Value: w.EndedURL}, {Name: "inspectable", Value: w.Inspectable},
 		{Name: "requireSecondFactor", Value: w.RequireSecondFactor},
-		{Name: "qrStyle", Value: w.QRStyle}, {Name: "primaryHost", Value: w.PrimaryHost}, {Name: "hitQuota", Value: w.HitQuota},
+		{Name: "qrStyle", Value: w.QRStyle}, {Name: "primaryHost", Value: w.PrimaryHost},
+		{Name: "hitQuota", Value: w.HitQuota},
 		{Name: "linkQuota", Value: w.LinkQuota},
 	}
 }

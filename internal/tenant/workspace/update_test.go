@@ -32,7 +32,8 @@ func TestUpdate_ChangesGivenFields(t *testing.T) {
 			changed := must.Value(b.Update(t.Context(), m, step.change))(t)
 			read := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			for name, got := range map[string]Membership{"answered": changed, "read": read} {
-				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" || got.Role() != Owner ||
+				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" ||
+					got.Role() != Owner ||
 					got.AccountID() != b.ada.AccountID {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}

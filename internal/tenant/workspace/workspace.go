@@ -49,8 +49,8 @@ type Workspace struct {
 	// choose none.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
-	// CaseSensitiveCodes means that upper and lower case differ in custom codes. It is false in new workspaces, and never
-	// becomes true.
+	// CaseSensitiveCodes means that upper and lower case differ in custom codes. It is false in new
+	// workspaces, and never becomes true.
 	CaseSensitiveCodes bool
 	// RoutingDefaults are copied into new links: how queries and paths are forwarded, and UTM values.
 	RoutingDefaults *routing.Routing
@@ -170,9 +170,11 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, accountID string) er
 		return err
 	}
 	owned, err := tx.NewSelect().Model((*Member)(nil)).Join("JOIN workspaces AS w ON w.id = member.workspace_id").
-		Where("member.account_id = ?", accountID).Where("member.role = ?", Owner).Where("w.deleted_at IS NULL").Count(ctx)
+		Where("member.account_id = ?", accountID).Where("member.role = ?", Owner).Where("w.deleted_at IS NULL").
+		Count(ctx)
 	if err == nil && int(owned) >= s.MaxWorkspaces {
-		return errs.New(errs.QuotaExceeded, "You own %d workspaces, the maximum. Delete one, or transfer its ownership.",
+		return errs.New(errs.QuotaExceeded,
+			"You own %d workspaces, the maximum. Delete one, or transfer its ownership.",
 			s.MaxWorkspaces)
 	}
 	return err

@@ -54,7 +54,8 @@ func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 // count counts the workspaces and the members in the database.
 func (b *bundle) count(t *testing.T) (workspaces, members int64) {
 	t.Helper()
-	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", id.PublicWorkspace).Count(db.AsSystem(t.Context())))(t)
+	workspaces = must.Value(b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", id.PublicWorkspace).
+		Count(db.AsSystem(t.Context())))(t)
 	members = must.Value(b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return workspaces, members
 }
@@ -229,7 +230,8 @@ func TestIDBySlug_FindsWorkspace(t *testing.T) {
 				t.Errorf("%s is %q: %v", slug, got, err)
 			}
 		}
-		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd", "' OR 1=1 --",
+		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd",
+			"' OR 1=1 --",
 			strings.Repeat("a", 10_000)} {
 			if got, err := b.IDBySlug(t.Context(), slug); got != "" || !errs.Is(err, errs.NotFound) {
 				t.Errorf("%.20q is %q: %v", slug, got, err)
@@ -361,8 +363,9 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
 			must.Value(b.Update(t.Context(), m, Change{Slug: &slug}))(t)
 		}
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
-			"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
+		must.Value(d.ExecContext(db.AsSystem(t.Context()),
+			"INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
+				"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
 		for _, step := range []struct {
 			after time.Duration
 			taken map[string]bool

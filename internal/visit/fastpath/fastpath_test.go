@@ -36,7 +36,8 @@ func site(w http.ResponseWriter, r *http.Request) bool {
 	case "/page":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = fmt.Fprintf(w, "no page for %s %#v %s %s %d.%d %q %s %d %v %t %v %v", r.Method, *r.URL, r.RequestURI, r.Proto,
+		_, _ = fmt.Fprintf(w, "no page for %s %#v %s %s %d.%d %q %s %d %v %t %v %v", r.Method, *r.URL, r.RequestURI,
+			r.Proto,
 			r.ProtoMajor, r.ProtoMinor,
 			r.Header, r.Host, r.ContentLength, r.TransferEncoding, r.Close, r.Trailer, r.Body == http.NoBody)
 	case "/html":
@@ -144,7 +145,8 @@ var requests = []struct {
 	{"GET /long HTTP/1.1\r\n" + host + "\r\nGET /long HTTP/1.1\r\n" + host + "\r\n", 2},
 	{"GET /bare HTTP/1.1\r\n" + host + "\r\nGET /b%2fc HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"GET //c HTTP/1.1\r\n" + host + "\r\n", 0},
-	{"GET /a HTTP/1.1\r\n" + host + "\r\nGET /rest/b HTTP/1.1\r\n" + host + "\r\nGET /c HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /a HTTP/1.1\r\n" + host + "\r\nGET /rest/b HTTP/1.1\r\n" + host + "\r\nGET /c HTTP/1.1\r\n" + host + "\r\n",
+		1},
 	{"GET /a HTTP/1.1\r\n" + host + "\r\nPOST /rest/b HTTP/1.1\r\n" + host +
 		"Content-Length: 3\r\n\r\nabcGET /c HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"HEAD /abc HTTP/1.1\r\n" + host + "\r\n", 0},
@@ -190,7 +192,8 @@ var requests = []struct {
 	{"GET /a~b.c_d-e+ HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"GET /../abc HTTP/1.1\r\n" + host + "\r\n", 0},
 	{"GET /page HTTP/1.1\r\n" + host + "X-A:  1  \r\nX-B: b\r\nX_a: 3\r\nX-a: 2 \r\nX-A:\r\n\r\n", 1},
-	{"GET /page HTTP/1.1\r\nhOST: a.example:80 \r\nUSER-AGENT: \"me\"\r\n\r\nGET /page HTTP/1.1\r\n" + host + "\r\n", 2},
+	{"GET /page HTTP/1.1\r\nhOST: a.example:80 \r\nUSER-AGENT: \"me\"\r\n\r\nGET /page HTTP/1.1\r\n" + host + "\r\n",
+		2},
 	{"GET /abc HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "X: \t1\r\n\r\n", 0},
 	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", maxFields-1) + "\r\n", 1},
@@ -252,7 +255,8 @@ func TestServer_ReadsAFragmentedHead(t *testing.T) {
 		for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} {
 			must.Value(io.WriteString(c, piece))(t)
 		}
-		if got := <-answers; strings.Count(got, "HTTP/1.1 307") != 1 || !strings.HasSuffix(got, "rest: GET a.example ") {
+		if got := <-answers; strings.Count(got, "HTTP/1.1 307") != 1 ||
+			!strings.HasSuffix(got, "rest: GET a.example ") {
 			t.Errorf("got %q", got)
 		}
 		if err := errors.Join(server.Shutdown(t.Context()), l.Wait(t.Context())); err != nil {

@@ -151,5 +151,6 @@ func isPlain(header http.Header) bool {
 		}
 	}
 	connection := header["Connection"]
-	return len(connection) == 0 || len(connection) == 1 && (connection[0] == "keep-alive" || connection[0] == "Keep-Alive")
+	return len(connection) == 0 ||
+		len(connection) == 1 && (connection[0] == "keep-alive" || connection[0] == "Keep-Alive")
 }

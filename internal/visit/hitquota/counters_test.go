@@ -100,7 +100,8 @@ func TestCounters_TakeBack(t *testing.T) {
 				{LinkID: linkID, Month: month, Number: 1, Hits: 8, Used: 5},
 				{LinkID: id.New(id.Link), Month: month, Number: 4, Hits: 8},
 			}))
-			if used := must.Value(c.Used(t.Context(), month, []string{linkID}))(t); logID == "log_1" && used[linkID] != want {
+			if used := must.Value(c.Used(t.Context(), month, []string{linkID}))(t); logID == "log_1" &&
+				used[linkID] != want {
 				t.Errorf("%d hits are used, want %d", used[linkID], want)
 			}
 		}
@@ -115,7 +116,8 @@ func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		c, ctx := NewRedis(k, "log_1", time.Now), t.Context()
-		links := []string{id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link)}
+		links := []string{id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link), id.New(id.Link),
+			id.New(id.Link)}
 		for _, linkID := range links {
 			ask(t, c, request(linkID, 1, 3, 10, 2))
 		}
@@ -242,7 +244,8 @@ func TestRedis_KeysAreForOperators(t *testing.T) {
 func TestRedis_NewServerNeedsFloors(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		a, b, linkID := NewRedis(k, id.New(id.Log), time.Now), NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link) // others know no script of theirs
+		// others know no script of theirs
+		a, b, linkID := NewRedis(k, id.New(id.Log), time.Now), NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link)
 		ask(t, a, request(linkID, 1, 4, 10, 0))
 		ask(t, b, request(linkID, 1, 2, 10, 0))
 		before := [...]int64{a.Epoch(), b.Epoch()}
@@ -310,9 +313,10 @@ func (n *modelNode) Waiting(int64, time.Time) (map[string]int64, error) {
 
 func (m *model) start() {
 	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
-	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: clicksFunc(func([]string) (map[string]int64, error) {
-		return map[string]int64{m.linkID: m.stored}, nil
-	})}, NewRedis(m.redis, n.logID, m.now))
+	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now,
+		Clicks: clicksFunc(func([]string) (map[string]int64, error) {
+			return map[string]int64{m.linkID: m.stored}, nil
+		})}, NewRedis(m.redis, n.logID, m.now))
 	m.nodes = append(m.nodes, n)
 }
 
@@ -497,6 +501,7 @@ func (m *model) run(losses int, seed uint64) {
 		}
 	}
 	if n := m.admitted(); n > m.limit+bound || losses == 0 && n != m.limit {
-		m.t.Errorf("seed %d: %d admitted at the end, want %d, and at most %d more after a loss", seed, n, m.limit, bound)
+		m.t.Errorf("seed %d: %d admitted at the end, want %d, and at most %d more after a loss", seed, n, m.limit,
+			bound)
 	}
 }

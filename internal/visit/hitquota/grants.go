@@ -106,7 +106,8 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 		one := wish{ctx, subject}
 		granted, err := g.calls.Do(system, struct{}{}, one, g.grantAll)
 		ok, err := granted.take(subject, err)
-		retry := db.IsLockTimeout(err) || err != nil && !errs.Is(err, errs.Unavailable) // another subject may be the reason
+		// another subject may be the reason
+		retry := db.IsLockTimeout(err) || err != nil && !errs.Is(err, errs.Unavailable)
 		for retry && ctx.Err() == nil {
 			granted, err = g.alone.Do(system, subject, one, g.grantAll)
 			ok, err = granted.take(subject, err)
@@ -323,8 +324,8 @@ func (g *Grants) RecountGrants(ctx context.Context) error { return g.recount(ctx
 // logs when the maximum was set or the database was restored are more than it has granted, once they are ingested.
 func (g *Grants) RaiseGrants(ctx context.Context) error { return g.recount(ctx, "<") }
 
-// recount sets the granted clicks of links with maxClicks that compare so to the clicks that they have. It only reads if
-// there are none.
+// recount sets the granted clicks of links with maxClicks that compare so to the clicks that they
+// have. It only reads if there are none.
 func (g *Grants) recount(ctx context.Context, operator bun.Safe) error {
 	ctx = db.AsSystem(ctx)
 	for n := recountBatch; n == recountBatch; {
@@ -342,7 +343,8 @@ func (g *Grants) recount(ctx context.Context, operator bun.Safe) error {
 		for _, c := range changes {
 			counts[c.SubjectID] = c.N
 		}
-		if _, err := g.update(g.DB, counts).Set("granted = change.n").Where("granted ? change.n", operator).Exec(ctx); err != nil {
+		if _, err := g.update(g.DB, counts).Set("granted = change.n").Where("granted ? change.n", operator).
+			Exec(ctx); err != nil {
 			return fmt.Errorf("counting what links have granted: %w", err)
 		}
 	}

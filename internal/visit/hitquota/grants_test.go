@@ -40,13 +40,15 @@ func newTarget(t *testing.T, d *db.DB, linkID string, maxClicks int64) string {
 
 func addGrants(t *testing.T, d *db.DB, subject, linkID string, maxClicks *int64) {
 	t.Helper()
-	must.Value(d.ExecContext(db.AsSystem(t.Context()), `INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks)
+	must.Value(d.ExecContext(db.AsSystem(t.Context()),
+		`INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks)
 		VALUES (?, ?, 'ws_00000000000000000000000000', ?)`, subject, linkID, maxClicks))(t)
 }
 
 func grantedOf(t *testing.T, d *db.DB, subject string) (n int64) {
 	t.Helper()
-	must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", subject).Scan(db.AsSystem(t.Context()), &n))
+	must.NoError(t, d.NewSelect().Table("grants").Column("granted").Where("subject_id = ?", subject).
+		Scan(db.AsSystem(t.Context()), &n))
 	return n
 }
 
@@ -163,9 +165,9 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	}
 }
 
-// TestGrants_LockedRowDelaysNoOtherLink: links and targets whose visitors share a statement with those of a locked row
-// get their grants by statements of their own, and keep what an earlier statement of the call has granted. Visitors who have gone
-// get none.
+// TestGrants_LockedRowDelaysNoOtherLink: links and targets whose visitors share a statement with
+// those of a locked row get their grants by statements of their own, and keep what an earlier
+// statement of the call has granted. Visitors who have gone get none.
 func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -180,7 +182,8 @@ func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 		gone.ctx = ended
 		many := append(slices.Repeat([]wish{here}, 50), gone, wish{t.Context(), other})
 		granted := must.Value(g.grantAll(db.AsSystem(t.Context()), many))(t)
-		if !db.IsLockTimeout(granted.err) || granted.failed[locked] == 0 || granted.failed[other] != 0 || granted.left[other] != 1 {
+		if !db.IsLockTimeout(granted.err) || granted.failed[locked] == 0 || granted.failed[other] != 0 ||
+			granted.left[other] != 1 {
 			t.Errorf("%+v, want a timeout of the lock and one grant", granted)
 		}
 		if _, ok, err := g.Grant(t.Context(), other); !ok || err != nil {

@@ -46,8 +46,8 @@ const (
 	// that wait for one.
 	maxTakes   = 4
 	maxWaiting = 20_000
-	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its floor: a slow one is no
-	// outage. takeDeadline bounds a pipeline.
+	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its
+	// floor: a slow one is no outage. takeDeadline bounds a pipeline.
 	visitorWait  = 2 * time.Second
 	takeDeadline = time.Second
 	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
@@ -230,7 +230,8 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait 
 	if h.unused > 0 && (now-h.takenAt < int64(h.life) || l.away.Load()) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil, false
 	}
-	if age := now - h.takenAt; h.refused && age >= 0 && age < refusedLife.Milliseconds() { // negative after the clock was set back
+	// negative after the clock was set back
+	if age := now - h.takenAt; h.refused && age >= 0 && age < refusedLife.Milliseconds() {
 		return Hit{}, false, nil, false
 	}
 	if wait = s.requests[*key]; wait == nil {

@@ -153,7 +153,9 @@ func (*testLog) Waiting(int64, time.Time) (map[string]int64, error) { return nil
 // clicksFunc counts clicks in the database.
 type clicksFunc func(linkIDs []string) (map[string]int64, error)
 
-func (f clicksFunc) Since(_ context.Context, _ string, linkIDs []string, _ click.Month) (map[string]int64, int64, error) {
+func (f clicksFunc) Since(
+	_ context.Context, _ string, linkIDs []string, _ click.Month,
+) (map[string]int64, int64, error) {
 	counts, err := f(linkIDs)
 	return counts, 0, err
 }
@@ -169,7 +171,8 @@ func noLogs(click.Month) (map[string]int64, error) { return nil, nil }
 func newDesk(source Counters) *desk {
 	d := &desk{}
 	d.Leases = NewLeases(Config{
-		ClickLog: &d.testLog, Clicks: clicksFunc(noClicks), Now: time.Now, Log: slog.New(slog.NewTextHandler(&d.said, nil)),
+		ClickLog: &d.testLog, Clicks: clicksFunc(noClicks), Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(&d.said, nil)),
 	}, source)
 	_ = d.Carry(context.Background(), noLogs) // nothing to fail
 	return d
@@ -235,7 +238,8 @@ func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 	t.Helper()
 	key := must.Value(keyOf(linkID, thisMonth()))(t)
 	for range n {
-		_, _, wait, isFirst := l.try(&key, &Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, l.Now().UnixMilli())
+		_, _, wait, isFirst := l.try(&key, &Claim{LinkID: linkID, Month: thisMonth(), Limit: limit},
+			l.Now().UnixMilli())
 		if isFirst {
 			defer l.requesting.Wait()
 			defer l.enqueue(wait)
@@ -491,8 +495,12 @@ func TestHit_SettlesOnce(t *testing.T) {
 		"released twice":            {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
 		"released after the lease": {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() },
 			2},
-		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Commit(0) }, 3},
-		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
+		"committed after the lease": {func(_ *desk, _ string, h *Hit) {
+			after(nearLife + 2*reapInterval)
+			h.Commit(0)
+		}, 3},
+		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() },
+			2},
 		"the zero hit": {func(_ *desk, _ string, h *Hit) {
 			new(Hit).Release()
 			new(Hit).Commit(0)
@@ -665,7 +673,8 @@ func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	t.Parallel()
 	d := newDesk(newTally())
 	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {
-		if _, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 1}, time.Now()); ok || !errors.Is(err, errLinkID) {
+		if _, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 1}, time.Now()); ok ||
+			!errors.Is(err, errLinkID) {
 			t.Errorf("%s: given %t: %v", fmt.Sprintf("%.10q", linkID), ok, err)
 		}
 	}
@@ -689,7 +698,8 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 				t.Errorf("%d leased hits given, want 1", got)
 			}
 			began := time.Now()
-			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) || time.Since(began) > 0 {
+			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) ||
+				time.Since(began) > 0 {
 				t.Errorf("a link without a lease waits for %s and gets %v", time.Since(began), err)
 			}
 			after(abundantLife)
@@ -750,7 +760,8 @@ func TestLeases_HangingIsAnOutage(t *testing.T) {
 		stop := run(t, d.Leases)
 		began := time.Now()
 		_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
-		if took := time.Since(began); took > takeDeadline+retryPause || !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
+		if took := time.Since(began); took > takeDeadline+retryPause || !errs.Is(err, errs.Unavailable) ||
+			!d.Stats().Away {
 			t.Errorf("it took %s: %v, away is %t", took, err, d.Stats().Away)
 		}
 		began = time.Now()
@@ -946,7 +957,8 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { read++; return nil, nil })
 		source.fail(errGone)
 		for range 3 {
-			if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errors.Is(err, errRedisDown) {
+			if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 ||
+				!errors.Is(err, errRedisDown) {
 				t.Errorf("%d hits given: %v", got, err)
 			}
 		}
@@ -1062,7 +1074,8 @@ func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	for range 8 {
 		visits.Go(func() {
 			for range 2000 {
-				if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 || !errs.Is(err, errs.Unavailable) {
+				if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 ||
+					!errs.Is(err, errs.Unavailable) {
 					t.Errorf("%d hits given: %v", got, err)
 				}
 			}
@@ -1117,7 +1130,8 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s until everybody was told, want no time", took)
 		}
-		if _, ok, err := d.Take(context.Background(), &Claim{LinkID: id.New(id.Link), Month: thisMonth(), Limit: 1}, time.Now()); ok ||
+		if _, ok, err := d.Take(context.Background(), &Claim{LinkID: id.New(id.Link), Month: thisMonth(), Limit: 1},
+			time.Now()); ok ||
 			!errors.Is(err, errClosed) {
 			t.Errorf("after the end: given %t: %v, want %v", ok, err, errClosed)
 		}

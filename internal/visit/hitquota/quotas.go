@@ -34,7 +34,8 @@ type ClickLog interface {
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
 	// Since counts the clicks of links since the start of a month, with those of a log up to a position.
-	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]int64, position int64, err error)
+	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]int64, position int64,
+		err error)
 }
 
 // Config is what Quotas need.

@@ -144,14 +144,15 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 	for _, returned := range leases {
 		if returned.Used < returned.Hits {
 			returned.Hits = 0
-			_ = l.ClickLog.Note(returned) // without it, only a crash and a loss of data in Redis would return them again
+			// without it, only a crash and a loss of data in Redis would return them again
+			_ = l.ClickLog.Note(returned)
 		}
 	}
 	return nil
 }
 
-// Recover returns the unused hits of a dead process, whose clicks the database has. A lease without hits was returned by
-// the process, and Redis may have it again, from a snapshot.
+// Recover returns the unused hits of a dead process, whose clicks the database has. A lease without
+// hits was returned by the process, and Redis may have it again, from a snapshot.
 func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 })
 	for some := range slices.Chunk(leases, takeBatch) {

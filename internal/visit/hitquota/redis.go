@@ -150,7 +150,8 @@ func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) erro
 	} {
 		pipe := c.Pipeline()
 		for _, l := range leases {
-			run(ctx, pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month), l.IsUnsure)
+			run(ctx, pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month),
+				l.IsUnsure)
 		}
 		replies, _ := pipe.Exec(ctx)
 		err = nil

@@ -245,8 +245,8 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	return nil
 }
 
-// openOf has a request register the open leases of its link, and returns their unused hits. A lease whose return is on its
-// way stays out: nothing would end it again.
+// openOf has a request register the open leases of its link, and returns their unused hits. A lease
+// whose return is on its way stays out: nothing would end it again.
 func (l *Leases) openOf(q *queued) (unused int64) {
 	s := l.shard(&q.key)
 	s.mu.Lock()

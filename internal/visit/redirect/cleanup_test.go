@@ -65,7 +65,8 @@ func TestCleanUp_RunsOnTwoNodes(t *testing.T) {
 		b := setup(t, d)
 		ends := b.now.Add(time.Hour)
 		expired := b.link(t, creation.Input{URL: "https://example.com/expired", ExpiresAt: &ends})
-		counted := b.link(t, creation.Input{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
+		counted := b.link(t,
+			creation.Input{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
 		years := b.now.AddDate(2, 0, 0)
 		later := b.link(t, creation.Input{URL: "https://example.com/later", ExpiresAt: &years})
 		forever := b.link(t, creation.Input{URL: "https://example.com/forever"})

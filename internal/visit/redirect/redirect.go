@@ -72,9 +72,10 @@ type FirstVisits interface {
 	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
-// Serve answers a request by GET, HEAD, POST, PUT, PATCH or DELETE: it resolves the address, decides, consumes quotas, records the
-// click and writes the response. Every request but HEAD that receives a destination is one click.
-// HEAD and cards consume nothing, but count for the rates of their network.
+// Serve answers a request by GET, HEAD, POST, PUT, PATCH or DELETE: it resolves the address,
+// decides, consumes quotas, records the click and writes the response. Every request but HEAD that
+// receives a destination is one click. HEAD and cards consume nothing, but count for the rates of
+// their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	defer web.Recovered(h.Log, w, r, visitorpage.WriteInternalError)
 	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
@@ -98,7 +99,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 	}
 	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
 		web.NameRequest(w, r)
-		h.Log.Log(r.Context(), errs.LogLevel(err), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
+		h.Log.Log(r.Context(), errs.LogLevel(err), "redirect failed", "error", err, "request_id",
+			r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, &answer, &v)
 	status := answer.StatusBeforeFallback()
@@ -119,7 +121,8 @@ func (v *visit) query() string {
 // that cannot be codes are counted together.
 func (v *visit) recordUnmatched(status int) {
 	code, workspaceID := v.at.Code, v.target.WorkspaceID
-	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) && (!isOwn || v.target.Own == (resolve.Address{})) {
+	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) &&
+		(!isOwn || v.target.Own == (resolve.Address{})) {
 		code = ""
 	}
 	if workspaceID != "" && workspaceID != id.PublicWorkspace && v.http.Method == http.MethodGet &&
@@ -139,13 +142,15 @@ func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
 // cookie returns a cookie that is sent to the short URL only.
 func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath(), v.http.URL.EscapedPath()), MaxAge: int(life.Seconds()),
+		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath(), v.http.URL.EscapedPath()),
+		MaxAge:   int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}
 }
 
-// cookiePath returns the path of a cookie that comes back to a short URL as it was requested: that of the short URL or, where a browser would
-// not find this one again, that of its folder. A semicolon ends a path, and a path with an appendix or in another encoding is another one.
+// cookiePath returns the path of a cookie that comes back to a short URL as it was requested: that
+// of the short URL or, where a browser would not find this one again, that of its folder. A
+// semicolon ends a path, and a path with an appendix or in another encoding is another one.
 func cookiePath(path, requested string) string {
 	rest, isBelow := strings.CutPrefix(requested, path)
 	if end := strings.IndexByte(path, ';'); end >= 0 {
@@ -156,8 +161,8 @@ func cookiePath(path, requested string) string {
 	return path[:strings.LastIndexByte(path, '/')+1]
 }
 
-// isSecure reports whether the visitor's connection is encrypted, here or by a trusted proxy: web.Forwarding has removed
-// the header of others.
+// isSecure reports whether the visitor's connection is encrypted, here or by a trusted proxy:
+// web.Forwarding has removed the header of others.
 func (v *visit) isSecure() bool {
 	return v.http.TLS != nil || v.IsHTTPS || strings.EqualFold(v.http.Header.Get("X-Forwarded-Proto"), "https")
 }

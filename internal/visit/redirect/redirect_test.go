@@ -118,7 +118,8 @@ func (b *bundle) visit(t *testing.T, method, path string) *httptest.ResponseReco
 func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	t.Helper()
 	must.NoError(t, b.Handler.Clicks.Flush(t.Context()))
-	totals := must.Value((&clickstore.Ledger{DB: b.counts.DB}).Totals(must.Value(l.In.Enter(t.Context(), workspace.ReadLinks))(t), l.In.ID(), l.ID))(t)
+	totals := must.Value((&clickstore.Ledger{DB: b.counts.DB}).
+		Totals(must.Value(l.In.Enter(t.Context(), workspace.ReadLinks))(t), l.In.ID(), l.ID))(t)
 	return totals[l.ID].Clicks
 }
 
@@ -156,7 +157,8 @@ func TestHandler_AnswersByStatus(t *testing.T) {
 			{"at its start", start, timed.Code, 302, 302, false},
 			{"at its last instant", end.Add(-time.Microsecond), timed.Code, 302, 302, false},
 			{"expired", end, timed.Code, 410, 410, false},
-			{"anonymous, at its last instant", anonymous.ExpiresAt.Add(-time.Microsecond), anonymous.Code, 302, 302, false},
+			{"anonymous, at its last instant", anonymous.ExpiresAt.Add(-time.Microsecond), anonymous.Code, 302, 302,
+				false},
 			{"anonymous, expired", *anonymous.ExpiresAt, anonymous.Code, 410, 410, false},
 			{"limited, the first time", start, limited.Code, 302, 302, true},
 			{"limited, the last time", start, limited.Code, 302, 410, false},
@@ -218,19 +220,22 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				ten := int64(10)
 				l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &ten})
 				got := b.visitAtOnce(t, l, 200)
-				if n := got[http.StatusTooManyRequests]; c.want[http.StatusGone] > 0 { // all hits were pending for others
+				// all hits were pending for others
+				if n := got[http.StatusTooManyRequests]; c.want[http.StatusGone] > 0 {
 					got[http.StatusGone] += n
 					delete(got, http.StatusTooManyRequests)
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
 					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
 				}
-				if last := b.visit(t, http.MethodGet, "/"+l.Code).Code; last/100 != 4 || (last == 410) != (c.want[410] > 0) {
+				if last := b.visit(t, http.MethodGet, "/"+l.Code).Code; last/100 != 4 ||
+					(last == 410) != (c.want[410] > 0) {
 					t.Errorf("status %d after the last click", last)
 				}
 				b.HitQuota = c.raisedQuota
 				status := 0 // released grants are available again within a second
-				for deadline := time.Now().Add(20 * time.Second); status != c.statusAfter && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(20 * time.Second); status != c.statusAfter &&
+					time.Now().Before(deadline); {
 					b.turnTo(b.now.Add(time.Second))
 					status = b.visit(t, http.MethodGet, "/"+l.Code).Code
 					_ = poll.Wait(t.Context(), 20*time.Millisecond)
@@ -298,10 +303,11 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l := b.link(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
-		When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
-		Targets: []*routing.Target{{URL: new("https://example.com/office")}},
-	}})}})
+	l := b.link(t,
+		creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
+			When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
+			Targets: []*routing.Target{{URL: new("https://example.com/office")}},
+		}})}})
 	for address, want := range map[string]string{
 		"[2001:db8::1]:1": "https://example.com/office", "[2001:db8::2]:1": "https://example.com/own",
 		"[2001:db8::]:1": "https://example.com/own",
@@ -439,7 +445,8 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
-	l, unknown := b.link(t, creation.Input{URL: "https://example.com/"}), b.link(t, creation.Input{URL: "https://example.com/unknown"})
+	l, unknown := b.link(t, creation.Input{URL: "https://example.com/"}), b.link(t,
+		creation.Input{URL: "https://example.com/unknown"})
 	b.visit(t, http.MethodGet, "/"+l.Code)
 	b.clicks(t, l)
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)

@@ -245,7 +245,8 @@ func BenchmarkHandler_Routing(b *testing.B) {
 		languages = append(languages, target("https://example.com/a", &routing.Condition{Language: []string{language}}))
 		rules = append(rules, target("https://example.com/a", &routing.Condition{Country: []string{"DE", "AT", "CH"}}))
 	}
-	rules, languages = append(rules, target("https://example.com/b")), append(languages, target("https://example.com/b"))
+	rules, languages = append(rules, target("https://example.com/b")), append(languages,
+		target("https://example.com/b"))
 	for name, change := range map[string]*routing.Change{
 		"plain": nil, "ten rules": {Rules: optional.Set(rules)}, "ten languages": {Rules: optional.Set(languages)},
 	} {

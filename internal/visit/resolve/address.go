@@ -26,15 +26,17 @@ type Address struct {
 	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand in place of the
 	// question mark. They do not identify the link.
 	Path, Query string
-	// whole is the path at a workspace's host, as sent, without its first slash. With isOwn, it is the part of the code: see Whole.
+	// whole is the path at a workspace's host, as sent, without its first slash. With isOwn, it is
+	// the part of the code: see Whole.
 	whole string
 	isOwn bool
 }
 
-// PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE at
-// others, and the path that follows. At the instance's root only a slash follows a code, because its first
-// segment would be a slug. What cannot be part of a code of a workspace is removed from its end. It reports false for all other
-// paths; at hosts of workspaces, which may have codes of their own, only for those whose first segment is empty, "." or "..".
+// PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE
+// at others, and the path that follows. At the instance's root only a slash follows a code, because
+// its first segment would be a slug. What cannot be part of a code of a workspace is removed from
+// its end. It reports false for all other paths; at hosts of workspaces, which may have codes of
+// their own, only for those whose first segment is empty, "." or "..".
 func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	sent := u.RawPath
 	if sent == "" {
@@ -68,8 +70,9 @@ func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 // parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
 const parameterMarks = "&?"
 
-// cutParameters divides a path, as it was sent, at the first mark of parameters in its first segments, and returns the query
-// behind it. If the mark is percent-encoded, the query has been encoded with it: it is decoded once.
+// cutParameters divides a path, as it was sent, at the first mark of parameters in its first
+// segments, and returns the query behind it. If the mark is percent-encoded, the query has been
+// encoded with it: it is decoded once.
 func cutParameters(segments, rest string) (before, query string, ok bool) {
 	for i := range len(segments) {
 		switch mark := segments[i:min(i+3, len(segments))]; {
@@ -150,8 +153,8 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 	return q.Where("id = (?)", s.LinkAt(s.workspaceAt(a), a)), nil
 }
 
-// LinkAt selects the id of the link that an address below a slug or at a host has in a workspace, which is an id or a query
-// for it.
+// LinkAt selects the id of the link that an address below a slug or at a host has in a workspace,
+// which is an id or a query for it.
 func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
 	shared := s.DB.NewSelect().ColumnExpr("NULL")
 	if shortcode.IsCode(a.Code) {
@@ -169,8 +172,9 @@ func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
 		withCode(at.Code), withCode(cut.Code), withCode(cut.withoutMarks().Code), shared)
 }
 
-// WithCode selects the id of the link that a code has in a workspace, which is an id or a query for it: the link with the
-// code, or else with its code key. A custom link without a key is the last choice.
+// WithCode selects the id of the link that a code has in a workspace, which is an id or a query for
+// it: the link with the code, or else with its code key. A custom link without a key is the last
+// choice.
 func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
 	return s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = (?)", workspaceID).
 		Where("(code = ? OR code_key = ?)", code, shortcode.Key(code)).
@@ -185,13 +189,15 @@ func (s *Resolver) WithOwnCode(workspaceID any, column, value, code string) *bun
 	return s.DB.NewSelect().TableExpr("domains AS domain").Column("links.id").
 		Join("JOIN links ON links.workspace_id = domain.workspace_id AND links.code = "+
 			"domain.id || '/' || CASE WHEN domain.case_sensitive THEN ? ELSE ? END", key, folded).
-		Where("domain.workspace_id = (?)", workspaceID).Where("domain.? = ?", bun.Ident(column), value).Where(hasOwnCodes)
+		Where("domain.workspace_id = (?)", workspaceID).Where("domain.? = ?", bun.Ident(column), value).
+		Where(hasOwnCodes)
 }
 
 // maxForwards is how many shorter codes are tried for a path at a host with codes of its own.
 const maxForwards = 8
 
-// Whole returns the address as a host with codes of its own has it: the code is the whole path, without a slash at its end.
+// Whole returns the address as a host with codes of its own has it: the code is the whole path,
+// without a slash at its end.
 func (a Address) Whole() Address {
 	if a.isOwn {
 		return a
@@ -214,8 +220,9 @@ func OwnAddress(host, code string) Address {
 	return ownAddress(host, strings.TrimPrefix((&url.URL{Path: "/" + code}).EscapedPath(), "/"))
 }
 
-// splits yields an address as Whole has it, and after it those of the codes that the path may mean: without the parameters at
-// its end, without the marks before them too, and then shorter ones, with the rest as the path.
+// splits yields an address as Whole has it, and after it those of the codes that the path may mean:
+// without the parameters at its end, without the marks before them too, and then shorter ones, with
+// the rest as the path.
 func (a Address) splits() iter.Seq[Address] {
 	return func(yield func(Address) bool) {
 		at := a.Whole()
@@ -254,18 +261,20 @@ func (a Address) withoutParameters() Address {
 	return at
 }
 
-// withoutMarks returns an address of withoutParameters without what PathAddress removes from codes of workspaces, and without
-// marks of emphasis.
+// withoutMarks returns an address of withoutParameters without what PathAddress removes from codes
+// of workspaces, and without marks of emphasis.
 func (a Address) withoutMarks() Address {
 	if !IsClean("/" + a.Code + a.Path) {
 		return a
 	}
-	at := OwnAddress(a.Host, strings.TrimRightFunc(a.Code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
+	at := OwnAddress(a.Host,
+		strings.TrimRightFunc(a.Code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
 	at.Query = a.Query
 	return at
 }
 
-// WithoutEmphasis returns an address without hyphens and underscores at the end of the code, which are marks of emphasis in messages.
+// WithoutEmphasis returns an address without hyphens and underscores at the end of the code, which
+// are marks of emphasis in messages.
 func (a Address) WithoutEmphasis() Address {
 	a.Code = strings.TrimRight(a.Code, emphasis)
 	return a
@@ -300,7 +309,8 @@ func (a Address) TrimSuffix(suffix string) Address {
 	return a
 }
 
-// EscapedPath returns the path of the address up to the end of the code, as it was sent to a host with codes of its own.
+// EscapedPath returns the path of the address up to the end of the code, as it was sent to a host
+// with codes of its own.
 func (a Address) EscapedPath() string {
 	switch {
 	case a.isOwn:

@@ -226,9 +226,10 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	return t, nil
 }
 
-// lookUpLink looks up a link by its code, or else, in a workspace with code keys, by the key. There, only a code that can be
-// a generated one is looked up as it is: a custom code has one entry, and not one for each spelling. A deleted link with the
-// code may have lost the key to another one.
+// lookUpLink looks up a link by its code, or else, in a workspace with code keys, by the key.
+// There, only a code that can be a generated one is looked up as it is: a custom code has one
+// entry, and not one for each spelling. A deleted link with the code may have lost the key to
+// another one.
 func (s *Resolver) lookUpLink(
 	ctx context.Context, at subject, foldsCodes bool, now time.Time, admit Admit,
 ) (t Target, found bool, err error) {
@@ -248,8 +249,8 @@ func (s *Resolver) lookUpLink(
 	return s.lookUpCode(ctx, subject{at.space, string(code)}, now, admit)
 }
 
-// lookUpOwn looks up the link at a host with codes of its own: the one whose code is the whole path, or else one whose code is
-// its beginning, if that forwards the rest.
+// lookUpOwn looks up the link at a host with codes of its own: the one whose code is the whole
+// path, or else one whose code is its beginning, if that forwards the rest.
 func (s *Resolver) lookUpOwn(
 	ctx context.Context, a Address, place *Host, now time.Time, admit Admit,
 ) (t Target, found bool, err error) {
@@ -268,7 +269,9 @@ func (s *Resolver) lookUpOwn(
 }
 
 // lookUpCode looks up the present state of the link with exactly this code.
-func (s *Resolver) lookUpCode(ctx context.Context, at subject, now time.Time, admit Admit) (t Target, found bool, err error) {
+func (s *Resolver) lookUpCode(
+	ctx context.Context, at subject, now time.Time, admit Admit,
+) (t Target, found bool, err error) {
 	switch kind, rest, err := s.lookUp(ctx, at, now, admit); {
 	case err != nil || kind == entryAbsent:
 		return t, false, err
@@ -323,7 +326,9 @@ func (t *Target) apply(space *settings, place *Host) {
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
 // per subject. While the database is unavailable, cached entries are used for staleLife, except
 // those of missing subjects, which may exist by now.
-func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time, admit Admit) (byte, routing.FlatReader, error) {
+func (s *Resolver) lookUp(
+	ctx context.Context, at subject, now time.Time, admit Admit,
+) (byte, routing.FlatReader, error) {
 	isFresh, key := s.Feed.Age(now) < staleLife, s.key(at)
 	if isFresh {
 		if kind, rest, ok := s.cached(at, key, now); ok {
@@ -360,9 +365,10 @@ func absenceHolds(since routing.FlatReader, now time.Time) bool {
 // load queries the database once for all concurrent requests for a subject. It continues if the
 // client of the first request disconnects.
 func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, routing.FlatReader, error) {
-	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
-		return s.query(context.WithoutCancel(ctx), at)
-	}))
+	e, err := s.entries.Get(ctx, key,
+		otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
+			return s.query(context.WithoutCancel(ctx), at)
+		}))
 	if err != nil {
 		return 0, "", err
 	}

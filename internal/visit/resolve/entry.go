@@ -20,8 +20,8 @@ type Target struct {
 	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the link was
 	// read, in microseconds since 1970.
 	MonthClicks, ReadAt int64
-	// Own is the address of a request at a domain with codes of its own: only there is known how much of the path is the
-	// code. It is empty elsewhere.
+	// Own is the address of a request at a domain with codes of its own: only there is known how
+	// much of the path is the code. It is empty elsewhere.
 	Own Address
 }
 

@@ -26,15 +26,20 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 		want  string
 	}{
 		"link": {linkEntry(subject{"ws_1", "abc"}, &link),
-			"01" + "0477735f31" + "03616263" + "00" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" + "0500000000000000" +
-				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" + "68747470733a2f2f612e6578616d706c652f"},
+			"01" + "0477735f31" + "03616263" + "00" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" +
+				"0500000000000000" +
+				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" +
+				"68747470733a2f2f612e6578616d706c652f"},
 		"link with routing": {linkEntry(subject{"ws_1", "abc"}, &routed),
-			"01" + "0477735f31" + "03616263" + "04" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" + "0500000000000000" +
-				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" + "1268747470733a2f2f612e6578616d706c652f" + "636f6d70696c6564"},
+			"01" + "0477735f31" + "03616263" + "04" + "2e01" + "40420f0000000000" + "ffffffffffffff7f" +
+				"0500000000000000" +
+				"0200000000000000" + "0300000000000000" + "056c6e6b5f31" + "0477735f31" +
+				"1268747470733a2f2f612e6578616d706c652f" + "636f6d70696c6564"},
 		"host": {placeEntry(subject{hosts, "h"}, "ws_1"), "02" + "0140" + "0168" + "77735f31"},
 		"workspace": {workspaceEntry(subject{workspaces, "ws_1"}, &settings{hitQuota: -1}),
 			"03" + "0123" + "0477735f31" + "ffffffffffffffff" + "00"},
-		"deleted workspace": {workspaceEntry(subject{workspaces, "ws_1"}, &settings{hitQuota: 7, isGone: true, notFoundURL: "https://a.example/"}),
+		"deleted workspace": {workspaceEntry(subject{workspaces, "ws_1"},
+			&settings{hitQuota: 7, isGone: true, notFoundURL: "https://a.example/"}),
 			"03" + "0123" + "0477735f31" + "0700000000000000" + "01"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +75,8 @@ func TestEntry_HoldsPendingStates(t *testing.T) {
 		t.Fatalf("kind %d, %t", kind, ok)
 	}
 	for after, want := range map[time.Duration]string{
-		0: "a", time.Hour - 1: "a", time.Hour: "b", 2*time.Hour - time.Microsecond: "b", 2 * time.Hour: "c", 99 * time.Hour: "c",
+		0: "a", time.Hour - 1: "a", time.Hour: "b", 2*time.Hour - time.Microsecond: "b", 2 * time.Hour: "c",
+		99 * time.Hour: "c",
 	} {
 		if got := readTarget(present(rest, noon.Add(after))); got.Location != want || got.LinkID != "lnk_1" {
 			t.Errorf("after %s: %+v, want %s", after, got, want)

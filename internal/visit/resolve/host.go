@@ -98,7 +98,8 @@ const hasOwnCodes = "code_space = 'OWN'"
 func (s *Resolver) queryHost(ctx context.Context, at subject) (entry, error) {
 	var row domainRow
 	err := s.DB.NewSelect().Table("domains").
-		Column("id", "workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable", "case_sensitive").
+		Column("id", "workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable",
+			"case_sensitive").
 		ColumnExpr(hasOwnCodes+" AS has_own_codes").
 		Where("host = ?", at.name).Where("verified_at IS NOT NULL").Scan(ctx, &row)
 	if err != nil {

@@ -67,7 +67,8 @@ type workspaceRow struct {
 
 func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error) {
 	var w workspaceRow
-	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at", "not_found_url", "ended_url", "case_sensitive_codes").
+	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at", "not_found_url", "ended_url",
+		"case_sensitive_codes").
 		Where("id = ?", at.name).Scan(ctx, &w)
 	if err != nil {
 		return "", err

@@ -23,7 +23,8 @@ import (
 func open(t *testing.T, d *db.DB) *Resolver {
 	t.Helper()
 	r := must.Value(New(Config{
-		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), time.Now), PublicURL: "http://sho.rt", CacheBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		DB: d, Feed: feed.New(d, slog.New(slog.DiscardHandler), time.Now), PublicURL: "http://sho.rt",
+		CacheBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}))(t)
 	return r
 }
@@ -96,9 +97,11 @@ func TestResolve_SharesStatements(t *testing.T) {
 				fmt.Sprint("ws_", i), dbtest.Noon)
 		}
 		for i := range links {
-			exec(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+			exec(
+				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
 				redirect_status, created_at, updated_at) VALUES (?0, ?1, ?2, ?2, 'RANDOM', ?3, ?3, ?4, 302, ?5, ?5)`,
-				fmt.Sprint("lnk_", i), fmt.Sprint("ws_", i%2), fmt.Sprint("code-", i), fmt.Sprint("https://example.com/", i),
+				fmt.Sprint("lnk_", i), fmt.Sprint("ws_", i%2), fmt.Sprint("code-", i),
+				fmt.Sprint("https://example.com/", i),
 				[]byte{byte(i)}, dbtest.Noon)
 		}
 		var counted dbtest.Counter
@@ -109,11 +112,12 @@ func TestResolve_SharesStatements(t *testing.T) {
 			held, release := make(chan struct{}), make(chan struct{})
 			var visitors sync.WaitGroup
 			visitors.Go(func() {
-				_, _ = r.lookups.Do(t.Context(), isRoot, subject{}, func(context.Context, []subject) (map[subject]*row, error) {
-					close(held)
-					<-release
-					return nil, nil
-				})
+				_, _ = r.lookups.Do(t.Context(), isRoot, subject{},
+					func(context.Context, []subject) (map[subject]*row, error) {
+						close(held)
+						<-release
+						return nil, nil
+					})
 			})
 			<-held
 			counted.Store(0)

@@ -227,7 +227,8 @@ func (r *Recorder) Purge(ctx context.Context, workspaceID string) error {
 	batch := r.DB.NewSelect().Model((*Request)(nil)).Column("workspace_id", "day", "code", "status").
 		Where("workspace_id = ?", workspaceID).Limit(purgeBatch)
 	_, err := db.InBatches(purgeBatch, func() (int64, error) {
-		return db.Affected(r.DB.NewDelete().Model((*Request)(nil)).Where("(workspace_id, day, code, status) IN (?)", batch).Exec(ctx))
+		return db.Affected(r.DB.NewDelete().Model((*Request)(nil)).Where("(workspace_id, day, code, status) IN (?)",
+			batch).Exec(ctx))
 	})
 	if err != nil {
 		return fmt.Errorf("deleting unmatched requests: %w", err)

@@ -10,7 +10,8 @@ func TestReportForm_KeepsWhatWasEntered(t *testing.T) {
 	t.Parallel()
 	form := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		WriteReportForm(w, r, http.StatusBadRequest, ReportForm{
-			ShortURL: `https://sho.rt/a"><script>`, Reason: "MALWARE", Details: "</textarea><script>", Error: "report.refused",
+			ShortURL: `https://sho.rt/a"><script>`, Reason: "MALWARE", Details: "</textarea><script>",
+			Error:   "report.refused",
 			Reasons: []string{"SPAM", "MALWARE"},
 		})
 	})
@@ -27,7 +28,8 @@ func TestReportForm_KeepsWhatWasEntered(t *testing.T) {
 	if w.Header().Get("Referrer-Policy") != "same-origin" {
 		t.Errorf("browsers hide the origin of the form: %v", w.Header())
 	}
-	if strings.Contains(body, "<script") || !strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "form-action 'self'") {
+	if strings.Contains(body, "<script") ||
+		!strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "form-action 'self'") {
 		t.Errorf("%v: %s", w.Header(), body)
 	}
 	plain := serve(form, "/abuse", accepting("*/*")).Body.String()

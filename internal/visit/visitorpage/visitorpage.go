@@ -1,7 +1,8 @@
 // Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
-// confirmations and the form that reports a link; and the form that sets a password, in English. They have one layout
-// (layout.html) and one catalogue of texts (texts.json), need no script, and show neither cookies nor anything that a request chose,
-// except the requested address. Programs, which do not accept HTML, receive plain text.
+// confirmations and the form that reports a link; and the form that sets a password, in English.
+// They have one layout (layout.html) and one catalogue of texts (texts.json), need no script, and
+// show neither cookies nor anything that a request chose, except the requested address. Programs,
+// which do not accept HTML, receive plain text.
 package visitorpage
 
 import (
@@ -184,8 +185,8 @@ type fixedPage struct {
 	status   int
 }
 
-// fixedPages are the HTML texts of fixed pages that have been written. While a dependency is unavailable, rendering would
-// take a third of the processor's time.
+// fixedPages are the HTML texts of fixed pages that have been written. While a dependency is
+// unavailable, rendering would take a third of the processor's time.
 var fixedPages sync.Map
 
 // html returns the page as HTML. The text must not be changed.

@@ -56,7 +56,8 @@ func TestMessage_ServesHTMLToBrowsers(t *testing.T) {
 		"X-Content-Type-Options": {"nosniff"},
 		"X-Robots-Tag":           {"noindex, nofollow"},
 		"Content-Security-Policy": {
-			"default-src 'none'; style-src '" + hashOf(body, "<style>", "</style>") + "'; base-uri 'none'; frame-ancestors 'none'; " +
+			"default-src 'none'; style-src '" + hashOf(body, "<style>", "</style>") +
+				"'; base-uri 'none'; frame-ancestors 'none'; " +
 				"form-action 'none'",
 		},
 	}
@@ -149,7 +150,8 @@ func TestMessage_IsInWantedLanguage(t *testing.T) {
 			r.Header.Set("Accept-Language", wanted)
 		})
 		title := Language(want).T("expired.title")
-		if body := w.Body.String(); !strings.Contains(body, `<html lang="`+want+`">`) || !strings.Contains(body, title) {
+		if body := w.Body.String(); !strings.Contains(body, `<html lang="`+want+`">`) ||
+			!strings.Contains(body, title) {
 			t.Errorf("%q is answered in another language than %s: %s", wanted, want, body)
 		}
 		if diff := cmp.Diff([]string{"Accept-Language", "Accept"}, w.Header().Values("Vary")); diff != "" {
@@ -167,13 +169,16 @@ func TestWrite_KeepsPagesApart(t *testing.T) {
 			for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 				for _, m := range []Message{Unavailable, Throttled, ManyAttempts} {
 					for _, minutes := range []string{"5", "6"} {
-						h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { Write(w, r, status, m, "minutes", minutes) })
+						h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							Write(w, r, status, m, "minutes", minutes)
+						})
 						body := serve(h, "/", func(r *http.Request) {
 							r.Header.Set("Accept", browser)
 							r.Header.Set("Accept-Language", language)
 						}).Body.String()
 						seen[body] = true
-						if text := Language(language).T(string(m)+".text", "minutes", minutes); !strings.Contains(body, text) {
+						if text := Language(language).T(string(m)+".text", "minutes", minutes); !strings.Contains(body,
+							text) {
 							t.Errorf("%q is missing from %s", text, body)
 						}
 					}
@@ -243,9 +248,11 @@ func TestForm_HasFieldsOfItsKind(t *testing.T) {
 func TestForm_TellsProgramsHowToPass(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Form{
-		"This link is protected by a password\nSend the password in the header X-Link-Password.\n": {NeedsPassword: true},
+		"This link is protected by a password\nSend the password in the header X-Link-Password.\n": {
+			NeedsPassword: true},
 		"This link is protected by a password\nInternal\nThe password is wrong. Check it, then try again.\n" +
-			"Send the password in the header X-Link-Password.\n": {NeedsPassword: true, IsWrong: true, Notice: "Internal"},
+			"Send the password in the header X-Link-Password.\n": {NeedsPassword: true, IsWrong: true,
+			Notice: "Internal"},
 		"Do you want to open this link?\nSend a POST request with confirm=1 to continue.\n": {},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { WriteForm(w, r, http.StatusForbidden, f) })

@@ -92,8 +92,8 @@ func draw(w *clicktest.World, random *rand.Rand, n int, since time.Time) (clicks
 	return clicks
 }
 
-// answers asks random questions about clicks of 14 months, which are written day by day and late, at each stage of their
-// storage.
+// answers asks random questions about clicks of 14 months, which are written day by day and late,
+// at each stage of their storage.
 func answers(t *testing.T, w *clicktest.World) {
 	random, from := rand.New(rand.NewPCG(48, 3)), clicktest.Noon.AddDate(0, -15, 0)
 	clicks := draw(w, random, suitetest.Size(600, 2000), from)
@@ -116,7 +116,8 @@ func answers(t *testing.T, w *clicktest.World) {
 	var late []click.Click
 	for _, until := range []time.Time{from.AddDate(0, 6, 0), from.AddDate(0, 12, 0), clicktest.Noon} {
 		w.Set(until)
-		end, _ := slices.BinarySearchFunc(clicks, until, func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
+		end, _ := slices.BinarySearchFunc(clicks, until,
+			func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
 		random.Shuffle(end, func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
 		writeAll(t, w, random, append(late, clicks[end/7:end]...))
 		late, clicks = slices.Clone(clicks[:end/7]), clicks[end:]
@@ -124,7 +125,8 @@ func answers(t *testing.T, w *clicktest.World) {
 	}
 	ask("before the late clicks", from)
 	w.Set(clicktest.Noon.Add(time.Hour))
-	writeAll(t, w, random, slices.DeleteFunc(late, func(c click.Click) bool { return c.ClickedAt.Before(w.ClicksSince()) }))
+	writeAll(t, w, random,
+		slices.DeleteFunc(late, func(c click.Click) bool { return c.ClickedAt.Before(w.ClicksSince()) }))
 	ask("with late clicks", from)
 	w.Set(clicktest.Noon.Add(5 * click.Day))
 	for range 2 {
@@ -137,10 +139,13 @@ func answers(t *testing.T, w *clicktest.World) {
 	}
 	q := w.All(w.Members[0], from, clicktest.Noon)
 	ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
-	if err := w.CheckKept(ctx, clickstore.Query{WorkspaceID: q.Member.ID(), Range: q.R}); !errs.Is(err, errs.InvalidInput) {
+	if err := w.CheckKept(ctx, clickstore.Query{WorkspaceID: q.Member.ID(), Range: q.R}); !errs.Is(err,
+		errs.InvalidInput) {
 		t.Errorf("deleted clicks of %s: %v", from, err)
 	}
-	if err := w.CheckKept(ctx, clickstore.Query{WorkspaceID: q.Member.ID(), Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
+	if err := w.CheckKept(ctx,
+		clickstore.Query{WorkspaceID: q.Member.ID(),
+			Range: clickstore.Range{From: w.ClicksSince(), To: clicktest.Noon}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,14 +156,16 @@ func lists(t *testing.T, w *clicktest.World) {
 	writeAll(t, w, random, draw(w, random, 300, from))
 	for range 20 {
 		q := w.Ask(random, from, clicktest.Noon.Add(click.Day))
-		q.R = clickstore.Range{From: q.R.From.Truncate(click.BucketLength), To: q.R.To.Truncate(click.BucketLength).Add(click.BucketLength)}
+		q.R = clickstore.Range{From: q.R.From.Truncate(click.BucketLength),
+			To: q.R.To.Truncate(click.BucketLength).Add(click.BucketLength)}
 		meant := w.Meant(q)
 		slices.SortStableFunc(meant, func(a, b *click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
 		of := clickstore.Query{WorkspaceID: q.Member.ID(), Subject: q.Of, Range: q.R, Filter: q.F}
 		ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
 		for _, newestFirst := range []bool{false, true} {
 			var got []*click.Click
-			for p := (clickstore.Page{Size: 1 + random.IntN(40), NewestFirst: newestFirst}); ; p.After = got[len(got)-1] {
+			for p := (clickstore.Page{Size: 1 + random.IntN(40),
+				NewestFirst: newestFirst}); ; p.After = got[len(got)-1] {
 				found := must.Value(w.Store.List(ctx, of, p))(t)
 				if got = append(got, found...); len(found) < p.Size {
 					break
@@ -173,7 +180,8 @@ func lists(t *testing.T, w *clicktest.World) {
 			checkIDs(t, w, ctx, q.Member, got)
 		}
 	}
-	rest := must.Value(w.Stats.List(t.Context(), w.Members[0], clickstore.Subject{}, nil, clickstore.Filter{}, page.Request{Size: 1000}))(t)
+	rest := must.Value(w.Stats.List(t.Context(), w.Members[0], clickstore.Subject{}, nil, clickstore.Filter{},
+		page.Request{Size: 1000}))(t)
 	if all := w.Meant(w.All(w.Members[0], from, clicktest.Noon.Add(click.Day))); len(rest.Items) != len(all) {
 		t.Errorf("%d clicks without a range, want %d", len(rest.Items), len(all))
 	}
@@ -216,7 +224,8 @@ func checkIDs(t *testing.T, w *clicktest.World, ctx context.Context, m workspace
 	if len(found) != len(slices.Compact([]int64{first.ID, last.ID})) {
 		t.Errorf("%d clicks of two spans", len(found))
 	}
-	if found := must.Value(w.Span(db.AsSystem(ctx), []clickstore.Span{span}, []string{m.ID()}, last.LinkID))(t); len(found) == 1 != (first.LinkID == last.LinkID) {
+	if found := must.Value(w.Span(db.AsSystem(ctx), []clickstore.Span{span}, []string{m.ID()}, last.LinkID))(t); len(
+		found) == 1 != (first.LinkID == last.LinkID) {
 		t.Errorf("%d clicks of a span and another link", len(found))
 	}
 }
@@ -279,7 +288,8 @@ func verifies(t *testing.T, w *clicktest.World) {
 	w.SealDays(t)
 	w.VerifyRollups(t)
 	broken := w.Links[0].LinkID
-	must.Value(w.DB.NewUpdate().Model((*clickstore.Total)(nil)).Set("clicks = clicks + 7").Where("subject_id = ?", broken).
+	must.Value(w.DB.NewUpdate().Model((*clickstore.Total)(nil)).Set("clicks = clicks + 7").
+		Where("subject_id = ?", broken).
 		Exec(db.AsSystem(t.Context())))(t)
 	var found []string
 	subjects := must.Value(w.Verify(t.Context(), func(d clickstore.Difference) {
@@ -330,7 +340,8 @@ func concurrent(t *testing.T, w *clicktest.World) {
 	w.VerifyRollups(t)
 	for _, m := range w.Members {
 		q := w.All(m, clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(click.Day))
-		if got, want := must.Value(w.QueryStats(t, q).Total(t.Context()))(t).Clicks, clicktest.CountAll(w.Meant(q)).Clicks; got != want {
+		if got, want := must.Value(w.QueryStats(t, q).Total(t.Context()))(t).Clicks, clicktest.CountAll(w.Meant(q)).
+			Clicks; got != want {
 			t.Errorf("%s has %d clicks, want %d", m.Slug(), got, want)
 		}
 	}

@@ -22,7 +22,8 @@ func New(t testing.TB, d *db.DB) *World {
 	t.Helper()
 	w := linktest.New(t, d)
 	return &World{creation.NewStore(creation.Config{
-		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Limits: w.Limits,
+		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
+		Limits: w.Limits,
 	}), w}
 }
 

@@ -40,7 +40,8 @@ func NewClickHouse(t testing.TB) *ClickHouse {
 // Start starts the server again with its data, and waits until it answers.
 func (c *ClickHouse) Start(t testing.TB) {
 	t.Helper()
-	c.process = exec.Command(os.Getenv(clickHouseProgram), "-data", c.folder, "-listen", strings.TrimPrefix(c.URL, "http://"))
+	c.process = exec.Command(os.Getenv(clickHouseProgram), "-data", c.folder, "-listen",
+		strings.TrimPrefix(c.URL, "http://"))
 	c.process.Stderr = os.Stderr
 	out, err := c.process.StdoutPipe()
 	if err == nil {

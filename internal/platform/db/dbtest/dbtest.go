@@ -109,7 +109,8 @@ func postgresURL(t testing.TB, template string) string {
 	return databaseURL(t, name)
 }
 
-// sharedServer opens the database in the URL of the server, once for all tests: a connection costs as much as creating a database.
+// sharedServer opens the database in the URL of the server, once for all tests: a connection costs
+// as much as creating a database.
 var sharedServer = sync.OnceValues(func() (*db.DB, error) { return db.OpenPostgres(os.Getenv(DatabaseURL), 2) })
 
 func databaseURL(t testing.TB, name string) string {
@@ -162,14 +163,16 @@ func closeAfter(t testing.TB, d *db.DB) {
 	})
 }
 
-// drop waits for the connections that the test has closed: DROP DATABASE itself would look for them only every 100 ms. It also
-// disconnects clients, which fails while an autovacuum worker is connected. Without FORCE the server waits for such a worker and ends it.
+// drop waits for the connections that the test has closed: DROP DATABASE itself would look for them
+// only every 100 ms. It also disconnects clients, which fails while an autovacuum worker is
+// connected. Without FORCE the server waits for such a worker and ends it.
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for range 20 {
-		n, err := d.NewSelect().TableExpr("pg_stat_database").Where("datname = ?", name).Where("numbackends > 0").Count(ctx)
+		n, err := d.NewSelect().TableExpr("pg_stat_database").Where("datname = ?", name).Where("numbackends > 0").
+			Count(ctx)
 		if err != nil || n == 0 {
 			break
 		}

@@ -19,7 +19,8 @@ const lockedDeadline = 10 * time.Second
 func WhileLocked(t testing.TB, d *db.DB, table, condition string, f func(ctx context.Context)) {
 	t.Helper()
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		locked, err := db.Affected(tx.NewRaw("SELECT FROM ? WHERE "+condition+" FOR UPDATE", bun.Ident(table)).Exec(ctx))
+		locked, err := db.Affected(tx.NewRaw("SELECT FROM ? WHERE "+condition+" FOR UPDATE", bun.Ident(table)).
+			Exec(ctx))
 		if err == nil && locked != 1 {
 			err = fmt.Errorf("%d rows are locked, want 1", locked)
 		}

@@ -36,7 +36,8 @@ func PgBouncer(t testing.TB, databaseURL string, preparedStatements int) string 
 		t.Skip("pgbouncer is not installed")
 	}
 	version, err := exec.Command(path, "--version").Output()
-	if found := regexp.MustCompile(`1\.(\d\d)`).FindSubmatch(version); err != nil || found == nil || string(found[1]) < "22" {
+	if found := regexp.MustCompile(`1\.(\d\d)`).FindSubmatch(version); err != nil || found == nil ||
+		string(found[1]) < "22" {
 		t.Skipf("%.20s does not follow prepared statements: 1.22 does", version)
 	}
 	u, err := url.Parse(databaseURL)

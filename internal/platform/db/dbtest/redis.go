@@ -74,7 +74,8 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 		if err := n.run(); err != nil {
 			return nil, err
 		}
-		n.client = redis.NewClient(&redis.Options{Addr: n.address, Password: password, MaxRetries: -1, DialerRetries: 1})
+		n.client = redis.NewClient(&redis.Options{Addr: n.address, Password: password, MaxRetries: -1,
+			DialerRetries: 1})
 		if n.awaitAnswer() {
 			return n, nil
 		}
@@ -271,7 +272,8 @@ func startCluster(path, folder string, masters, replicas int, timeout time.Durat
 	for range masters * (1 + replicas) {
 		n, err := launch(path, folder, c.password, func(n *node) []string {
 			return []string{
-				`save ""`, "appendonly no", "masterauth " + c.password, "cluster-enabled yes", "cluster-port " + portOf(n.bus),
+				`save ""`, "appendonly no", "masterauth " + c.password, "cluster-enabled yes",
+				"cluster-port " + portOf(n.bus),
 				fmt.Sprintf("cluster-node-timeout %d", timeout.Milliseconds()), "repl-diskless-sync-delay 0",
 			}
 		})
@@ -410,7 +412,8 @@ func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
 	var addresses []string
 	for range 3 {
 		n := start(own, []string{
-			"sentinel monitor linkforge " + at + " 2", "sentinel auth-pass linkforge " + password, "sentinel sentinel-pass " +
+			"sentinel monitor linkforge " + at + " 2", "sentinel auth-pass linkforge " + password,
+			"sentinel sentinel-pass " +
 				own,
 			fmt.Sprintf("sentinel down-after-milliseconds linkforge %d", timeout.Milliseconds()),
 			"sentinel failover-timeout linkforge 5000",

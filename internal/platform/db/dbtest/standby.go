@@ -23,8 +23,8 @@ import (
 
 // Pair is a PostgreSQL server of one test with a standby.
 type Pair struct {
-	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be. BothURL is a LINKFORGE_DATABASE_URL that
-	// follows a promotion.
+	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be.
+	// BothURL is a LINKFORGE_DATABASE_URL that follows a promotion.
 	URL, ReadURL, BothURL string
 
 	primary, standby *postgres
@@ -63,7 +63,8 @@ func NewPair(t testing.TB) *Pair {
 		name string
 		at   **postgres
 	}{{"primary", &p.primary}, {"standby", &p.standby}} {
-		*s.at = &postgres{programs: programs, data: filepath.Join(folder, s.name), address: proctest.FreeAddress(), owner: owner}
+		*s.at = &postgres{programs: programs, data: filepath.Join(folder, s.name), address: proctest.FreeAddress(),
+			owner: owner}
 	}
 	t.Cleanup(func() {
 		p.standby.end()
@@ -88,7 +89,8 @@ func NewPair(t testing.TB) *Pair {
 		"--host=127.0.0.1", "--port="+portOf(p.primary.address), "--username=postgres")
 	p.standby.run(t)
 	p.URL, p.ReadURL = p.primary.url("linkforge", "linkforge"), p.standby.url("linkforge", "linkforge")
-	p.BothURL = strings.Replace(p.URL, p.primary.address, p.primary.address+","+p.standby.address, 1) + "&target_session_attrs=read-write"
+	p.BothURL = strings.Replace(p.URL, p.primary.address, p.primary.address+","+p.standby.address, 1) +
+		"&target_session_attrs=read-write"
 	return p
 }
 
@@ -136,15 +138,16 @@ func (p *Pair) awaitStandby(t testing.TB) {
 	}
 }
 
-// CutOff stops the synchronous standby at once, and has the primary end n transactions of which the standby does not learn: once it is
-// promoted, their numbers are those of other transactions.
+// CutOff stops the synchronous standby at once, and has the primary end n transactions of which the
+// standby does not learn: once it is promoted, their numbers are those of other transactions.
 func (p *Pair) CutOff(t testing.TB, n int) {
 	t.Helper()
 	abort := fmt.Sprintf("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); ROLLBACK; END LOOP; END $$", n)
 	for {
 		p.KillStandby()
 		p.primary.exec(t, abort)
-		if p.primary.ask("SELECT pg_snapshot_xmin(now) = pg_snapshot_xmax(now) FROM pg_current_snapshot() AS now") == "true" {
+		if p.primary.ask(
+			"SELECT pg_snapshot_xmin(now) = pg_snapshot_xmax(now) FROM pg_current_snapshot() AS now") == "true" {
 			return
 		}
 		p.standby.run(t) // an earlier transaction waits for it
@@ -238,7 +241,8 @@ func (p *postgres) do(t testing.TB, name string, args ...string) {
 // run starts the server.
 func (p *postgres) run(t testing.TB) {
 	t.Helper()
-	p.stop = tether(t, filepath.Dir(p.data), p.owner, filepath.Join(p.programs, "postgres"), "-D", p.data, "-p", portOf(p.address))
+	p.stop = tether(t, filepath.Dir(p.data), p.owner, filepath.Join(p.programs, "postgres"), "-D", p.data, "-p",
+		portOf(p.address))
 	if !poll(func() bool { return p.ask("SELECT 1") == "1" }) {
 		t.Fatalf("PostgreSQL at %s does not start", p.address)
 	}
@@ -248,8 +252,9 @@ func (p *postgres) run(t testing.TB) {
 // crash would.
 func tether(t testing.TB, folder string, owner *syscall.Credential, program ...string) (stop func()) {
 	t.Helper()
-	process := exec.Command("/bin/sh", append([]string{"-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh"},
-		program...)...)
+	process := exec.Command("/bin/sh",
+		append([]string{"-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh"},
+			program...)...)
 	process.Dir, process.SysProcAttr = folder, &syscall.SysProcAttr{Credential: owner}
 	leash, err := process.StdinPipe()
 	if err == nil {

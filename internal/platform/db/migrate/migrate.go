@@ -192,7 +192,8 @@ func limitLockWait(ctx context.Context, d *db.DB, tx bun.Tx) error {
 	if d.Kind != db.Postgres {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", strconv.FormatInt(lockWait.Milliseconds(), 10))
+	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)",
+		strconv.FormatInt(lockWait.Milliseconds(), 10))
 	return err
 }
 

@@ -100,7 +100,8 @@ func TestMigrate_UpAndDown(t *testing.T) {
 				t.Errorf("after the last (-want +got):\n%s", diff)
 			}
 			var ids []string
-			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()), &ids); err != nil ||
+			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()),
+				&ids); err != nil ||
 				!cmp.Equal(ids, []string{"?", "?0"}) {
 				t.Errorf("the script's question marks are %v: %v", ids, err)
 			}
@@ -133,8 +134,9 @@ func TestUp_FailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		steps := map[string]string{
-			"0001_good.up":  "CREATE TABLE good (id TEXT)",
-			"0002_bad.up":   "CREATE TABLE half (id TEXT); INSERT INTO half VALUES ('a'); INSERT INTO nowhere VALUES ('b');",
+			"0001_good.up": "CREATE TABLE good (id TEXT)",
+			"0002_bad.up": "CREATE TABLE half (id TEXT); INSERT INTO half VALUES ('a'); INSERT INTO nowhere VALUES " +
+				"('b');",
 			"0003_later.up": "CREATE TABLE later (id TEXT)",
 		}
 		files := scripts(steps)
@@ -254,7 +256,8 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	steps := map[string]string{
 		"0001_table.up": "CREATE TABLE one (id TEXT)",
-		"0002_index.up": "-- online\nINSERT INTO one VALUES ('a')\n-- next\nCREATE INDEX CONCURRENTLY ones ON one (id);\n",
+		"0002_index.up": "-- online\nINSERT INTO one VALUES ('a')\n-- next\nCREATE INDEX CONCURRENTLY ones ON one " +
+			"(id);\n",
 	}
 	open := func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) }
 	want := map[string]int{"0001_table": 1, "0002_index": 1}
@@ -369,7 +372,8 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	must.Value(dump.ExecContext(ctx, "LOCK TABLE one IN ACCESS SHARE MODE"))(t)
 	migrated := make(chan error, 1)
 	go func() { migrated <- step(ctx) }()
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = " +
+		"'Lock'"
 	for n := 0; n == 0; {
 		must.NoError(t, d.NewRaw(waiting).Scan(ctx, &n))
 	}
@@ -403,10 +407,12 @@ func TestUp_RequiresRoles(t *testing.T) {
 		u := must.Value(url.Parse(where))(t)
 		u.User = url.UserPassword(role, "plain")
 		d := dbtest.Open(t, db.Postgres, u.String())
-		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")}, "postgres/0001_t.down.sql": {}}
+		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")},
+			"postgres/0001_t.down.sql": {}}
 		applied, err := migrate.Up(t.Context(), d, step, time.Now())
 		if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") ||
-			!strings.Contains(err.Error(), "GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
+			!strings.Contains(err.Error(),
+				"GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
 			t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
 		}
 		run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)

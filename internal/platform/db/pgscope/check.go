@@ -31,9 +31,11 @@ func CheckRoles(ctx context.Context, d bun.IDB) error {
 		return err
 	}
 	grants := pgx.Identifier{user}.Sanitize()
-	return fmt.Errorf("the database role %s can neither create nor use the roles %s: ALTER ROLE %s CREATEROLE, or let an "+
+	return fmt.Errorf("the database role %s can neither create nor use the roles %s: ALTER ROLE %s CREATEROLE, or "+
+		"let an "+
 		"administrator run, where they are missing, CREATE ROLE %s; and then GRANT %s TO %s",
-		user, strings.Join(lacking, ", "), grants, strings.Join(lacking, "; CREATE ROLE "), strings.Join(lacking, ", "), grants)
+		user, strings.Join(lacking, ", "), grants, strings.Join(lacking, "; CREATE ROLE "), strings.Join(lacking, ", "),
+		grants)
 }
 
 // CheckScopes returns an error unless row-level security is in force: no role owns tables or

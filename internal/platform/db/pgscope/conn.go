@@ -45,9 +45,10 @@ func (c *Conn) startSession(ctx context.Context) error {
 	return err
 }
 
-// Conn is a pooled connection that runs each statement in the scope of its context. Outside of a transaction a statement
-// is one with its scope; a transaction begins, and enters its scope, with its first statement. Either costs no further
-// round trip. Nothing of it stays in the session, which a pooler may give to another client after each transaction.
+// Conn is a pooled connection that runs each statement in the scope of its context. Outside of a
+// transaction a statement is one with its scope; a transaction begins, and enters its scope, with
+// its first statement. Either costs no further round trip. Nothing of it stays in the session,
+// which a pooler may give to another client after each transaction.
 type Conn struct {
 	*stdlib.Conn
 	timeouts Timeouts

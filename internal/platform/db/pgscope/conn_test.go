@@ -108,7 +108,8 @@ func TestLock_TimesOut(t *testing.T) {
 			_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(1)")
 			return err
 		}
-		must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE locked (id INT); GRANT ALL ON locked TO PUBLIC"))(t)
+		must.Value(d.ExecContext(db.AsOwner(t.Context()),
+			"CREATE TABLE locked (id INT); GRANT ALL ON locked TO PUBLIC"))(t)
 		go func() {
 			done <- d.Tx(db.AsSystem(context.Background()), func(ctx context.Context, tx bun.Tx) error {
 				err := lock(ctx, tx)
@@ -124,7 +125,8 @@ func TestLock_TimesOut(t *testing.T) {
 			return tx.NewRaw("SELECT count(*) FROM locked WHERE id = ?", p.Of(1)).Scan(p.Bind(ctx), new(int))
 		}
 		for name, waits := range map[string]func(ctx context.Context, tx bun.Tx) error{"locks": lock, "prepares": prepares} {
-			if err := d.Tx(t.Context(), waits); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
+			if err := d.Tx(t.Context(), waits); !errs.Is(err, errs.Unavailable) ||
+				!strings.Contains(err.Error(), "55P03") {
 				t.Errorf("a request that waits as it %s gets %v", name, err)
 			}
 		}
@@ -245,8 +247,9 @@ func TestScope_NeedsNoSession(t *testing.T) {
 				return nil
 			}))
 			var workspace, role string
-			must.NoError(t, second.NewRaw("SELECT coalesce(current_setting('linkforge.workspace', true), ''), current_user").
-				Scan(db.AsOwner(t.Context()), &workspace, &role))
+			must.NoError(t,
+				second.NewRaw("SELECT coalesce(current_setting('linkforge.workspace', true), ''), current_user").
+					Scan(db.AsOwner(t.Context()), &workspace, &role))
 			if workspace != "" || strings.HasPrefix(role, "linkforge_") {
 				t.Errorf("the session keeps %s of %s", workspace, role)
 			}
@@ -265,7 +268,8 @@ func TestPooler_OfTransactions(t *testing.T) {
 		must.NoError(t, errors.Join(straight.CheckConnection(t.Context()), straight.CheckScopes(t.Context())))
 		forgetful := must.Value(db.OpenPostgres(dbtest.PgBouncer(t, where, 0), 4))(t)
 		t.Cleanup(func() { forgetful.Close() })
-		if err := forgetful.CheckConnection(t.Context()); err == nil || !strings.Contains(err.Error(), "max_prepared_statements") {
+		if err := forgetful.CheckConnection(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "max_prepared_statements") {
 			t.Errorf("a pooler that does not follow prepared statements: %v", err)
 		}
 		d := must.Value(db.OpenPostgres(dbtest.PgBouncer(t, where, 100), 6))(t)
@@ -292,7 +296,8 @@ func TestPooler_OfTransactions(t *testing.T) {
 						return nil
 					})
 					var workspace string
-					err = errors.Join(err, d.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspace))
+					err = errors.Join(err,
+						d.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspace))
 					if err != nil || workspace != own {
 						t.Errorf("%s sees %s, %v", own, workspace, err)
 					}
@@ -313,7 +318,8 @@ func TestError_ExplainsLostStatements(t *testing.T) {
 		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
 		workspaceOf(t, mine, conn)
 		must.Value(conn.ExecContext(mine, "DEALLOCATE ALL"))(t)
-		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "max_prepared_statements") {
+		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil ||
+			!strings.Contains(err.Error(), "max_prepared_statements") {
 			t.Errorf("a deallocated statement: %v", err)
 		}
 		if got := workspaceOf(t, foreign, conn); got != "ws_foreign" {
@@ -332,7 +338,8 @@ func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 		first := connect(t, dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where)))
 		workspaceOf(t, mine, first)
 		var names []string
-		if err := first.NewRaw("SELECT name FROM pg_prepared_statements").Scan(mine, &names); err != nil || len(names) == 0 {
+		if err := first.NewRaw("SELECT name FROM pg_prepared_statements").Scan(mine, &names); err != nil ||
+			len(names) == 0 {
 			t.Fatalf("prepared are %q, %v, want some", names, err)
 		}
 		d := openBy(t, where, func(c driver.Connector) driver.Connector { return usedSession{c, names} })

@@ -88,5 +88,6 @@ func parseProblem(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("the database URL names a file that cannot be read: %w", file)
 	}
-	return errors.New("the database URL cannot be read: check its parameters, and percent-encode what is special in a password")
+	return errors.New("the database URL cannot be read: check its parameters, and percent-encode what is special in " +
+		"a password")
 }

@@ -29,14 +29,17 @@ func TestCheckConnection_TellsProblemsApart(t *testing.T) {
 			change func(u *url.URL)
 			want   string
 		}{
-			"a wrong password":      {func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") }, "refuses the log-in"},
-			"an unknown user":       {func(u *url.URL) { u.User = url.UserPassword("nobody", "hunter2") }, "refuses the log-in"},
-			"an unknown database":   {func(u *url.URL) { u.Path = "/missing" }, "does not have the database"},
-			"a server without TLS":  {func(u *url.URL) { u.RawQuery = "sslmode=require" }, "has no certificate"},
-			"a missing certificate": {func(u *url.URL) { u.RawQuery = "sslmode=verify-full&sslrootcert=/missing.pem" }, "/missing.pem"},
-			"no server":             {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "is not reachable: check"},
-			"an unknown host":       {func(u *url.URL) { u.Host = "missing.invalid" }, "is not reachable"},
-			"a wrong parameter":     {func(u *url.URL) { u.RawQuery = "sslmode=maybe" }, "cannot be read"},
+			"a wrong password": {func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") },
+				"refuses the log-in"},
+			"an unknown user": {func(u *url.URL) { u.User = url.UserPassword("nobody", "hunter2") },
+				"refuses the log-in"},
+			"an unknown database":  {func(u *url.URL) { u.Path = "/missing" }, "does not have the database"},
+			"a server without TLS": {func(u *url.URL) { u.RawQuery = "sslmode=require" }, "has no certificate"},
+			"a missing certificate": {func(u *url.URL) { u.RawQuery = "sslmode=verify-full&sslrootcert=/missing.pem" },
+				"/missing.pem"},
+			"no server":         {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "is not reachable: check"},
+			"an unknown host":   {func(u *url.URL) { u.Host = "missing.invalid" }, "is not reachable"},
+			"a wrong parameter": {func(u *url.URL) { u.RawQuery = "sslmode=maybe" }, "cannot be read"},
 		} {
 			d, err := db.OpenPostgres(changed(t, where, c.change), 2)
 			if err == nil {

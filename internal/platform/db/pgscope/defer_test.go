@@ -18,15 +18,16 @@ type deferredRow struct {
 	ID int
 }
 
-// TestDefer inserts rows of which no statement waits: each is there for the next one, and an error ends the transaction,
-// not the connection.
+// TestDefer inserts rows of which no statement waits: each is there for the next one, and an error
+// ends the transaction, not the connection.
 func TestDefer(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d, r := record(t)
 		owner, ctx := db.AsOwner(t.Context()), db.AsSystem(t.Context())
-		must.Value(d.ExecContext(owner, "CREATE TABLE deferred_rows (id INT PRIMARY KEY); GRANT ALL ON deferred_rows TO PUBLIC"))(t)
+		must.Value(d.ExecContext(owner,
+			"CREATE TABLE deferred_rows (id INT PRIMARY KEY); GRANT ALL ON deferred_rows TO PUBLIC"))(t)
 		insert := func(ctx context.Context, tx bun.Tx, ids ...int) {
 			rows := make([]deferredRow, len(ids))
 			for i, id := range ids {
@@ -111,7 +112,8 @@ func TestDefer(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			if n, same, err := count(ctx, d); n != c.rows || same != backend || err != nil {
-				t.Errorf("%s: then %d rows, want %d; in the session %d, which was %d; %v", c.name, n, c.rows, same, backend, err)
+				t.Errorf("%s: then %d rows, want %d; in the session %d, which was %d; %v", c.name, n, c.rows, same,
+					backend, err)
 			}
 			must.Value(d.ExecContext(ctx, "DELETE FROM deferred_rows WHERE id > 1"))(t)
 		}

@@ -91,7 +91,8 @@ func TestTx_EndsOnAResetConnection(t *testing.T) {
 				var lookups []db.Lookup
 				for n := range 2 {
 					p := d.Params()
-					lookups = append(lookups, db.Lookup{Query: tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(n)), Params: p, Dest: new(int)})
+					lookups = append(lookups,
+						db.Lookup{Query: tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(n)), Params: p, Dest: new(int)})
 				}
 				return d.Pipe(ctx, tx, lookups...)
 			},

@@ -136,8 +136,8 @@ func (p pipeline) end(err error) error {
 	return cmp.Or(err, closing)
 }
 
-// queryInPipeline runs a query, and returns its rows. If it enters its scope both are one transaction: without the scope
-// the query does not run.
+// queryInPipeline runs a query, and returns its rows. If it enters its scope both are one
+// transaction: without the scope the query does not run.
 func (c *Conn) queryInPipeline(ctx context.Context, q query, enters bool) (*pipelineRows, error) {
 	values, err := q.encode(c)
 	if err != nil {

@@ -116,7 +116,8 @@ func (r *Replica) Check(ctx context.Context, primary bun.IDB) error {
 		return nil
 	}
 	ctx = pgscope.WithScope(ctx, pgscope.Scope{Role: pgscope.Owner})
-	const identify = "SELECT system_identifier || ' ' || current_database(), pg_is_in_recovery() FROM pg_control_system()"
+	const identify = "SELECT system_identifier || ' ' || current_database(), pg_is_in_recovery() FROM " +
+		"pg_control_system()"
 	var here, there string
 	var follows bool
 	if err := primary.NewRaw(identify).Scan(ctx, &here, new(bool)); err != nil {

@@ -96,7 +96,8 @@ func TestReplica_ServesReads(t *testing.T) {
 	defer late.Close()
 	looking, enough := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer enough()
-	if err := late.Replica.Follow(looking, late, slog.New(slog.DiscardHandler), time.Now); err != nil || late.Replica.Has(one) {
+	if err := late.Replica.Follow(looking, late, slog.New(slog.DiscardHandler), time.Now); err != nil ||
+		late.Replica.Has(one) {
 		t.Errorf("a stalled replica is reported to contain a later write: %v", err)
 	}
 	if lag := d.Replica.Lag(time.Now()); lag < 300*time.Millisecond || lag > time.Minute {
@@ -141,7 +142,8 @@ func TestReplica_RefusesOtherServers(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 			var standby bool
-			if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()), &standby); err != nil ||
+			if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()),
+				&standby); err != nil ||
 				standby {
 				t.Errorf("the database is read no more: %v", err)
 			}

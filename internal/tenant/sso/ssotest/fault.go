@@ -33,7 +33,8 @@ type Fault struct {
 // Faults returns all faults that concern one log-in. Servers accept the domain example.com only, and wait less than
 // Slow.
 func Faults() []Fault {
-	return concat(redirectFaults(), metadataFaults(), tokenFaults(), algorithmFaults(), signatureFaults(), claimFaults())
+	return concat(redirectFaults(), metadataFaults(), tokenFaults(), algorithmFaults(), signatureFaults(),
+		claimFaults())
 }
 
 // Slow is how long a slow provider takes.
@@ -75,10 +76,13 @@ func metadataFaults() []Fault {
 	encrypting := PublicKey(jose.ES256)
 	encrypting.Use = "enc"
 	return concat([]Fault{
-		metadata("metadata of another issuer", "metadata_issuer", "issuer", func(*Server) any { return "https://other.example" }),
-		metadata("metadata issuer with a slash", "metadata_issuer", "issuer", func(s *Server) any { return s.URL + "/" }),
+		metadata("metadata of another issuer", "metadata_issuer", "issuer",
+			func(*Server) any { return "https://other.example" }),
+		metadata("metadata issuer with a slash", "metadata_issuer", "issuer",
+			func(s *Server) any { return s.URL + "/" }),
 		metadata("no token endpoint", "metadata", "token_endpoint", func(*Server) any { return "" }),
-		metadata("token endpoint of another scheme", "metadata", "token_endpoint", func(*Server) any { return "file:///etc/passwd" }),
+		metadata("token endpoint of another scheme", "metadata", "token_endpoint",
+			func(*Server) any { return "file:///etc/passwd" }),
 		metadata("no key set", "metadata", "jwks_uri", func(*Server) any { return "" }),
 		metadata("malformed metadata", "metadata", "jwks_uri", func(*Server) any { return 5 }),
 		keys("no keys", []jose.JSONWebKey{}...),
@@ -90,11 +94,16 @@ func metadataFaults() []Fault {
 // away are the ways in which an endpoint is not available.
 func away(check, path string) []Fault {
 	respond := func(name string, respond http.HandlerFunc) Fault {
-		return Fault{Name: name + " of " + check, Check: check, Outage: true, Apply: func(s *Server) { s.Respond[path] = respond }}
+		return Fault{Name: name + " of " + check, Check: check, Outage: true,
+			Apply: func(s *Server) { s.Respond[path] = respond }}
 	}
 	return []Fault{
-		respond("failure", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "failure", http.StatusInternalServerError) }),
-		respond("limited rate", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "slow", http.StatusTooManyRequests) }),
+		respond("failure", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "failure", http.StatusInternalServerError)
+		}),
+		respond("limited rate", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "slow", http.StatusTooManyRequests)
+		}),
 		respond("aborted response", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
 		respond("slow response", func(_ http.ResponseWriter, r *http.Request) { waitFor(r) }),
 		respond("slow body", func(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +135,8 @@ func tokenFaults() []Fault {
 		token("error with status 200", "code", reply(http.StatusOK, map[string]any{"error": "invalid_grant"})),
 		token("unknown error", "token_response", reply(http.StatusBadRequest, map[string]any{"error": "custom"})),
 		token("no ID token", "token_response", reply(http.StatusOK, map[string]any{"access_token": "a"})),
-		token("ID token of another type", "token_response", reply(http.StatusOK, map[string]any{"access_token": "a", "id_token": 5})),
+		token("ID token of another type", "token_response",
+			reply(http.StatusOK, map[string]any{"access_token": "a", "id_token": 5})),
 		token("no JSON", "token_response", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
 		token("redirecting token endpoint", "token_response", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, KeysPath, http.StatusTemporaryRedirect)
@@ -134,11 +144,17 @@ func tokenFaults() []Fault {
 		token("endless response", "token_response", reply(http.StatusOK,
 			map[string]any{"access_token": "a", "id_token": strings.Repeat("a", 1<<20)})),
 		{"redirecting metadata", "metadata", true, func(s *Server) {
-			s.Respond[MetadataPath] = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }
-			s.Respond["/elsewhere"] = func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.metadata()) }
+			s.Respond[MetadataPath] = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			}
+			s.Respond["/elsewhere"] = func(w http.ResponseWriter, _ *http.Request) {
+				writeJSON(w, http.StatusOK, s.metadata())
+			}
 		}},
 		{"redirecting keys", "keys", true, func(s *Server) {
-			s.Respond[KeysPath] = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }
+			s.Respond[KeysPath] = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			}
 			s.Respond["/elsewhere"] = func(w http.ResponseWriter, _ *http.Request) {
 				writeJSON(w, http.StatusOK, map[string]any{"keys": s.published()})
 			}
@@ -164,7 +180,9 @@ func algorithmFaults() []Fault {
 		return text + "." + encode(m.Sum(nil))
 	}
 	return []Fault{
-		signed("algorithm none", "algorithm", func(claims []byte) string { return encode([]byte(`{"alg":"none"}`)) + "." + encode(claims) + "." }),
+		signed("algorithm none", "algorithm", func(claims []byte) string {
+			return encode([]byte(`{"alg":"none"}`)) + "." + encode(claims) + "."
+		}),
 		signed("algorithm None with a signature", "algorithm", func(claims []byte) string {
 			_, rest, _ := strings.Cut(Sign(jose.ES256, "ES256", claims), ".")
 			return encode([]byte(`{"alg":"None"}`)) + "." + rest
@@ -176,7 +194,8 @@ func algorithmFaults() []Fault {
 			}
 			return hs256(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), claims)
 		}),
-		signed("HMAC with the secret of the client", "algorithm", func(claims []byte) string { return hs256([]byte(ClientSecret), claims) }),
+		signed("HMAC with the secret of the client", "algorithm",
+			func(claims []byte) string { return hs256([]byte(ClientSecret), claims) }),
 		signed("algorithm RS512", "algorithm", func(claims []byte) string {
 			return SignWith(jose.SigningKey{Algorithm: jose.RS512, Key: Keys()[jose.RS256]}, "RS256", claims)
 		}),
@@ -197,10 +216,12 @@ func signatureFaults() []Fault {
 			if err != nil {
 				panic(err)
 			}
-			return signAs(jose.SigningKey{Algorithm: jose.RS256, Key: other}, &jose.SignerOptions{EmbedJWK: true}, claims)
+			return signAs(jose.SigningKey{Algorithm: jose.RS256, Key: other}, &jose.SignerOptions{EmbedJWK: true},
+				claims)
 		}),
 		signed("unknown key ID", "signature", func(claims []byte) string { return Sign(jose.ES256, "other", claims) }),
-		signed("key for another algorithm", "signature", func(claims []byte) string { return Sign(jose.RS256, "PS256", claims) }),
+		signed("key for another algorithm", "signature",
+			func(claims []byte) string { return Sign(jose.RS256, "PS256", claims) }),
 		signed("changed claims", "signature", func(claims []byte) string {
 			parts := strings.Split(Sign(jose.ES256, "ES256", claims), ".")
 			changed := strings.Replace(string(claims), `"email_verified":true`, `"email_verified": true`, 1)
@@ -212,7 +233,8 @@ func signatureFaults() []Fault {
 		}),
 		signed("JSON serialization", "algorithm", func(claims []byte) string {
 			parts := strings.Split(Sign(jose.ES256, "ES256", claims), ".")
-			text, _ := json.Marshal(map[string]string{"protected": parts[0], "payload": parts[1], "signature": parts[2]})
+			text, _ := json.Marshal(map[string]string{"protected": parts[0], "payload": parts[1],
+				"signature": parts[2]})
 			return string(text)
 		}),
 		signed("critical header", "signature", func(claims []byte) string {
@@ -226,7 +248,9 @@ func signatureFaults() []Fault {
 
 func claimFaults() []Fault {
 	claim := func(name, check string, changes map[string]any) Fault {
-		return Fault{Name: name, Check: check, Apply: func(s *Server) { s.Claims = func(c map[string]any) { maps.Copy(c, changes) } }}
+		return Fault{Name: name, Check: check, Apply: func(s *Server) {
+			s.Claims = func(c map[string]any) { maps.Copy(c, changes) }
+		}}
 	}
 	at := func(name, check, claim string, distance time.Duration) Fault {
 		return Fault{Name: name, Check: check, Apply: func(s *Server) {
@@ -241,7 +265,8 @@ func claimFaults() []Fault {
 		claim("other audiences", "audience", map[string]any{"aud": []string{"other", "another"}}),
 		claim("malformed audience", "claims", map[string]any{"aud": 5}),
 		claim("audiences without azp", "authorized_party", map[string]any{"aud": []string{ClientID, "other"}}),
-		claim("audiences with another azp", "authorized_party", map[string]any{"aud": []string{ClientID, "other"}, "azp": "other"}),
+		claim("audiences with another azp", "authorized_party",
+			map[string]any{"aud": []string{ClientID, "other"}, "azp": "other"}),
 		claim("another azp", "authorized_party", map[string]any{"azp": "other"}),
 		at("expired", "expiry", "exp", -2*time.Minute),
 		claim("no expiry", "expiry", map[string]any{"exp": nil}),
@@ -267,11 +292,14 @@ func claimFaults() []Fault {
 		claim("unverified email as text", "email_verified", map[string]any{"email_verified": "false"}),
 		claim("nothing about the email", "email_verified", map[string]any{"email_verified": nil}),
 		claim("unverified domain of Entra", "email_verified", map[string]any{"email_verified": nil, "xms_edov": false}),
-		claim("verified domain, unverified email", "email_verified", map[string]any{"email_verified": false, "xms_edov": true}),
+		claim("verified domain, unverified email", "email_verified",
+			map[string]any{"email_verified": false, "xms_edov": true}),
 		claim("number for a verified email", "email_verified", map[string]any{"email_verified": 1}),
-		claim("verified in another spelling", "email_verified", map[string]any{"email_verified": nil, "Email_Verified": true}),
+		claim("verified in another spelling", "email_verified",
+			map[string]any{"email_verified": nil, "Email_Verified": true}),
 		claim("foreign domain", "email_domain", map[string]any{"email": "ada@evil.example"}),
-		claim("domain that contains an allowed one", "email_domain", map[string]any{"email": "ada@example.com.evil.example"}),
+		claim("domain that contains an allowed one", "email_domain",
+			map[string]any{"email": "ada@example.com.evil.example"}),
 		claim("domain that ends in an allowed one", "email_domain", map[string]any{"email": "ada@evilexample.com"}),
 	}
 }

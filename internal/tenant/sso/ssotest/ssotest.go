@@ -46,7 +46,8 @@ var Keys = sync.OnceValue(func() map[jose.SignatureAlgorithm]crypto.Signer {
 	if err != nil || err2 != nil || err3 != nil {
 		panic(fmt.Sprint(err, err2, err3))
 	}
-	return map[jose.SignatureAlgorithm]crypto.Signer{jose.RS256: rsaKey, jose.PS256: rsaKey, jose.ES256: ecKey, jose.EdDSA: edKey}
+	return map[jose.SignatureAlgorithm]crypto.Signer{jose.RS256: rsaKey, jose.PS256: rsaKey, jose.ES256: ecKey,
+		jose.EdDSA: edKey}
 })
 
 // Server is an identity provider. Its fields may be changed before requests.
@@ -115,7 +116,8 @@ func (s *Server) LogIn(t testing.TB, authorizationURL string, u User) Redirect {
 	parsed := must.Value(url.Parse(authorizationURL))(t)
 	q := parsed.Query()
 	if parsed.Scheme+"://"+parsed.Host != s.URL || parsed.Path != "/authorize" || q.Get("response_type") != "code" ||
-		q.Get("client_id") != ClientID || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
+		q.Get("client_id") != ClientID || q.Get("code_challenge_method") != "S256" ||
+		len(q.Get("code_challenge")) != 43 ||
 		len(q.Get("nonce")) < 22 || len(q.Get("state")) < 22 || q.Get("scope") == "" {
 		t.Fatalf("the provider refuses %s", authorizationURL)
 	}
@@ -153,7 +155,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) metadata() map[string]any {
 	m := map[string]any{
 		"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + TokenPath,
-		"jwks_uri": s.URL + KeysPath, "id_token_signing_alg_values_supported": []string{"RS256", "PS256", "ES256", "EdDSA", "HS256", "none"},
+		"jwks_uri":                                       s.URL + KeysPath,
+		"id_token_signing_alg_values_supported":          []string{"RS256", "PS256", "ES256", "EdDSA", "HS256", "none"},
 		"authorization_response_iss_parameter_supported": true,
 	}
 	if s.PostsSecret {
@@ -198,7 +201,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	g, ok := s.grants[r.PostFormValue("code")]
 	delete(s.grants, r.PostFormValue("code"))
 	s.mu.Unlock()
-	if !ok || r.PostFormValue("grant_type") != "authorization_code" || r.PostFormValue("redirect_uri") != g.redirectURI ||
+	if !ok || r.PostFormValue("grant_type") != "authorization_code" ||
+		r.PostFormValue("redirect_uri") != g.redirectURI ||
 		oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) != g.challenge {
 		writeJSON(w, http.StatusBadRequest, map[string]any{
 			"error": "invalid_grant", "error_description": r.PostForm.Encode(), // as careless providers do

@@ -60,12 +60,13 @@ func Key(t testing.TB, d *db.DB, workspaceID string, scopes ...string) workspace
 		workspaceID)
 }
 
-// Fenced returns the membership of an API key that is restricted to folders and has all scopes that such a key can have. It
-// inserts no key.
+// Fenced returns the membership of an API key that is restricted to folders and has all scopes that
+// such a key can have. It inserts no key.
 func Fenced(t testing.TB, d *db.DB, workspaceID string, folders ...string) workspace.Membership {
 	t.Helper()
 	scopes := []string{
-		string(workspace.ReadLinks), string(workspace.WriteLinks), string(workspace.ReadStats), string(workspace.ReadDomains),
+		string(workspace.ReadLinks), string(workspace.WriteLinks), string(workspace.ReadStats),
+		string(workspace.ReadDomains),
 	}
 	key := &account.Key{ID: id.New(id.Key), WorkspaceID: workspaceID, Scopes: scopes, Folders: folders}
 	return Require(t, d, account.Actor{Key: key}, workspaceID)
