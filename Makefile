@@ -32,7 +32,7 @@ demo: ## run an end-to-end demo on a temporary instance and print each step
 build: ## build the static binary bin/linkforge
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/linkforge/linkforge/internal/cli.release=$(VERSION)' -o bin/linkforge ./server
 
-test: ## before a commit: format and every package, on SQLite, PostgreSQL and Redis (TIMES)
+test: ## before a commit: format and every package, on SQLite, PostgreSQL and Redis (three to five minutes on two cores, six to nine with an empty build cache)
 	scripts/with-services scripts/test
 
 test-short: ## while editing: SQLite and an in-process Redis, without tests that start processes; ARGS, such as ./internal/link

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // owners maps the columns that identify the owner of a row to the tenant's values.
@@ -54,6 +55,22 @@ func (e *estate) rows(d *db.DB) map[string][]string {
 		found[table] = read(e.t, rows)
 	}
 	return found
+}
+
+// awaitMarked waits until all webhooks are marked with the events that they receive, which changes
+// their rows. On PostgreSQL events wait for the transactions of all tests.
+func awaitMarked(t *testing.T, d *db.DB) {
+	t.Helper()
+	later := map[db.Kind]string{db.SQLite: "event.seq > webhook.until_seq",
+		db.Postgres: "(event.xid, event.seq) > (webhook.until_xid, webhook.until_seq)"}[d.Kind]
+	polltest.Until(t, "webhooks are marked with their events", func() bool {
+		n := must.Value(d.NewSelect().TableExpr("webhooks AS webhook").
+			Join("JOIN webhook_types AS wanted ON wanted.webhook_id = webhook.id").
+			Join("JOIN audit_events AS event ON event.workspace_id = webhook.workspace_id AND event.action = " +
+				"wanted.type").
+			Where(later).Count(db.AsSystem(t.Context())))(t)
+		return n == 0
+	})
 }
 
 // read returns rows as sorted JSON texts.

@@ -80,6 +80,7 @@ func walk(t *testing.T, b backend, callers plan, prepare func()) {
 	prepare()
 	d := must.Value(b.open())(t)
 	defer d.Close()
+	awaitMarked(t, d)
 	own, foreign := w.own.rows(d), w.foreign.rows(d)
 	w.foreign.addSecrets(foreign, own)
 	w.known = fmt.Sprint(own)
