@@ -64,3 +64,19 @@ func (c *Config) domainsOf(
 }
 
 func domainIDs(d *domain.Domain) (domainID, accountID string) { return d.ID, "" }
+
+func (r *mutationResolver) UpdateDomain(
+	ctx context.Context, in gen.UpdateDomainInput,
+) (*gen.UpdateDomainPayload, error) {
+	change := domain.Change{
+		RootURL: setOrRemove(in.RootURL), NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
+		FaviconURL: setOrRemove(in.FaviconURL), Indexable: setOrRemove(in.Indexable),
+		AppleAppSiteAssociation: setOrRemove(in.AppleAppSiteAssociation), AssetLinks: setOrRemove(in.AssetLinks),
+	}
+	update := func(ctx context.Context, m workspace.Membership, domainID string) (*domain.Domain, error) {
+		return r.Domains.Update(ctx, m, domainID, change)
+	}
+	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, update)
+	r.catchUp(ctx)
+	return &gen.UpdateDomainPayload{Domain: d}, err
+}

@@ -122,7 +122,7 @@ type Stores struct {
 	ClickStream  *clickstream.Live
 	EventStream  *eventstream.Live
 	Unmatched    *unmatched.Recorder
-	VisitorKeys  *ingest.Keys
+	VisitorKeys  *ingest.DailyKeys
 	Limits       ratelimit.Limiter
 	OwnHosts     *destination.OwnHosts
 	// Grants counts what links and targets with maxClicks have granted.
@@ -153,7 +153,7 @@ func Open(o Options) (*Stores, error) {
 		EventStream: eventstream.New(o.DB, o.Log, o.Now),
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
-		VisitorKeys: &ingest.Keys{DB: o.DB, Log: o.Log, Now: o.Now},
+		VisitorKeys: &ingest.DailyKeys{DB: o.DB, Log: o.Log, Now: o.Now},
 		Limits:      ratelimit.Limiter{Off: true},
 		config:      o.Config,
 	}

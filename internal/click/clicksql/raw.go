@@ -156,3 +156,20 @@ func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *
 	}
 	return rows.Err()
 }
+
+// eachClick calls f with the clicks of a query.
+func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click.Click)) error {
+	rows, err := q.Rows(ctx)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r click.Row
+		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
+			return err
+		}
+		f(r.Click())
+	}
+	return rows.Err()
+}

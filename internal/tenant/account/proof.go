@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	"encoding/base32"
 	"fmt"
 	"slices"
@@ -11,13 +9,11 @@ import (
 	"time"
 
 	"github.com/pquerna/otp"
-	"github.com/pquerna/otp/totp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
 // Method is a way to prove an identity.
@@ -219,92 +215,5 @@ func atField(err error, field string) error {
 	return err
 }
 
-// checkTOTP returns the account's authenticator app and the step of a code of it, which is valid
-// from 30 seconds before its step until 30 seconds after it. It returns BadCredentials or
-// RateLimited.
-func (s *Store) checkTOTP(
-	ctx context.Context, accountID, code, address, where string,
-) (app authenticator, step int64, err error) {
-	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
-		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
-	if err != nil {
-		return app, 0, err
-	}
-	err = s.DB.NewSelect().Model(&app).Where("account_id = ?", accountID).Where(where).Scan(ctx)
-	if err != nil {
-		return app, 0, db.NoRowsAs(errCode(), err, "looking up an authenticator app")
-	}
-	secret, err := s.Sealed.Open(secrets.TOTPSecret, accountID, app.Secret)
-	if err != nil {
-		return app, 0, err
-	}
-	step, err = stepOf(secret, code, s.Now())
-	if err == nil {
-		s.Limits.Refund(ctx, charged...)
-	}
-	return app, step, err
-}
-
-// stepSeconds is the duration of a step, as all authenticator apps have it.
-const stepSeconds = 30
-
-// stepOf returns the step of a code (RFC 6238). It returns BadCredentials.
-func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
-	step = -1
-	text := unpadded.EncodeToString(secret)
-	for at := now.Unix()/stepSeconds - 1; at <= now.Unix()/stepSeconds+1; at++ {
-		want, err := totp.GenerateCodeCustom(text, time.Unix(at*stepSeconds, 0),
-			totp.ValidateOpts{Period: stepSeconds, Digits: otp.DigitsSix})
-		if err != nil {
-			return 0, fmt.Errorf("generating a code: %w", err)
-		}
-		if subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
-			step = at
-		}
-	}
-	if step < 0 {
-		return 0, errCode()
-	}
-	return step, nil
-}
-
 // unpadded is the base32 of secrets of authenticator apps and of refresh tokens.
 var unpadded = base32.StdEncoding.WithPadding(base32.NoPadding)
-
-// crockford is Crockford's base32, which has no letters that look like others.
-var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
-
-// recoveryCodes is how many codes an account gets at once.
-const recoveryCodes = 10
-
-// recoveryCode is the row of a code; only the hash is stored.
-type recoveryCode struct {
-	bun.BaseModel `bun:"table:recovery_codes"`
-
-	Hash      []byte `bun:",pk"`
-	AccountID string
-}
-
-// replaceRecoveryCodes replaces the account's codes. A code has 24 characters in groups of six.
-func replaceRecoveryCodes(ctx context.Context, tx bun.Tx, accountID string) (codes []string, err error) {
-	var rows []recoveryCode
-	for range recoveryCodes {
-		var random [15]byte
-		_, _ = rand.Read(random[:]) // never fails
-		text := crockford.EncodeToString(random[:])
-		codes = append(codes, text[:6]+"-"+text[6:12]+"-"+text[12:18]+"-"+text[18:])
-		rows = append(rows, recoveryCode{Hash: HashSecret(text), AccountID: accountID})
-	}
-	if _, err := tx.NewDelete().Model((*recoveryCode)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
-		return nil, err
-	}
-	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
-	return codes, err
-}
-
-// recoveryHash returns the hash of a code as a person types it: case, spaces and hyphens do not
-// matter, and letters that look like digits are digits.
-func recoveryHash(code string) []byte {
-	return HashSecret(strings.NewReplacer(" ", "", "-", "", "O", "0", "I", "1", "L", "1").
-		Replace(strings.ToUpper(code)))
-}

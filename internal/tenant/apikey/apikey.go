@@ -211,20 +211,6 @@ func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membersh
 	return nil
 }
 
-// CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked.
-// The caller has locked the folder, so that no key gets it meanwhile.
-func CheckUnfenced(ctx context.Context, d *db.DB, conn bun.IDB, m workspace.Membership, folderID string) error {
-	q := conn.NewSelect().Model((*Key)(nil)).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL")
-	fenced, err := d.Contains(q, "folders", `"`+folderID+`"`).Exists(ctx)
-	if err != nil {
-		return fmt.Errorf("looking up the API keys of a folder: %w", err)
-	}
-	if fenced {
-		return errs.New(errs.Conflict, "An API key is restricted to this folder. Revoke the key first.").At("id")
-	}
-	return nil
-}
-
 // Exported is an API key that a user has created.
 type Exported struct {
 	ID          string    `json:"id"`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -101,30 +100,12 @@ func canonicalHost(given string) (string, bool) {
 	return host, err == nil
 }
 
-// checkOrigin returns an origin if it has the form in which browsers send origins of pages.
-func checkOrigin(given string) (string, bool) {
-	u, err := url.Parse(given)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return "", false
-	}
-	canonical, err := urlnorm.Canonical(given)
-	return given, err == nil && canonical.String() == given+"/"
-}
-
 func canonicalNetwork(given string) (string, bool) {
 	network, err := netip.ParsePrefix(given)
 	if err != nil || network.Masked() != network || network.Addr().Is4In6() {
 		return "", false
 	}
 	return network.String(), true
-}
-
-// admits reports whether a client may use the key: one with an address that may be unknown, and the
-// origin of a page or none.
-func (l *Limits) admits(address netip.Addr, origin string) bool {
-	inside := func(network string) bool { return netip.MustParsePrefix(network).Contains(address) }
-	return (len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, inside)) &&
-		(origin == "" || len(l.Origins) == 0 || slices.Contains(l.Origins, origin))
 }
 
 // credential returns what the key proves.
@@ -150,31 +131,4 @@ func (k *Key) details(scopes []workspace.Permission) map[string]any {
 		details["requestsPerMinute"] = fmt.Sprint(*k.RequestsPerMinute)
 	}
 	return details
-}
-
-// checkFence returns the folders of a new key, sorted. It returns InvalidInput for too many, for
-// several of a publishable key, and for a scope that keys with folders cannot have.
-func checkFence(in NewKey, isPublishable bool) ([]string, error) {
-	if len(in.FolderIDs) == 0 {
-		return nil, nil
-	}
-	if len(in.FolderIDs) > maxFolders {
-		return nil, errs.New(errs.InvalidInput, "A key has up to %d folders; these are %d.", maxFolders,
-			len(in.FolderIDs)).
-			At("folderIds")
-	}
-	folders := slices.Compact(slices.Sorted(slices.Values(in.FolderIDs)))
-	if len(folders) > 1 && isPublishable {
-		return nil, errs.New(errs.InvalidInput,
-			"A publishable key has one folder at most, because it cannot choose the folder of a link.").
-			At("folderIds")
-	}
-	for _, scope := range in.Scopes {
-		if workspace.CheckFence(scope) != nil {
-			return nil, errs.New(errs.InvalidInput,
-				"A key with folders cannot have the scope %s, which is about the whole workspace.",
-				scope).At("scopes")
-		}
-	}
-	return folders, nil
 }

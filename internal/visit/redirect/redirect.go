@@ -43,7 +43,7 @@ type Handler struct {
 	// that identify visits.
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
-	Keys   *ingest.Keys
+	Keys   *ingest.DailyKeys
 	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
 	// network for codes without a link. Nil limits nothing.
 	LinkRate, UnknownCodes *admission.Limiter

@@ -82,7 +82,7 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	b.edit = &edit.Store{Store: links, Quota: quota}
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
-		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},
+		Visits: visitor.NewReader(nil), Keys: &ingest.DailyKeys{DB: d, Log: log, Now: clock},
 		Unmatched: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -163,8 +163,8 @@ func TestVisitors_AreSharedByNodes(t *testing.T) {
 }
 
 // keysAt are a node's keys.
-func keysAt(d *db.DB, now *time.Time) *ingest.Keys {
-	return &ingest.Keys{DB: d, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}
+func keysAt(d *db.DB, now *time.Time) *ingest.DailyKeys {
+	return &ingest.DailyKeys{DB: d, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}
 }
 
 // daysKept returns the days with rows in a table; 20 November is 0.
@@ -188,7 +188,7 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 		fetch := func() {
 			t.Helper()
 			var both sync.WaitGroup
-			for _, k := range []*ingest.Keys{one, other} {
+			for _, k := range []*ingest.DailyKeys{one, other} {
 				both.Go(func() {
 					if err := k.Fetch(t.Context()); err != nil {
 						t.Error(err)

@@ -22,10 +22,10 @@ const (
 	keyCheck = time.Minute
 )
 
-// Keys are the keys of visitor hashes: one for each UTC day, which all nodes share, and which is
+// DailyKeys are the keys of visitor hashes: one for each UTC day, which all nodes share, and which is
 // deleted after the day. With the database alone, it is then impossible to find out whether a user
 // has followed a link.
-type Keys struct {
+type DailyKeys struct {
 	// DB is the database.
 	DB *db.DB
 	// Log receives missing keys.
@@ -37,7 +37,7 @@ type Keys struct {
 }
 
 // Of returns the key of a day, or nil when this node has none: then clicks have no visitor.
-func (k *Keys) Of(t time.Time) *visitor.Key {
+func (k *DailyKeys) Of(t time.Time) *visitor.Key {
 	if held := k.held.Load(); held != nil {
 		return (*held)[click.DayOf(t)]
 	}
@@ -46,7 +46,7 @@ func (k *Keys) Of(t time.Time) *visitor.Key {
 
 // Fetch gets the keys of today and, when that is near, of tomorrow, and forgets those of days that
 // are over.
-func (k *Keys) Fetch(ctx context.Context) (err error) {
+func (k *DailyKeys) Fetch(ctx context.Context) (err error) {
 	now := k.Now()
 	today := click.DayOf(now)
 	held := map[int64]*visitor.Key{}
@@ -66,7 +66,7 @@ func (k *Keys) Fetch(ctx context.Context) (err error) {
 }
 
 // share makes a key of the day, unless another node has: that one holds for all.
-func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
+func (k *DailyKeys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 	key := visitor.Key{}
 	_, _ = rand.Read(key[:]) // never fails
 	var shared []byte
@@ -84,7 +84,7 @@ func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 }
 
 // Run refreshes the keys until the context ends. It logs the first of consecutive failures.
-func (k *Keys) Run(ctx context.Context) error {
+func (k *DailyKeys) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: k.Log, Message: "no visitor key: unique visitors are not counted"}
 	for {
 		failures.Report(ctx, k.Fetch(ctx))

@@ -1,0 +1,63 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+)
+
+func (r *mutationResolver) CreateUtmTemplate(
+	ctx context.Context, in gen.CreateUtmTemplateInput,
+) (*gen.CreateUtmTemplatePayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.UTMTemplates.Create(ctx, m, in.Name, in.Utm)
+	return &gen.CreateUtmTemplatePayload{UtmTemplate: t}, err
+}
+
+func (r *mutationResolver) UpdateUtmTemplate(
+	ctx context.Context, in gen.UpdateUtmTemplateInput,
+) (*gen.UpdateUtmTemplatePayload, error) {
+	change := folder.TemplateChange{Name: setUnlessNull(in.Name)}
+	if in.Utm != nil {
+		change.UTM = optional.Set(in.Utm)
+	}
+	update := func(ctx context.Context, m workspace.Membership, templateID string) (*folder.Template, error) {
+		return r.UTMTemplates.Update(ctx, m, templateID, change)
+	}
+	t, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, update)
+	return &gen.UpdateUtmTemplatePayload{UtmTemplate: t}, err
+}
+
+func (r *mutationResolver) DeleteUtmTemplate(
+	ctx context.Context, in gen.DeleteUtmTemplateInput,
+) (*gen.DeleteUtmTemplatePayload, error) {
+	_, err := forItem(ctx, &r.Config, in.ID, r.UTMTemplates.Rows().WorkspaceOf, r.UTMTemplates.Delete)
+	return &gen.DeleteUtmTemplatePayload{DeletedID: &in.ID}, err
+}
+
+func (r *workspaceResolver) UtmTemplates(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.UtmTemplateConnection, error) {
+	request, err := folder.Order.Parse(id.Template, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Config.UTMTemplates.Rows().List(ctx, *m, request)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.UtmTemplateEdge, 0, len(p.Items))
+	for i, t := range p.Items {
+		edges = append(edges, &gen.UtmTemplateEdge{Cursor: p.Cursors[i], Node: t})
+	}
+	return &gen.UtmTemplateConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+}
+
+func templateIDs(t *folder.Template) (templateID, accountID string) { return t.ID, "" }
