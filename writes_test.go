@@ -17,7 +17,7 @@ import (
 )
 
 // linkWriters are the functions that update links: all else goes through them.
-var linkWriters = []string{"link.ClaimRootCodes", "link.FoldCodes", "link.releaseExternalIDs", "link.write",
+var linkWriters = []string{"link.AssignRootCodes", "link.FoldCodes", "link.releaseExternalIDs", "link.write",
 	"upkeep.setMachine"}
 
 var (

@@ -167,7 +167,7 @@ func (l *Link) UnmarkDeleted(now time.Time) error {
 		return errs.New(errs.Conflict, "The domain of this link was removed. Create another link.").At("id")
 	}
 	l.DeletedAt, l.EndedAt = nil, nil
-	l.ClaimCodeKey()
+	l.AssignCodeKey()
 	if l.Status(now) == routing.Expired { // the tombstone starts again
 		l.EndedAt = &now
 	}

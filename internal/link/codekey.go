@@ -29,22 +29,22 @@ func (l *Link) LacksCodeKey() bool {
 	return l.Strategy == Custom && l.OwnAddress == nil && l.CodeKey == nil
 }
 
-// ClaimCodeKey gives a custom link its code key if its workspace has such keys.
-func (l *Link) ClaimCodeKey() {
+// AssignCodeKey gives a custom link its code key if its workspace has such keys.
+func (l *Link) AssignCodeKey() {
 	if l.LacksCodeKey() && !l.In.Workspace().CaseSensitiveCodes {
 		l.CodeKey = new(shortcode.Key(l.Code))
 	}
 }
 
-// ClaimRootCodes has codes of a workspace work at the root too, unless other links have them there,
-// and returns how many now do. A query selects the ids of the links.
-func ClaimRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *bun.SelectQuery) (int64, error) {
+// AssignRootCodes has codes of a workspace work at the root too, unless other links have them
+// there, and returns how many now do. A query selects the ids of the links.
+func AssignRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *bun.SelectQuery) (int64, error) {
 	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?",
 		workspaceID).
 		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").Where("id IN (?)", links).
 		Where("NOT EXISTS (SELECT 1 FROM links AS other WHERE other.root_code = ?TableAlias.code)").Exec(ctx))
 	if err != nil {
-		return 0, fmt.Errorf("claiming codes at the root: %w", err)
+		return 0, fmt.Errorf("assigning codes at the root: %w", err)
 	}
 	return n, nil
 }

@@ -111,8 +111,8 @@ type pass struct {
 	links, changed map[string]*Link
 	// unchecked are the states with URLs that may be refused.
 	unchecked map[*Link]uncheckedState
-	// claims are the changes of external ids, in the order of the edits.
-	claims []*claim
+	// idEdits are the changes of external ids, in the order of the edits.
+	idEdits []*idEdit
 	// codeKeys are the edits that give a link its code key, by the keys.
 	codeKeys map[string][]int
 	// folders are the edits that put a link into another folder, by its id.
@@ -167,7 +167,7 @@ func (s *Store) checkPass(
 		{func() ([]int, error) { return s.missingFolders(ctx, tx, m, p.folders) }, folder.ErrUnknown()},
 		{func() ([]int, error) { return p.takenCodeKeys(ctx, tx, m) },
 			errs.New(errs.CodeTaken, "Another link has this code in upper or lower case.").At("id")},
-		{func() ([]int, error) { return s.takenExternalIDs(ctx, tx, m, p.claims, locked) }, ErrExternalIDTaken()},
+		{func() ([]int, error) { return s.takenExternalIDs(ctx, tx, m, p.idEdits, locked) }, ErrExternalIDTaken()},
 	} {
 		edits, err := one.find()
 		for _, i := range edits {
@@ -229,7 +229,7 @@ func (p *pass) add(i int, before, after *Link, now time.Time) {
 		}
 	}
 	if !optional.Equal(after.ExternalID, before.ExternalID) {
-		p.claims = append(p.claims, &claim{linkID: after.ID, edit: i, externalID: after.ExternalID})
+		p.idEdits = append(p.idEdits, &idEdit{linkID: after.ID, edit: i, externalID: after.ExternalID})
 	}
 	if before.CodeKey == nil && after.CodeKey != nil {
 		p.codeKeys[*after.CodeKey] = append(p.codeKeys[*after.CodeKey], i)
@@ -316,8 +316,8 @@ func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
 	}
-	mayClaimKey := func(l *Link) bool { return l.LacksCodeKey() && l.DeletedAt != nil }
-	if m.Workspace().CaseSensitiveCodes && slices.ContainsFunc(links, mayClaimKey) {
+	mayAssignKey := func(l *Link) bool { return l.LacksCodeKey() && l.DeletedAt != nil }
+	if m.Workspace().CaseSensitiveCodes && slices.ContainsFunc(links, mayAssignKey) {
 		var err error
 		if m, err = workspace.Refresh(ctx, s.DB, tx, m); err != nil { // FoldCodes had locked them
 			return nil, err

@@ -26,22 +26,22 @@ func checkExternalID(externalID *string) (*string, error) {
 	return &normal, nil
 }
 
-// claim is an edit that changes the external id of a link; nil removes it.
-type claim struct {
+// idEdit is an edit that changes the external id of a link; nil removes it.
+type idEdit struct {
 	linkID     string
 	edit       int
 	externalID *string
-	// previous is the claim of an earlier edit of the link; nil if there is none.
-	previous *claim
+	// previous is that of an earlier edit of the link; nil if there is none.
+	previous *idEdit
 }
 
 // takenExternalIDs returns which of the edits fail because another link keeps the external id, or gets it by an
 // earlier edit. A link whose edit fails keeps its id in turn. locked are the links of the batch.
 func (s *Store) takenExternalIDs(
-	ctx context.Context, conn bun.IDB, m workspace.Membership, claims []*claim, locked map[string]*Link,
+	ctx context.Context, conn bun.IDB, m workspace.Membership, idEdits []*idEdit, locked map[string]*Link,
 ) (failed []int, err error) {
-	last, wanted := map[string]*claim{}, map[string]bool{}
-	for _, c := range claims {
+	last, wanted := map[string]*idEdit{}, map[string]bool{}
+	for _, c := range idEdits {
 		c.previous, last[c.linkID] = last[c.linkID], c
 		if c.externalID != nil {
 			wanted[*c.externalID] = true
@@ -52,7 +52,7 @@ func (s *Store) takenExternalIDs(
 		return nil, err
 	}
 	for {
-		lost := lostClaims(claims, last, holders, locked)
+		lost := lostIDEdits(idEdits, last, holders, locked)
 		if len(lost) == 0 {
 			return failed, nil
 		}
@@ -62,12 +62,12 @@ func (s *Store) takenExternalIDs(
 	}
 }
 
-// lostClaims returns those of the last claims whose external id another link has.
-func lostClaims(
-	claims []*claim, last map[string]*claim, holders map[string]string, locked map[string]*Link,
-) (lost []*claim) {
+// lostIDEdits returns those of the last edits whose external id another link has.
+func lostIDEdits(
+	idEdits []*idEdit, last map[string]*idEdit, holders map[string]string, locked map[string]*Link,
+) (lost []*idEdit) {
 	given := map[string]bool{}
-	for _, c := range claims {
+	for _, c := range idEdits {
 		if last[c.linkID] != c || c.externalID == nil {
 			continue
 		}
@@ -79,8 +79,8 @@ func lostClaims(
 	return lost
 }
 
-// keeps reports whether another link still has the external id of a claim after the batch.
-func keeps(holder string, c *claim, last map[string]*claim, locked map[string]*Link) bool {
+// keeps reports whether another link still has the external id of an edit after the batch.
+func keeps(holder string, c *idEdit, last map[string]*idEdit, locked map[string]*Link) bool {
 	switch {
 	case holder == "" || holder == c.linkID:
 		return false

@@ -120,7 +120,9 @@ type Link struct {
 	// NextChangeAt is when the soonest scheduled change is due; nil if there is none.
 	NextChangeAt *time.Time
 
-	// Granted is how many redirects have been granted, if there is a MaxClicks: see LoadGranted.
+	// Granted is how many redirects count towards MaxClicks, see LoadGranted. Without MaxClicks
+	// those are the clicks, if they are loaded, see Edits.NeedClicks: a MaxClicks that is set
+	// counts on from them.
 	Granted int64 `bun:"-"`
 	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`

@@ -1,6 +1,6 @@
 // Package clickstore says what a store of clicks does: it keeps single clicks, and what is counted of them, and answers
 // questions about the clicks of one workspace. Packages stats, clickstream, ingest and link know no more of it. Package
-// clicksql is the store in the SQL database. Totals, positions and announcements are those of package clickledger.
+// clicksql is the store in the SQL database. A Ledger has the totals, positions and announcements of any store.
 package clickstore
 
 import (

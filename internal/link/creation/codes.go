@@ -101,7 +101,7 @@ func (it *item) setCode(code string) {
 	case it.domain != nil:
 		l.SetOwnCode(it.domain, code)
 	case l.Strategy == link.Custom:
-		l.ClaimCodeKey()
+		l.AssignCodeKey()
 	default:
 		l.RootCode = &l.Code
 	}

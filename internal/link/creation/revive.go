@@ -94,6 +94,6 @@ func (b *batch) reviveAs(l, draft *link.Link) {
 	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
 	l.Settings, l.Metadata = draft.Settings, draft.Metadata
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
-	l.ClaimCodeKey()
+	l.AssignCodeKey()
 	l.Touch(b.now)
 }

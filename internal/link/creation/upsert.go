@@ -284,7 +284,7 @@ func (it *item) hasCode(l *link.Link) bool {
 		named.SetOwnCode(it.domain, *it.in.CustomCode)
 	} else {
 		named.Code = *it.in.CustomCode
-		named.ClaimCodeKey()
+		named.AssignCodeKey()
 	}
 	return named.CodeIdentity() == l.CodeIdentity() || named.Code == l.ShownCode()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // OwnHosts are the hosts and ports of one instance: links must not redirect to them, and workspaces
-// cannot claim them. It resolves no names: a domain whose DNS record points to this instance is
+// cannot have them. It resolves no names: a domain whose DNS record points to this instance is
 // unknown here until a workspace verifies it. It is safe for concurrent use.
 type OwnHosts struct {
 	public urlnorm.URL
@@ -88,7 +88,7 @@ func (h *OwnHosts) listening() listener {
 	return listener{}
 }
 
-// Reserves reports whether no workspace can claim a host name in canonical form: the public host
+// Reserves reports whether no workspace can have a host name in canonical form: the public host
 // and all names below it, the listed names, and localhost.
 func (h *OwnHosts) Reserves(host string) bool {
 	return host == h.publicHost || strings.HasSuffix(host, "."+h.publicHost) ||

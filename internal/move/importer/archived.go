@@ -90,7 +90,7 @@ func (s *Store) RestoreRootCodes(ctx context.Context, tx bun.Tx, workspaceID str
 		Join("JOIN links AS linked ON linked.id = origin.link_id").Where("origin.workspace_id = ?", workspaceID).
 		Where("origin.source = ?", importsource.Linkforge).Where("origin.source_url = ? || '/' || linked.code",
 		s.PublicURL)
-	return link.ClaimRootCodes(ctx, tx, workspaceID, imported)
+	return link.AssignRootCodes(ctx, tx, workspaceID, imported)
 }
 
 func utc(at *time.Time) *time.Time {

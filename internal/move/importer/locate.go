@@ -96,7 +96,7 @@ func (it *item) setCode(b *step, code string) *errs.Error {
 		if shortcode.Reserved(code) {
 			return errs.New(errs.CodeReserved, "The server keeps this word for itself.").At("code")
 		}
-		scratch.ClaimCodeKey()
+		scratch.AssignCodeKey()
 	}
 	it.code, it.identity = code, scratch.CodeIdentity()
 	return nil
