@@ -55,6 +55,25 @@ func TestDocs_RelativeLinksResolve(t *testing.T) {
 	}
 }
 
+var sourceFile = regexp.MustCompile("`([a-z0-9_./{}]*/[a-z0-9_]+\\.(?:go|sql|json|graphql|md|txt))`")
+
+// TestDocs_NamedFilesExist checks the files that the architecture names, from the root, from internal or from a family.
+func TestDocs_NamedFilesExist(t *testing.T) {
+	t.Parallel()
+	folders := []string{".", "internal"}
+	for _, family := range families {
+		folders = append(folders, filepath.Join("internal", family))
+	}
+	for _, m := range sourceFile.FindAllStringSubmatch(documents(t)["docs/ARCHITECTURE.md"], -1) {
+		if !slices.ContainsFunc(folders, func(folder string) bool {
+			_, err := os.Stat(filepath.Join(folder, m[1]))
+			return err == nil
+		}) {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
+}
+
 // TestDocs_NamedTestsExist checks the tests that documents name as proof.
 func TestDocs_NamedTestsExist(t *testing.T) {
 	t.Parallel()
