@@ -1,5 +1,6 @@
 // Package click owns the fact that a visitor was redirected: the Click, the table of its dimensions, and its row in the
-// database. It does not record, count or query clicks: see ingest, rollup and stats. All of these call it.
+// database. It does not record or query clicks: see ingest, clickstore and stats. All of these call
+// it.
 package click
 
 import (
@@ -9,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.
+// BucketLength is the resolution of counts over time. Days of every time zone start on a quarter of
+// an hour in UTC.
 const BucketLength = 15 * time.Minute
 
 // Day is a day in UTC.

@@ -145,7 +145,7 @@ func ask[T any](ctx context.Context, c *client, question string, args ...any) (r
 	return fetch[T](ctx, c, question, args...)
 }
 
-// fetch is ask for jobs, which have time.
+// fetch is ask with the longer timeout of jobs.
 func fetch[T any](ctx context.Context, c *client, question string, args ...any) (rows []T, err error) {
 	answer, err := c.send(ctx, render(question, args...)+" FORMAT JSONEachRow", nil,
 		"output_format_json_quote_64bit_integers", "0",

@@ -12,8 +12,8 @@ import (
 )
 
 // This file ends days and months. Every step can be repeated, and questions are answered exactly
-// between two steps: a bound moves when what follows it is written, and what it replaces is removed
-// by the next run, when no question reads it.
+// between two steps: a bound moves once the rows behind it are written. The next run removes the
+// rows that they replace, which no query reads any more.
 
 // Seal implements clickstore.Store: it moves days for whose clicks no more visitors are compared
 // from clicks_open to clicks, without the numbers of the visitors.
@@ -51,7 +51,8 @@ func (s *Store) Seal(ctx context.Context) error {
 	return s.moveBound(ctx, sealedBound, sealed, s.sealable(), always)
 }
 
-// seal copies a day to clicks, where no question reads it yet: so what an interrupted run has left there goes first.
+// seal copies a day to clicks, where no query reads it yet. It first removes the rows that an
+// interrupted run has left there.
 func (s *Store) seal(ctx context.Context, day time.Time) error {
 	if err := s.kill(ctx, "sealing"); err != nil {
 		return err
@@ -133,8 +134,8 @@ func (s *Store) moveBound(
 	return nil
 }
 
-// Retain implements clickstore.Store: it counts months by days that have been kept for long enough,
-// and deletes the single clicks of those that are counted.
+// Retain implements clickstore.Store: it counts expired months by days, and deletes the single
+// clicks of counted months.
 func (s *Store) Retain(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -174,8 +175,8 @@ func (s *Store) Retain(ctx context.Context) error {
 	return nil
 }
 
-// countDays counts the clicks of a month. No question reads them from days yet, so what an
-// interrupted run has left goes first.
+// countDays counts the clicks of a month. No query reads them from days yet, so rows of an
+// interrupted run are removed first.
 func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
@@ -199,7 +200,8 @@ func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	return nil
 }
 
-// removeDays removes what an interrupted run has left of a month, which no question reads yet, under a condition.
+// removeDays removes the rows that an interrupted run has left of a month, under a condition. No
+// query reads them yet.
 func (s *Store) removeDays(ctx context.Context, m click.Month, condition string) error {
 	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
 	if some, err := s.has(ctx, "days", of); err != nil || !some {

@@ -242,7 +242,7 @@ func (s *Store) hasQuarters(ctx context.Context, p *parts) (bool, error) {
 	return len(missing) == 0 || missing[0].Clicks == 0, err
 }
 
-// askDays asks for days of a range.
+// askDays queries the days of a range.
 func askDays[T any](ctx context.Context, c *client, question string, args ...any) ([]T, error) {
 	rows, err := ask[T](ctx, c, question, args...)
 	if err != nil {
@@ -339,7 +339,7 @@ type latencyRow struct {
 	M2     float64
 }
 
-// stepOf is rollup.LatencyStep of a latency in nanoseconds.
+// stepOf is click.LatencyStep of a latency in nanoseconds.
 var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)",
 	click.LatencyGrowth)
 

@@ -15,9 +15,9 @@ import (
 // is marked as a visit then. Clicks that come when their day is no longer open are late: they are
 // written to clicks at once.
 //
-// days have what is known of months whose single clicks are deleted, by dimension. The dimension 0
-// has all clicks of the day, and the values of click.LatencyDimension and click.QuarterDimension
-// are written as numbers.
+// days has the counts of months whose single clicks are deleted, by dimension. The dimension 0 has
+// all clicks of the day, and the values of click.LatencyDimension and click.QuarterDimension are
+// written as numbers.
 //
 // bounds only grow: the days before "sealed" are in clicks, and those before "forgotten" in days.
 // Of these, Copy has copied the days before "copied" from the SQL database, and "copying" is the

@@ -25,9 +25,9 @@ var errOvertaken = errors.New("another process writes the click log")
 //  2. The batch is inserted.
 //  3. In one transaction the totals are added, the position moves on, and the row forgets the ids.
 //
-// An attempt of which the row still has the ids may have inserted everything, a part or nothing.
-// The next one, of this or another process, says in the row that it has given it up, removes what
-// is there, and begins again: with new ids, and perhaps another batch.
+// While the row has the ids of an attempt, that attempt may have inserted everything, a part or
+// nothing. The next attempt, of this or another process, marks it in the row as given up, removes
+// its clicks, and starts again with new ids, and perhaps another batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -95,7 +95,8 @@ func (s *Store) move(ctx context.Context, on bun.IDB, from *logRow, to logRow) e
 	return err
 }
 
-// giveUp ends an attempt, whose transaction may still be on its way, and then removes what it has inserted.
+// giveUp ends an attempt, whose insert may still be in flight, and then removes the clicks that it
+// has inserted.
 func (s *Store) giveUp(ctx context.Context, log *logRow) error {
 	if log.SendingClicks > 0 {
 		given := *log
@@ -186,7 +187,7 @@ var columns, types = func() (names, types string) {
 }()
 
 // insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are
-// deleted is refused: what is counted of the month is final.
+// deleted is refused: the counts of the month are final.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	bounds, err := s.bounds(ctx)
 	if err != nil {
@@ -258,8 +259,8 @@ func (s *Store) fence(ctx context.Context, attempt int64) error {
 	return s.kill(ctx, attempt)
 }
 
-// undo removes what an attempt has inserted. Few attempts have late clicks, and a deletion looks at
-// each part of a table.
+// undo removes the clicks that an attempt has inserted. Few attempts have late clicks, and a
+// deletion looks at each part of a table.
 func (s *Store) undo(ctx context.Context, first, n int64) error {
 	if err := s.fence(ctx, first); err != nil {
 		return err

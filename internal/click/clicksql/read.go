@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file reads days. What they do not know is counted from single clicks: the open time, and parts of days. Only the
-// number of clicks in a part of a day is known by the day, which counts its quarters of an hour.
+// This file reads days. Single clicks are counted where days have no counts: in the open time, and
+// in parts of days. Only the number of clicks in a part of a day is known by the day, which counts
+// its quarters of an hour.
 
 // eachDay calls f with the days of the range in their order, and returns the instant from which on
 // clicks are in no day. That of a single subject is read with its days, by one statement, so that

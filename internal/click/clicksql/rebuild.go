@@ -79,7 +79,7 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 			return err
 		}
 		want, err := s.addUp(ctx, tx, t)
-		// nobody asks for a workspace's
+		// no query reads a workspace's
 		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth
 		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots && isMonth {
 			return err

@@ -67,7 +67,7 @@ func (s *Store) sealDays(ctx context.Context) error {
 	return nil
 }
 
-// sealing is what is sealed of a subject: its clicks from one instant to another, and whether more are sealed later,
+// sealing is a range of a subject's clicks that is sealed, and whether more are sealed later,
 // because they are too many for a transaction.
 type sealing struct {
 	clickstore.Total
@@ -139,7 +139,7 @@ func (s *Store) seal(ctx context.Context, tx bun.Tx, all []sealing) error {
 	return err
 }
 
-// addOpen adds the clicks of subjects that are to be sealed.
+// addOpen adds the clicks of subjects that will be sealed.
 func (s *Store) addOpen(ctx context.Context, tx bun.Tx, sealed additions, subjects []sealing) error {
 	var links, spaces []sealing
 	for _, one := range subjects {
@@ -219,7 +219,7 @@ func (s *Store) Retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	since := clickstore.Earlier(s.ClicksSince(), sealed) // of what is not sealed, nothing else is known
+	since := clickstore.Earlier(s.ClicksSince(), sealed) // unsealed clicks have no other counts
 	if s.DB.Kind == db.Postgres {
 		return s.forgetMonths(ctx, since)
 	}

@@ -100,7 +100,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 		wantStored(t, w)
 		w.CheckTotals(t)
 		w.VerifyRollups(t)
-		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change what it cannot compute
+		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change counts that it cannot compute
 			t.Fatal(err)
 		}
 		w.CheckTotals(t)

@@ -21,7 +21,7 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means
+	// ClickMonths is the retention of single clicks in whole months; zero means
 	// clickstore.DefaultMonths.
 	ClickMonths int
 	// Now is the clock.

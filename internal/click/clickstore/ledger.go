@@ -13,9 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// Ledger reads what the SQL database has of clicks, whichever store has the clicks themselves: the
-// totals of links and workspaces, and the positions of click logs. Stores change both, and the list
-// of written batches, in the transaction that makes a batch count.
+// Ledger reads the counts of clicks in the SQL database, whichever store has the clicks themselves:
+// the totals of links and workspaces, and the positions of click logs. Stores change both, and the
+// list of written batches, in the transaction that makes a batch count.
 type Ledger struct{ DB *db.DB }
 
 // LinkTotal is what users see of the total of a link.
@@ -71,7 +71,8 @@ func (l *Ledger) Platform(ctx context.Context) (click.Tally, error) {
 	return t, nil
 }
 
-// Position returns the position up to which the clicks of a log count; zero for a log that is not known.
+// Position returns the end of the part of a log whose clicks count; zero for a log that is not
+// known.
 func (l *Ledger) Position(ctx context.Context, logID string) (position int64, err error) {
 	err = l.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).
 		Scan(db.AsSystem(ctx), &position)

@@ -27,7 +27,8 @@ type Total struct {
 	LastAt time.Time
 	// SealedAt is the quarter of an hour before which the clicks of the subject are in click_days.
 	SealedAt time.Time
-	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
+	// SealedClicks is about how many clicks are there: the clicks that the subject had when it was
+	// sealed.
 	SealedClicks int64 `bun:"_sealed_clicks,scanonly"`
 	// Month is that of the latest click, BeforeMonth the number of clicks before it, and BeforeLast
 	// before the month that precedes it.

@@ -89,7 +89,7 @@ func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error
 	return &rows[0], nil
 }
 
-// After implements stream.Log: clicks that were written more than Life ago may have been deleted.
+// After implements feed.Log: clicks that were written more than Life ago may have been deleted.
 func (l *clickLog) After(
 	ctx context.Context, after feed.Position, workspaceIDs []string,
 ) (s feed.Step[*click.Click], err error) {

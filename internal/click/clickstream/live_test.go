@@ -168,8 +168,8 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 	})
 }
 
-// TestLive_WaitsForEarlierTransactions: clicks are delivered in the order in which
-// their transactions began, even if an earlier one commits last.
+// TestLive_WaitsForEarlierTransactions: clicks are delivered in the order of the starts of their
+// transactions, even if an earlier one commits last.
 func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -40,7 +40,7 @@ func textsOf(d click.Dimension) []string {
 	return []string{"", "a", "b"}
 }
 
-// World records all clicks that tests write, beside the database, so that each query has an
+// World records all clicks that tests write, apart from the database, so that each query has an
 // expected result.
 type World struct {
 	clickstore.Store
@@ -48,8 +48,8 @@ type World struct {
 	Stats  *stats.Store
 	Ledger *clickstore.Ledger
 	// FirstInTime says that a visit is the first click of a visitor in time, not in the order of
-	// writing, and that clicks which are written later than clickledger.VisitorsKept after their
-	// day are compared with those of their batch alone.
+	// writing, and that clicks which are written later than clickstore.VisitorsKept after their day
+	// are compared with those of their batch alone.
 	FirstInTime bool
 
 	clock   atomic.Int64 // nanoseconds since 1970

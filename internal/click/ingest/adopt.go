@@ -84,8 +84,9 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	return r.ingest(ctx, &second)
 }
 
-// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It runs
-// beside redirects: the counters contain all leased hits of the dead processes, or else their clicks.
+// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It
+// runs while the node redirects: the counters contain all leased hits of the dead processes, or
+// else their clicks.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir, false)
 	return err

@@ -379,8 +379,8 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 	}
 }
 
-// TestRecorder_SurvivesLossOfItsFiles: somebody removes or truncates the files of a log in use. The
-// clicks that are gone are counted as lost within a second, and later ones are recorded.
+// TestRecorder_SurvivesLossOfItsFiles: files of a log in use are removed or truncated. The clicks
+// that are gone are counted as lost within a second, and later ones are recorded.
 func TestRecorder_SurvivesLossOfItsFiles(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(folder string) error{

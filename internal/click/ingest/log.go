@@ -136,7 +136,8 @@ func (l *Log) lose(err error) {
 // End is the position that the log has reached.
 func (l *Log) End() int64 { return l.journal.End() }
 
-// Span returns the position up to which the database has the log, its end, and how many bytes it may retain.
+// Span returns the position that the database has reached in the log, its end, and how many bytes
+// it may retain.
 func (l *Log) Span() (ingested, end, capacity int64) {
 	return l.position.Load(), l.journal.End(), l.MaxBytes
 }

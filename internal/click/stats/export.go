@@ -14,8 +14,8 @@ import (
 // exportedAtOnce is how many clicks of an export are in memory.
 const exportedAtOnce = 1000
 
-// Export reads the clicks of a subject in a range, in the order of time, each of those that were
-// written before exactly once. It returns InvalidInput for a range of which clicks are deleted.
+// Export reads the clicks of a subject in a range in chronological order, and each click written
+// before the call exactly once. It returns InvalidInput for a range with deleted clicks.
 func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
 	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {

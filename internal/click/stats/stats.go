@@ -126,7 +126,7 @@ func (s *Stats) Total(ctx context.Context) (click.Count, error) {
 	return all, nil
 }
 
-// points counts clicks in pieces, none of which spans a cut, in the order of time.
+// points counts clicks in chronological pieces that span no cut.
 func (s *Stats) points(ctx context.Context, cuts []time.Time) ([]clickstore.Point, error) {
 	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestWriteInspection_HidesTheDestination(t *testing.T) {
 	}
 }
 
-// TestNameOf_ShowsLookalikes: a host is shown in Unicode only beside its ASCII form.
+// TestNameOf_ShowsLookalikes: a host is shown in Unicode only with its ASCII form.
 func TestNameOf_ShowsLookalikes(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]hostName{

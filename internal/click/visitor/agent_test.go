@@ -136,7 +136,7 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 	}
 }
 
-// bots are user agents of bots, most of which identify themselves.
+// bots are user agents of bots. Most identify themselves.
 var bots = []string{
 	"",
 	"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",

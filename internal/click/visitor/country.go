@@ -111,8 +111,8 @@ type database struct {
 	records sync.Pool // decoding into one that is used again allocates nothing
 }
 
-// record has the fields that are read of a network: its country, or else the country in which its
-// owner is registered.
+// record has the fields that are read of a network: its country, or else the country of its
+// registered owner.
 type record struct {
 	Country    country `maxminddb:"country"`
 	Registered country `maxminddb:"registered_country"`

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The limits of what is read of an Accept-Language header. Those of browsers are shorter.
+// The limits of an Accept-Language header. Those of browsers are shorter.
 const (
 	maxLanguages      = 16
 	maxAcceptLanguage = 512

@@ -62,7 +62,7 @@ func TestLanguages_AreInOrderOfPreference(t *testing.T) {
 		"en;q=nan,de;q=,i-klingon,,12,fr;q=0.1":  {"fr"},
 		"de;q=0.1" + strings.Repeat(",en", 500):  slices.Concat(slices.Repeat([]string{"en"}, 15), []string{"de"}),
 		strings.Repeat("*,", 15) + "de,en":       {"de"},
-		"de,en-" + strings.Repeat("a", 600):      {"de"}, // what the limit cuts off is no language
+		"de,en-" + strings.Repeat("a", 600):      {"de"}, // a truncated tag is no language
 		"de," + strings.Repeat(" ", 600) + ",en": {"de"},
 		strings.Repeat("a-", 400) + ",de":        nil,
 	} {

@@ -27,7 +27,7 @@ func request(query string, headers map[string]string) *http.Request {
 	return r
 }
 
-// read returns what is recorded of a request for a link to a location.
+// read returns the recorded fields of a request for a link to a location.
 func (r *Reader) read(req *http.Request, address netip.Addr, location string) Visit {
 	v := r.Read(req, address)
 	return v.Stored(req.URL.RawQuery, location)

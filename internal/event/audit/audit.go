@@ -152,9 +152,10 @@ func insertion(events []*Event) db.Insert {
 	return db.Insert{Without: nullColumns(events), Computed: []db.Computed{{Column: "xid", Value: orderXID}}}
 }
 
-// orderXID is the transaction that orders an event: its own, or a later one of which its workspace has events
-// already. A transaction that began to write first may have waited for the lock of a row that the later one has
-// changed since, and its event must follow the later one's. No reader passes that position before both have ended.
+// orderXID is the transaction that orders an event: its own, or a later one that already has events
+// of its workspace. A transaction that began to write first may have waited for the lock of a row
+// that the later one has changed since, and its event must follow the later one's. No reader passes
+// that position before both have ended.
 const orderXID = `greatest(pg_current_xact_id()::TEXT::BIGINT, (
 	SELECT max(earlier.xid) FROM audit_events AS earlier WHERE earlier.workspace_id = input.workspace_id
 		AND earlier.seq IS NOT NULL AND earlier.xid > pg_current_xact_id()::TEXT::BIGINT))`
@@ -311,8 +312,8 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export returns a batch of the changes that an account made in the workspaces to which opened
-// restricts a query, after an ID. next is the ID to continue after; empty at the end.
+// Export returns a batch of an account's changes after an ID, in the workspaces to which opened
+// restricts the query. next is the ID to continue after; empty at the end.
 func (s *Store) Export(
 	ctx context.Context, accountID string, opened func(*bun.SelectQuery) *bun.SelectQuery, after string,
 ) (events []Exported, next string, err error) {

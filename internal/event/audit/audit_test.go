@@ -201,7 +201,7 @@ func TestIndexes_AreUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		events := slices.Concat(links(3000, LinkCreated), links(5, LinkExpired))
-		for range 200 { // the log has them last, so that reading it in order reads all others
+		for range 200 { // the log has them last, so reading it in order reads all others
 			events = append(events, New("ws_a", "", LinkUpdated, "lnk_7", nil, noon))
 		}
 		var few []*Event

@@ -39,7 +39,8 @@ func FeedActions() []Action {
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {
-	// Actions are those that the caller may read. Wanted selects some of them; nil selects all.
+	// Actions are the actions that the caller may read. Wanted selects some of them; nil selects
+	// all.
 	Actions, Wanted []Action
 	// TargetID is empty for all objects.
 	TargetID string

@@ -19,7 +19,7 @@ type Positioned struct {
 	Seq int64 `bun:",scanonly"`
 }
 
-// Horizon returns the position up to which the log is final: no event can be added before it.
+// Horizon returns the end of the final part of the log: no event can be added before it.
 func Horizon(ctx context.Context, d *db.DB) (feed.Position, error) {
 	return feed.Horizon(ctx, d, "audit_events", "seq")
 }

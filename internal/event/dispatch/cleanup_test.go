@@ -159,7 +159,7 @@ func (b *bundle) insertLink(t *testing.T, linkID string) {
 		created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`, linkID, b.m.ID(), []byte(linkID), b.clock.Now())
 }
 
-// TestDispatcher_RendersClicksAgain redelivers a batch of clicks, of which one has been removed.
+// TestDispatcher_RendersClicksAgain redelivers a batch of clicks after the removal of one.
 func TestDispatcher_RendersClicksAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// readClicks reads clicks until a webhook has so many waiting deliveries.
+// readClicks reads clicks until a webhook has n waiting deliveries.
 func (b *bundle) readClicks(t *testing.T, w *webhook.Webhook, want int64) {
 	t.Helper()
 	until(t, "the clicks are read", func() bool {
@@ -73,7 +73,7 @@ func TestDispatcher_ReadsClicksOfReceivers(t *testing.T) {
 		other := *b
 		other.m = workspacetest.New(t, d, "other")
 		record := b.recorder(t)
-		b.readClicks(t, &webhook.Webhook{}, 0) // nobody receives clicks
+		b.readClicks(t, &webhook.Webhook{}, 0) // no webhook receives clicks
 		early, _ := b.create(t, r.URL, audit.LinkClicked)
 		foreign, _ := other.create(t, r.URL, audit.LinkClicked)
 		events, _ := b.create(t, r.URL, audit.LinkUpdated)

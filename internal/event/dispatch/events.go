@@ -32,7 +32,7 @@ func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part,
 }
 
 // markBehind makes the webhooks due that receive events of a part of the log. claim creates the
-// deliveries. Those that were not behind need not read what precedes the part.
+// deliveries. Webhooks that were not behind need not read the events before the part.
 func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until feed.Position) error {
 	receivers := audit.Part(d.DB, after, until).ColumnExpr("wanted.webhook_id").
 		Join("JOIN webhook_types AS wanted ON wanted.type = event.action AND wanted.workspace_id = event.workspace_id").

@@ -40,7 +40,8 @@ func (d *Dispatcher) ClaimForLater(ctx context.Context, webhookID string) (send 
 	}, err
 }
 
-// ReadEvents reads the event log, and creates the deliveries of a webhook for which there is room.
+// ReadEvents reads the event log, and creates as many deliveries of a webhook as its queue can
+// hold.
 func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 	if err := d.FindEvents(ctx); err != nil {
 		return err

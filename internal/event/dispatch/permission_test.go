@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// calls are the calls that send what a webhook receives to a place of the caller, or return its secret.
+// calls send events of a webhook to a URL of the caller, or return its secret.
 func (b *bundle) calls(
 	t *testing.T, w *webhook.Webhook, deliveryID string,
 ) map[string]func(workspace.Membership) error {
@@ -52,8 +52,8 @@ func (b *bundle) calls(
 	}
 }
 
-// TestStore_NeedsWhatTheWebhookReceives calls with an API key that may not read what an administrator's webhook
-// receives.
+// TestStore_NeedsWhatTheWebhookReceives calls with an API key that may not read the events of an
+// administrator's webhook.
 func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

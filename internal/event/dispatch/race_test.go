@@ -136,8 +136,8 @@ func TestStore_KeepsConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created while a node has looked up
-// those that receive clicks.
+// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created after a node has looked up
+// the receivers of clicks.
 func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -36,7 +36,7 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 	var claims errgroup.Group
 	started := 0
 	for _, t := range due {
-		if started == maxClaims { // others may have become due whose turn it is
+		if started == maxClaims { // other webhooks may have become due
 			d.Wake()
 			break
 		}

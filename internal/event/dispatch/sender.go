@@ -29,9 +29,9 @@ const (
 	attemptTimeout = 15 * time.Second
 	// slowAnswer is the duration from which an answer, or a failure such as a look-up of the host, counts as a timeout.
 	slowAnswer = 5 * time.Second
-	// maxResponse bounds what is read of a response, which is discarded.
+	// maxResponse bounds the bytes read of a response, which is discarded.
 	maxResponse = 4 << 10
-	// maxRetryAfter bounds the pause that a response asks for.
+	// maxRetryAfter bounds the pause that a response requests.
 	maxRetryAfter = 24 * time.Hour
 )
 
@@ -44,7 +44,7 @@ func ClientConfig(c outbound.Config) outbound.Config {
 // outcome is the result of a request.
 type outcome struct {
 	webhook.Attempt
-	// retryAfter is the pause that the receiver asks for; zero means none.
+	// retryAfter is the pause that the receiver requests; zero means none.
 	retryAfter time.Duration
 	// problem is why the selection is not valid any more; nil if it is.
 	problem *string
@@ -141,7 +141,7 @@ func isTLS(err error) bool {
 	return ok
 }
 
-// retryAfter is the pause that a response asks for (RFC 9110, section 10.2.3).
+// retryAfter is the pause that a response requests (RFC 9110, section 10.2.3).
 func retryAfter(r *http.Response, now time.Time) time.Duration {
 	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
 		return 0

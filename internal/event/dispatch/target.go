@@ -86,9 +86,9 @@ func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, e
 	return t, nil
 }
 
-// due returns webhooks with due deliveries that may send more, those that have been due for the
-// longest time. Workspaces take turns, those with the fewest requests in flight first. It leaves
-// out webhooks of ended API keys and deleted workspaces.
+// due returns webhooks with due deliveries that may send more, longest due first. Workspaces take
+// turns, those with the fewest requests in flight first. It leaves out webhooks of ended API keys
+// and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if d.sending.Used(allRequests) == maxSending {
 		return nil, nil

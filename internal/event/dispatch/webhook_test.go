@@ -77,7 +77,7 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 				}
 			}
 		}
-		// a receiver may tell apart what is canonically equal
+		// a receiver may distinguish canonically equal URLs
 		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" {
 			t.Errorf("the URL is %s", got)
 		}
@@ -250,7 +250,7 @@ func TestStore_OperatorsWordStands(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, both of which return 410.
+// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, and both return 410.
 func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

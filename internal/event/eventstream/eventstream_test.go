@@ -117,7 +117,8 @@ func auditLog(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []s
 }
 
 // TestLive_AgreesWithFeedAndAuditLog: while several writers commit, subscribers at two nodes receive all
-// events of their workspaces in the order of the feed, also those that subscribe later or at another node.
+// events of their workspaces in the order of the feed, also subscribers that join later or at
+// another node.
 func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -203,7 +204,7 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		if err := audit.Write(ctx, tx, early); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil { // with which the event is sent
+		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil { // that the event is sent with
 			return err
 		}
 		write(t, d, late)

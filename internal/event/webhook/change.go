@@ -240,7 +240,7 @@ func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	// as it was given: a receiver may tell apart what is canonically equal
+	// as it was given: a receiver may distinguish canonically equal URLs
 	c.URL.To, _, _ = strings.Cut(urlnorm.Location(c.URL.To), "#")
 	c.host = u.Host()
 	return c, s.checkHost(ctx, u)

@@ -39,7 +39,7 @@ type Delivery struct {
 	// Clicks is the size of a batch, ClickIDs are the ids of its clicks, separated by spaces.
 	Clicks   int64
 	ClickIDs string `bun:"click_ids"`
-	// SubjectID is what the event is about. First attempts about it are sent in the order of
+	// SubjectID is the ID of the event's subject. First attempts about it are sent in the order of
 	// Number, which is that of the event in the log.
 	SubjectID string
 	Type      audit.Action
@@ -123,8 +123,8 @@ func (s *Store) Deliveries(
 	return rows.List(ctx, m, r)
 }
 
-// WaitingOf returns the number of waiting deliveries of webhooks, with those that will be created of events which have
-// been written already.
+// WaitingOf returns the number of waiting deliveries of webhooks, including future deliveries of
+// events that are written already.
 func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {

@@ -183,8 +183,8 @@ func TestExport_GoesOnAfterLostNodes(t *testing.T) {
 	})
 }
 
-// TestExport_ObeysPermissions: a section that the member may not read is refused, or left out by
-// default, and nobody reads an archive with one.
+// TestExport_ObeysPermissions: a section that the member may not read is refused, or omitted by
+// default. The member cannot read an archive with such a section.
 func TestExport_ObeysPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -261,7 +261,7 @@ func TestExport_ObeysPermissions(t *testing.T) {
 	})
 }
 
-// TestExport_EndsWithTheSize: an archive that is too large fails, and nothing of it is kept.
+// TestExport_EndsWithTheSize: an archive that is too large fails, and its file is deleted.
 func TestExport_EndsWithTheSize(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

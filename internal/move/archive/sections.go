@@ -62,7 +62,7 @@ func countOf(table, fence string) func(*export, context.Context) (int64, error) 
 	}
 }
 
-// ascending asks for the rows after an id.
+// ascending selects the rows after an id.
 func ascending(after string, size int) page.Request {
 	return page.Request{Order: page.Order{Ascending: true}, Size: size, After: after}
 }

@@ -44,7 +44,7 @@ const folderClaims = "folder:"
 
 func claimOfFolder(name string) string { return folderClaims + validate.Fold(name) }
 
-// claims are what the row of an item has taken in the step.
+// claims are the codes and URLs that the row of an item has taken in the step.
 func (b *step) claims(it *item) (all []string) {
 	if it.link == nil || it.decision.act != creates && it.decision.act != changes || it.written.Outcome == Unchanged {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// facts are what is known about a row.
+// facts are the inputs of the decision about a row.
 type facts struct {
 	// own is the link that an archive has a record of; nil if it is none of this workspace.
 	own *own
@@ -69,7 +69,7 @@ type decision struct {
 	act act
 	// linkID is the existing link, and code its code; empty for none.
 	linkID, code string
-	// isReplaced means that the link is another one, of which nothing stays.
+	// isReplaced means that the row replaces all fields of an existing link.
 	isReplaced bool
 	outcome    Outcome
 	// err is why a row is left.

@@ -250,7 +250,7 @@ func (b *bundle) versions(t *testing.T) (n int) {
 	return n
 }
 
-// outcome is what a test compares of a row.
+// outcome has the compared fields of a row.
 type outcome struct {
 	Line     int64
 	SourceID string

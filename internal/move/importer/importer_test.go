@@ -245,7 +245,7 @@ func TestImport_SurvivesNodes(t *testing.T) {
 				}
 				nodes.Go(func() { must.NoError(t, r.Run(ctx)) })
 			}
-			if rand.IntN(2) == 0 { // the first one loses its lease, and goes on
+			if rand.IntN(2) == 0 { // the first one loses its lease, and continues
 				time.Sleep(20 * time.Millisecond)
 				passed.Add(int64(2 * time.Minute))
 			}

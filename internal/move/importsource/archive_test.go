@@ -92,7 +92,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	}
 }
 
-// TestCheckArchive_BoundsSize of what a small file unpacks to.
+// TestCheckArchive_BoundsSize of the unpacked content of a small file.
 func TestCheckArchive_BoundsSize(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

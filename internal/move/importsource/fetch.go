@@ -24,7 +24,7 @@ type Request struct {
 	Header map[string]string
 }
 
-// Response is a response. Its body is complete and no longer than the caller allows.
+// Response is a response. Its body is complete and within the caller's limit.
 type Response struct {
 	Status int
 	Body   []byte
@@ -53,7 +53,8 @@ type Fetcher struct {
 	seen map[uint64]struct{}
 }
 
-// NewFetcher returns a Fetcher. It returns InvalidInput for settings without what the source needs.
+// NewFetcher returns a Fetcher. It returns InvalidInput if settings that the source needs are
+// missing.
 func NewFetcher(s *Settings, fetch Fetch) (*Fetcher, error) {
 	a := apis[s.Source]
 	switch {
@@ -83,7 +84,7 @@ type cursor struct {
 	Pass int `json:"pass,omitempty"`
 }
 
-// Resume tells the Fetcher the items of an earlier one whose cursor it continues.
+// Resume passes the items of an earlier Fetcher whose cursor this one continues.
 func (f *Fetcher) Resume(items iter.Seq[[]byte]) {
 	for item := range items {
 		f.isNew(item)
@@ -319,7 +320,7 @@ func field(item []byte, name string) string {
 
 // nextByID returns the next page of a source that continues after the id of the last item.
 func nextByID(_ *Fetcher, _ *cursor, body []byte, _ [][]byte) (string, error) {
-	items, err := parse[[]json.RawMessage](body) // the items of the page lack those that are too large
+	items, err := parse[[]json.RawMessage](body) // items that are too large are omitted
 	if err != nil || len(items) == 0 {
 		return "", err
 	}

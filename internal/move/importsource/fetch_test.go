@@ -282,7 +282,8 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 	}
 }
 
-// FuzzFetcher answers all requests with the same body: whatever a server returns, the items can be read as a file.
+// FuzzFetcher answers all requests with the same body: the items of any response can be read as a
+// file.
 func FuzzFetcher(f *testing.F) {
 	sources := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
 		importsource.Shlink,

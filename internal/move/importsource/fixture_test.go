@@ -221,8 +221,8 @@ func fetchAll(t *testing.T, s *importsource.Settings, fetch importsource.Fetch) 
 	}
 }
 
-// outcomes are the rows as an import in an empty workspace reports them. It stands in for what the
-// caller decides: codes that are taken, reserved or not allowed, destinations on a domain of the
+// outcomes are the rows as an import in an empty workspace reports them. It replaces decisions of
+// the caller: codes that are taken, reserved or not allowed, destinations on a domain of the
 // workspace, periods and repeated rows.
 func (f *fixture) outcomes(t *testing.T, rows []*importsource.Row) (outcomes []map[string]any) {
 	t.Helper()

@@ -17,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// The lengths to which texts are cut, in characters, and the number of tags. Package linkfield refuses longer ones.
+// The maximum lengths of texts, in characters, and the maximum number of tags. Package linkfield
+// refuses longer ones.
 const (
 	maxTitle           = 200
 	maxNote            = linkfield.MaxNote
@@ -76,7 +77,7 @@ type mapper struct {
 	row    *Row
 	change routing.Change
 	rules  []fieldRule
-	// limit is the number of clicks of which the source has counted Origin.Clicks.
+	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted.
 	limit      *int64
 	limitField value
 	urlField   string
@@ -127,8 +128,9 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 	}
 }
 
-// describe notes the fields that the source describes: in a file of one's own those that are in the
-// item, or else those of the format, also if all of its links have one redirect status.
+// describe lists the fields that the source describes. A user's own file describes the fields of
+// the item. Other formats describe all of their fields, also a redirect status that all links
+// share.
 func (m *mapper) describe() {
 	if m.format.status != 0 {
 		m.row.Describes = append(m.row.Describes, RedirectStatus)

@@ -23,7 +23,7 @@ type format struct {
 	isPaged bool
 	// isKeyed means that the items are the values of an object.
 	isKeyed bool
-	// version is what the field "version" of the object must be.
+	// version is the required value of the field "version" of the object.
 	version string
 	// isFolded means that names are compared without case, spaces, _ and -.
 	isFolded bool
@@ -160,8 +160,8 @@ func (r *reader) items(f *format) error {
 // maxRecords is the number of folders, and of domains, that a reader remembers.
 const maxRecords = 10_000
 
-// records are what files have beside their items, and what fetched items begin with. They do not
-// apply to items before them.
+// records are the objects in a file apart from its items; fetched items begin with them. They do
+// not apply to items before them.
 var records = map[string]func(*reader, []byte){
 	"folders": func(r *reader, text []byte) {
 		var folders []struct{ ID, Name string }
@@ -228,7 +228,7 @@ func (r *reader) item(f *format, text []byte, isLong bool) error {
 	if r.settings.Source == Linkforge {
 		r.record = &ArchivedLink{}
 		if json.Unmarshal(text, r.record) != nil {
-			r.record = nil // the mapper says what is wrong
+			r.record = nil // the mapper reports the error
 		}
 	}
 	return r.rows(f, newObject(properties, f.isFolded))

@@ -207,7 +207,7 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 	}
 }
 
-// TestRows_ProtectionFailsClosed: whatever a source says about protection, a link is not reachable without it.
+// TestRows_ProtectionFailsClosed: no link that a source protects is reachable without protection.
 func TestRows_ProtectionFailsClosed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

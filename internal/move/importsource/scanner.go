@@ -236,7 +236,8 @@ func (s *scanner) delimiter() (rune, error) {
 	return rune(best), nil
 }
 
-// limited returns a reader of the rest of the file. It fails after so many bytes without a call of renew.
+// limited returns a reader of the rest of the file. It fails after that many bytes without a call
+// of renew.
 func (s *scanner) limited(limit int) io.Reader {
 	s.left = limit
 	return &limitedReader{s, limit}

@@ -163,7 +163,7 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 	})
 }
 
-// TestCheck_ChoosesTheSameSample in each check, of the size that was asked for.
+// TestCheck_ChoosesTheSameSample in each check, of the requested size.
 func TestCheck_ChoosesTheSameSample(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -83,12 +83,12 @@ type Task struct {
 	WorkspaceID string
 	Kind        Kind
 	Status      Status
-	// Input are the arguments, as JSON. Cursor is where the handler goes on.
+	// Input are the arguments, as JSON. Cursor is the position at which the handler resumes.
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
 	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a
-	// successful task is kept for fileLife.
+	// successful task is retained for fileLife.
 	Upload    *string
 	KeepsFile bool
 	// Done is the number of items processed, and Total that of all; nil means unknown.
@@ -105,7 +105,7 @@ type Task struct {
 	ErrorCode, Error *string
 	// ActorID is the id of the account or the API key that started it.
 	ActorID string
-	// OperationID is the operation under which package edit undoes what the task does.
+	// OperationID is the operation by which package edit undoes the task.
 	OperationID string
 	CreatedAt   time.Time
 	StartedAt   *time.Time
@@ -292,7 +292,7 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID strin
 	return t, nil
 }
 
-// finish ends a task that the transaction has locked, deletes its file unless that is kept, and
+// finish ends a task that the transaction has locked, deletes its file unless it is retained, and
 // writes the event. failure is why it has failed.
 func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
 	now := s.now()

@@ -443,7 +443,8 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	})
 }
 
-// TestReceive_IgnoresLateUploads: an upload that goes on when another one has been received changes nothing.
+// TestReceive_IgnoresLateUploads: an upload that continues after another one was received changes
+// nothing.
 func TestReceive_IgnoresLateUploads(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -74,7 +74,7 @@ type Mailer interface {
 	Configured() bool
 }
 
-// Passwords is what the store needs of UserPasswords.
+// Passwords is the part of UserPasswords that the store calls.
 type Passwords interface {
 	Hash(ctx context.Context, password, subject string) (string, error)
 	Matches(ctx context.Context, hash, password, subject string) (bool, error)
@@ -92,8 +92,8 @@ type Store struct {
 	Sealed secrets.Box
 	// SSO is nil without an identity provider.
 	SSO *SSO
-	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts
-	// with the addresses of BreakGlass, which need a second factor.
+	// PasswordsOff turns off registration and log-ins with passwords. Accounts with the addresses
+	// of BreakGlass can still log in, and need a second factor.
 	PasswordsOff bool
 	BreakGlass   []string
 	// Registration is who may Register; empty means Open.

@@ -50,7 +50,8 @@ type Keys interface {
 	PermitsOrigin(ctx context.Context, secret, origin string) bool
 }
 
-// The prefixes distinguish the secrets of API keys from tokens, and for people and scanners those that anyone may read.
+// The prefixes distinguish the secrets of API keys from tokens, and, for users and secret scanners,
+// publishable keys from secret ones.
 const (
 	KeyPrefix            = "lfk_"
 	PublishableKeyPrefix = "lfp_"

@@ -229,7 +229,7 @@ func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (
 	return has, nil
 }
 
-// noteRecovery tells the user how many recovery codes are left, after one was spent.
+// noteRecovery mails the user the number of remaining recovery codes, after one was spent.
 func (s *Store) noteRecovery(ctx context.Context, a *Account, spent proven) {
 	if spent.method != RecoveryCode {
 		return
@@ -243,7 +243,8 @@ func (s *Store) noteRecovery(ctx context.Context, a *Account, spent proven) {
 		f.RecoveryCodes)
 }
 
-// notify mails the user what has changed, if mail is sent. The format names the instance as %s, before the arguments.
+// notify mails the user a description of a change, if mail is configured. The format names the
+// instance as %s, before the arguments.
 func (s *Store) notify(ctx context.Context, a *Account, subject, format string, args ...any) {
 	if s.sendsMail() {
 		s.Mail.Send(ctx, a.Email, subject, fmt.Sprintf(format, slices.Insert(args, 0, any(s.PublicURL))...)+

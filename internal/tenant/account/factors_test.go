@@ -65,7 +65,7 @@ func enroll(t *testing.T, d *db.DB) *owner {
 	return o
 }
 
-// code is what the authenticator app shows.
+// code returns the code of the authenticator app.
 func (o *owner) code(t *testing.T) string {
 	t.Helper()
 	return must.Value(totp.GenerateCode(o.secret, o.now))(t)
@@ -336,7 +336,7 @@ func (b *bundle) pending(t *testing.T, accountID string) string {
 	return must.Value(b.PrivateOf(t.Context(), accountID))(t)[accountID].PendingEmail
 }
 
-// TestUpdate_ChangesAddressWhenVerified tells the old one, and voids what was mailed to it.
+// TestUpdate_ChangesAddressWhenVerified notifies the old address, and voids the links mailed to it.
 func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

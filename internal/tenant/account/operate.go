@@ -65,7 +65,7 @@ func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_
 		return nil, 0, err
 	}
 	accountID := a.ID
-	if !disabled { // which ends no sessions: one that is enabled goes on with them
+	if !disabled { // which ends no sessions: an account that is enabled again continues with them
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 			a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = NULL")
 			return err

@@ -93,7 +93,8 @@ func (p Proof) Method() Method {
 	return ""
 }
 
-// proven is a proof that was checked, and is spent in the transaction of what it is for: a code is valid once.
+// proven is a checked proof, which is spent in the transaction of its operation: a code is valid
+// once.
 type proven struct {
 	method Method
 	step   int64  // of a TOTP code

@@ -271,9 +271,9 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 	return err
 }
 
-// endSessions makes a change of the actor's account, which is locked, and ends all its sessions but
-// the actor's own, and what they may have begun: logins that wait for another proof, and a new
-// address that waits for its verification, which would take the account over. It returns
+// endSessions changes the actor's account, which is locked, and ends all its sessions but the
+// actor's own, with all flows that they may have begun: logins that wait for another proof, and a
+// new address that waits for its verification, which would take the account over. It returns
 // sql.ErrNoRows if the account was deleted meanwhile, Unauthenticated if the actor's session has
 // ended, and the errors of the change.
 func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx context.Context, tx bun.Tx) error) error {

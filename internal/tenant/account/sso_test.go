@@ -62,7 +62,7 @@ func signsOn(t *testing.T, d *db.DB) *signOn {
 	return withProvider(t, &owner{bundle: b, box: box})
 }
 
-// respond has a user log in at the provider, and returns what the page finishes with.
+// respond has a user log in at the provider, and returns the response that the page submits.
 func (s *signOn) respond(t *testing.T, u ssotest.User) sso.Response {
 	t.Helper()
 	started := must.Value(s.StartSSO(t.Context(), ssoPage, s.from()))(t)

@@ -211,8 +211,8 @@ func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membersh
 	return nil
 }
 
-// CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked.
-// The caller has locked the folder, so that no key gets it meanwhile.
+// CheckUnfenced returns Conflict if an API key that is not revoked is restricted to the folder. The
+// caller has locked the folder, so that no key gets it meanwhile.
 func CheckUnfenced(ctx context.Context, d *db.DB, conn bun.IDB, m workspace.Membership, folderID string) error {
 	q := conn.NewSelect().Model((*Key)(nil)).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL")
 	fenced, err := d.Contains(q, "folders", `"`+folderID+`"`).Exists(ctx)

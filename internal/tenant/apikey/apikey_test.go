@@ -95,7 +95,7 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 	})
 }
 
-// TestKey_CannotManageMembersOrKeys: with every scope that there is.
+// TestKey_CannotManageMembersOrKeys: with every scope.
 func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

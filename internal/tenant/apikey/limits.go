@@ -24,7 +24,7 @@ const (
 	publishableRequests  = 60
 )
 
-// Limits are what a key is limited to beside its scopes. Empty lists limit nothing.
+// Limits restrict a key in addition to its scopes. Empty lists limit nothing.
 type Limits struct {
 	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all hosts below too.
 	DestinationHosts []string `bun:"type:text"`
@@ -101,7 +101,7 @@ func canonicalHost(given string) (string, bool) {
 	return host, err == nil
 }
 
-// checkOrigin returns an origin if it has the form in which browsers send origins of pages.
+// checkOrigin returns an origin if it has the form that browsers send.
 func checkOrigin(given string) (string, bool) {
 	u, err := url.Parse(given)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -127,7 +127,7 @@ func (l *Limits) admits(address netip.Addr, origin string) bool {
 		(origin == "" || len(l.Origins) == 0 || slices.Contains(l.Origins, origin))
 }
 
-// credential returns what the key proves.
+// credential returns the credential that the key proves.
 func (k *Key) credential() *account.Key {
 	return &account.Key{
 		ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes),
@@ -136,7 +136,7 @@ func (k *Key) credential() *account.Key {
 	}
 }
 
-// details are what the audit log has of a new key.
+// details are the properties of a new key in the audit log.
 func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	details := map[string]any{"scopes": scopes}
 	for name, list := range map[string][]string{

@@ -18,7 +18,7 @@ type owner struct {
 	StartsAt    time.Time `bun:",pk"`
 	// EndsAt is the first instant after it; nil if the workspace has the host.
 	EndsAt *time.Time
-	// DomainID is a domain with codes of its own, in which case matters or not; nil for others.
+	// DomainID is a domain with its own codes, case-sensitive or not; nil for others.
 	DomainID      *string
 	CaseSensitive bool
 }
@@ -61,8 +61,8 @@ func endOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) error
 	return err
 }
 
-// Purge removes the domains of a workspace that is being purged, and what it owned. The context must have
-// the scope of the system.
+// Purge removes the domains of a workspace that is being purged, and its ownership of hosts. The
+// context must have the scope of the system.
 func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 	if err := s.Rows().Purge(ctx, workspaceID); err != nil {
 		return err

@@ -307,8 +307,8 @@ func TestVerify_ConcurrentWithRemove(t *testing.T) {
 }
 
 // TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time with equal proof,
-// exactly one has it in the end, and the others receive DOMAIN_TAKEN. This holds for a free host,
-// and for one whose owner is about to lose it.
+// exactly one succeeds, and the others receive DOMAIN_TAKEN. This holds for a free host, and for
+// one whose owner is about to lose it.
 func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {

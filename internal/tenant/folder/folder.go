@@ -1,5 +1,5 @@
 // Package folder owns the folders and the UTM templates of workspaces. A link is in one folder or
-// in none: package link writes in which. Packages link, creation, edit and graph call it.
+// in none; package link stores which. Packages link, creation, edit and graph call it.
 package folder
 
 import (

@@ -66,7 +66,7 @@ func (p *Provider) checkToken(c *claims, nonce string) error {
 	return nil
 }
 
-// checkTimes logs how far a time is from the clock, by which operators find a clock that is wrong.
+// checkTimes logs the distance of a time from the clock, so that operators can find a wrong clock.
 func (p *Provider) checkTimes(c *claims) error {
 	now := p.config.Now()
 	var notBefore struct {

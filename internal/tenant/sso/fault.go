@@ -33,7 +33,7 @@ func (p *Provider) Refuse(ctx context.Context, check string) error {
 	return p.report(ctx, refusal(check))
 }
 
-// report logs a fault, and returns what the user is told.
+// report logs a fault, and returns the error for the user.
 func (p *Provider) report(ctx context.Context, err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {

@@ -28,7 +28,7 @@ const (
 	maxCause = 200
 )
 
-// metadata is what the provider publishes.
+// metadata has the published fields of the provider's configuration.
 type metadata struct {
 	endpoint oauth2.Endpoint
 	// sendsIssuer means that redirects have the parameter iss (RFC 9207).
@@ -37,8 +37,8 @@ type metadata struct {
 	readAt      time.Time
 }
 
-// metadata returns what the provider publishes, which is at most an hour old. With refresh it reads that again, once a
-// minute at most. Concurrent calls share a request.
+// metadata returns the provider's metadata, at most an hour old. With refresh it reads that again,
+// once a minute at most. Concurrent calls share a request.
 func (p *Provider) metadata(ctx context.Context, refresh bool) (*metadata, error) {
 	now := p.config.Now()
 	p.mu.Lock()

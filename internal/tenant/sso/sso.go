@@ -26,7 +26,7 @@ import (
 // requestTimeout bounds a request to the provider with its body. A login takes three requests at most.
 const requestTimeout = 4 * time.Second
 
-// Config is what a Provider needs.
+// Config has the settings and dependencies of a Provider.
 type Config struct {
 	// Issuer is the provider, exactly as its metadata and tokens have it. ClientID and ClientSecret
 	// are registered there.
@@ -35,14 +35,14 @@ type Config struct {
 	Redirects []string
 	// EmailDomains, in lower case and ASCII, are those of users; empty for all.
 	EmailDomains []string
-	// Scopes are what is requested, with spaces between them.
+	// Scopes are the requested scopes, separated by spaces.
 	Scopes string
 	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token
 	// without it is worth a warning.
 	GroupsClaim string
 	NeedsGroups bool
-	// Secrets are the keys of access tokens. The first derives what a transaction sends to the provider; all
-	// finish transactions, so that they outlive the rotation of a key.
+	// Secrets are the keys of access tokens. The first derives the values that a transaction sends
+	// to the provider; all finish transactions, so that they outlive the rotation of a key.
 	Secrets [][]byte
 	// CheckEmail returns the stored form of an address, with its domain in lower case and ASCII, or an error.
 	CheckEmail func(email string) (string, error)
@@ -64,7 +64,7 @@ type Provider struct {
 	triedAt time.Time
 }
 
-// New returns a provider, to which it does not connect.
+// New returns a provider, without connecting to it.
 func New(c Config) *Provider {
 	timeout := c.Timeout
 	if timeout == 0 {
@@ -78,7 +78,8 @@ func New(c Config) *Provider {
 	return &Provider{config: c, client: client}
 }
 
-// Response is what the provider has sent to a page by its redirect, and the transaction that the page had started.
+// Response has the parameters of the provider's redirect to a page, and the transaction that the
+// page had started.
 type Response struct {
 	// Secret and RedirectURI are those of AuthorizationURL.
 	Secret, RedirectURI string
@@ -94,7 +95,7 @@ type User struct {
 	Email string
 	// Name is as the provider has it; it may be empty.
 	Name string
-	// Groups is nil if the provider has told none.
+	// Groups is nil if the provider has sent none.
 	Groups []string
 }
 
@@ -116,8 +117,8 @@ func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI str
 }
 
 // Identify redeems a response of the provider for the identity of the user. The caller has consumed the transaction.
-// It returns BadCredentials, with one message whatever check failed, or Unavailable. Each is logged with the name of
-// the check.
+// It returns BadCredentials, with one message for all failed checks, or Unavailable. Each is logged
+// with the name of the check.
 func (p *Provider) Identify(ctx context.Context, r Response) (User, error) {
 	i, err := p.identify(ctx, r)
 	if err != nil {
@@ -161,7 +162,7 @@ func (p *Provider) identify(ctx context.Context, r Response) (User, error) {
 	return p.userOf(ctx, claims)
 }
 
-// derived is what a transaction sends to the provider.
+// derived has the values that a transaction sends to the provider.
 type derived struct{ state, nonce, verifier string }
 
 // derive computes the values of a transaction from its secret and a key of access tokens, so that none is stored.

@@ -354,7 +354,8 @@ func TestIdentify_OutlivesRotatedSecret(t *testing.T) {
 	}
 }
 
-// TestProvider_CachesMetadata for an hour, and has them read again once a minute for tokens that no key verifies.
+// TestProvider_CachesMetadata for an hour, and reads them again at most once a minute for tokens
+// that no key verifies.
 func TestProvider_CachesMetadata(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -423,7 +424,7 @@ func TestProvider_SharesRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := b.server.Requests(ssotest.KeysPath); n > 5 { // those that began after the failure
+	if n := b.server.Requests(ssotest.KeysPath); n > 5 { // calls that began after the failure
 		t.Errorf("%d requests", n)
 	}
 }

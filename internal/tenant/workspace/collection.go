@@ -32,7 +32,8 @@ type Collection[T any] struct {
 	// Omit are the columns that are not read. Also has a query read what rows have in other tables; nil: nothing.
 	Omit []string
 	Also func(*bun.SelectQuery) *bun.SelectQuery
-	// Fence is the column with folders to which a fence restricts the rows; empty for rows without one.
+	// Fence is the column of folders by which a fence restricts the rows; empty for rows without
+	// one.
 	Fence string
 	// Missing is the error message for an ID that does not exist.
 	Missing string

@@ -44,7 +44,8 @@ func (m groupsModel) logIn(mapping []GroupRole, groups map[string]bool) {
 	}
 }
 
-// change is what a manual change promises: members remain members with the role, by hand; an empty role removes them.
+// change is a manual change with its expected result: members remain members with the role, by
+// hand; an empty role removes them.
 func (m groupsModel) change(workspaceID string, role Role) {
 	if _, isMember := m[workspaceID]; isMember && role != "" {
 		m[workspaceID] = given{role, Manual}
@@ -228,7 +229,7 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_Concurrent: log-ins on several nodes at once, beside manual changes, end in one
+// TestSyncGroups_Concurrent: concurrent log-ins on several nodes and manual changes end in one
 // state without an error.
 func TestSyncGroups_Concurrent(t *testing.T) {
 	t.Parallel()

@@ -299,8 +299,8 @@ func (s *Store) withdraw(
 	return audit.Write(ctx, tx, events...)
 }
 
-// forgetInvited deletes invitations that contain the account's address: those to it, and those that
-// it accepted.
+// forgetInvited deletes invitations that contain the account's address: invitations to it, and
+// invitations that it accepted.
 func (s *Store) forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := tx.NewDelete().Model((*Invitation)(nil)).
 		Where("accepted_by = ? OR email = (?)", accountID, s.ownAddress(accountID)).Exec(ctx)

@@ -18,7 +18,8 @@ const maxRemembered = 10_000
 // memory holds the memberships that this node has read most recently on PostgreSQL.
 type memory = memo.Cache[proofKey, membershipRow]
 
-// remembrance is what a presumed membership is from. It is forgotten when it turns out to be wrong.
+// remembrance is the cached source of a presumed membership. It is forgotten when it turns out to
+// be wrong.
 type remembrance struct{ forget func() }
 
 // ErrStale means that a workspace has changed since the membership was read, see Refresh.

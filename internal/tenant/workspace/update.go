@@ -41,8 +41,8 @@ type Change struct {
 	// RequireSecondFactor can become true only for a member whose session has a second factor.
 	RequireSecondFactor *bool
 	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the
-	// workspace their code keys: most of them first, and once no link can be inserted, those that
-	// were inserted meanwhile.
+	// workspace their code keys: most of them first, and links inserted meanwhile once no more can
+	// be inserted.
 	CaseSensitiveCodes *bool
 	FoldCodes          func(context.Context, bun.Tx) error
 	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
@@ -152,8 +152,7 @@ func (s *Store) update(
 }
 
 // foldCodes makes custom codes equal in any case. It folds most codes before it locks the
-// workspace, and then those that were created meanwhile. It returns Conflict if they are equal
-// already.
+// workspace, and then codes created meanwhile. It returns Conflict if they are equal already.
 func (c Change) foldCodes(ctx context.Context, tx bun.Tx, w *Workspace, locked *bun.SelectQuery) error {
 	if !w.CaseSensitiveCodes {
 		return errs.New(errs.Conflict,

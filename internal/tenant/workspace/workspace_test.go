@@ -290,7 +290,7 @@ func TestList_ReturnsRole(t *testing.T) {
 	})
 }
 
-// TestCreate_BoundsWorkspaces: concurrent calls of an account create as many as it may own.
+// TestCreate_BoundsWorkspaces: concurrent calls of an account create workspaces up to its limit.
 func TestCreate_BoundsWorkspaces(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -28,7 +28,7 @@ import (
 // Open returns an empty store with a clock. Totals are in the database.
 type Open func(t *testing.T, d *db.DB, now func() time.Time) clickstore.Store
 
-// Run tests a store beside each database. Visits are those of clicktest.World with firstInTime.
+// Run tests a store with each database. Visits are those of clicktest.World with firstInTime.
 func Run(t *testing.T, firstInTime bool, open Open) {
 	for name, test := range map[string]func(*testing.T, *clicktest.World){
 		"answers":    answers,
