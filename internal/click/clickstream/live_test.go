@@ -211,9 +211,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		}
 	}
 	close(goOn)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-ended)
 	l.run(t)
 	var received []string
 	for len(received) < 2 {

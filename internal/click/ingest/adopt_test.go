@@ -100,8 +100,7 @@ func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d logs found, want 1: %v", len(found), err)
 		}
-		b, err := first.Next(found[0], 0, ingest.MaxBatch)
-		must.NoError(t, err)
+		b := must.Value(first.Next(found[0], 0, ingest.MaxBatch))(t)
 		must.NoError(t, first.Ingest(t.Context(), b))
 		must.NoError(t, found[0].Close())
 		wantClicks(t, d, linkID, ingest.MaxBatch-1)

@@ -83,8 +83,7 @@ func TestRecord_KeepsItsFormat(t *testing.T) {
 		"lease": {"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
 	} {
 		t.Run(name, func(t *testing.T) {
-			record, err := hex.DecodeString(c.record)
-			must.NoError(t, err)
+			record := must.Value(hex.DecodeString(c.record))(t)
 			click, lease, err := parseRecord(record)
 			if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
 				t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)

@@ -362,9 +362,7 @@ func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began := time.Now()
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, r.Run(ctx))
 		if got := time.Since(began); got < ingest.DrainDeadline || got > ingest.DrainDeadline+time.Second {
 			t.Errorf("it took %s to give up, want %s", got, ingest.DrainDeadline)
 		}

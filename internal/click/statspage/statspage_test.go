@@ -48,8 +48,7 @@ func body(p Page) string { return write(http.MethodGet, p).Body.String() }
 // parse reads a page as a browser does.
 func parse(t *testing.T, page string) *html.Node {
 	t.Helper()
-	doc := must.Value(html.Parse(strings.NewReader(page)))(t)
-	return doc
+	return must.Value(html.Parse(strings.NewReader(page)))(t)
 }
 
 // elements are the elements of those names, in order.
@@ -286,8 +285,7 @@ func TestPage_TableMatchesChart(t *testing.T) {
 
 func number(t *testing.T, grouped string) int64 {
 	t.Helper()
-	n := must.Value(strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64))(t)
-	return n
+	return must.Value(strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64))(t)
 }
 
 func TestPage_ListsDimensions(t *testing.T) {

@@ -99,9 +99,7 @@ func TestCountries_WithoutFile(t *testing.T) {
 	t.Parallel()
 	var c *Countries
 	wantCountry(t, c, "81.2.69.1", "")
-	if err := c.Watch(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, c.Watch(t.Context()))
 }
 
 func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {

@@ -266,12 +266,8 @@ func TestOrphans_IgnoresALogBeingCreated(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if _, err := j.Append([]byte("a record")); err != nil {
-			t.Error(err)
-		}
-		if err := j.Remove(); err != nil {
-			t.Error(err)
-		}
+		must.Value(j.Append([]byte("a record")))(t)
+		must.NoError(t, j.Remove())
 	}
 	close(done)
 	looking.Wait()

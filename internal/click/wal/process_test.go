@@ -75,9 +75,7 @@ func TestLog_KeepsRecordsOfAKilledProcess(t *testing.T) {
 			t.Fatalf("record %d is %q, want %q", i, r.Data, want)
 		}
 	}
-	if err := found[0].Remove(); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, found[0].Remove())
 }
 
 // TestLog_ReportsAFullDisk limits the file size of a process. The kernel writes a part of the record, as

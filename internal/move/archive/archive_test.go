@@ -221,9 +221,7 @@ func TestExport_ObeysPermissions(t *testing.T) {
 			if !slices.Equal(in.Sections, c.want) {
 				t.Errorf("%s exports %v, want %v", name, in.Sections, c.want)
 			}
-			if _, err := b.Tasks.Cancel(t.Context(), b.Mine, created.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Tasks.Cancel(t.Context(), b.Mine, created.ID))(t)
 		}
 		for name, refused := range map[string]workspace.Membership{"viewer": viewer, "a key": readsLinks,
 			"a key with a folder": fenced} {

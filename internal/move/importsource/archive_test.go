@@ -46,9 +46,7 @@ func archive(t *testing.T, files map[string]string) []byte {
 func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	t.Parallel()
 	fixture := must.Value(os.ReadFile("testdata/linkforge/archive.tar.gz"))(t)
-	if _, err := importsource.CheckArchive(bytes.NewReader(fixture)); err != nil {
-		t.Errorf("the fixture: %v", err)
-	}
+	must.Value(importsource.CheckArchive(bytes.NewReader(fixture)))(t) // the fixture
 	const link = `{"id":"a","url":"https://example.com/"}` + "\n"
 	sum := sha256.Sum256([]byte(link))
 	manifest := func(version int) string {
@@ -57,9 +55,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 				`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
 	}
 	files := map[string]string{"links/00001.jsonl": link, "manifest.json": manifest(1)}
-	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
-		t.Errorf("the archive: %v", err)
-	}
+	must.Value(importsource.CheckArchive(bytes.NewReader(archive(t, files))))(t) // the archive
 	for name, change := range map[string]map[string]string{
 		"changed link":    {"links/00001.jsonl": link + "\n", "manifest.json": manifest(1)},
 		"no link":         {"manifest.json": manifest(1)},

@@ -1,6 +1,6 @@
 // Package parity compares the redirects of imported links with those of their sources, as tasks.
 // verdict.go compares two responses, and check.go requests and compares them. Package importer has
-// the origins of links, and package simulation explains how links respond here. The GraphQL
+// the origins of links, and package link explains how links respond here. The GraphQL
 // resolvers call it.
 package parity
 

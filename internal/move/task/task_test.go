@@ -402,9 +402,7 @@ func TestReceive_StoresOneFile(t *testing.T) {
 		if err := receive(bytes.NewReader(file)); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a second upload: %v", err)
 		}
-		if err := iotest.TestReader(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t), file); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, iotest.TestReader(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t), file))
 	})
 }
 

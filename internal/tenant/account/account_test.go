@@ -59,8 +59,7 @@ func (b *bundle) from() Client { return Client{Address: b.address, Agent: "a tes
 
 func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
-	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
-	return s
+	return must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
 }
 
 // atOnce makes n calls at once and counts their answers by the code; a good one is OK.
@@ -235,9 +234,8 @@ func TestLogin_CountsNoRejectedAttempt(t *testing.T) {
 		busy := &comparisons{Passwords: b.Passwords, err: errs.New(errs.Unavailable, "The server is busy.")}
 		b.Passwords = busy
 		for range 110 { // more than any limit
-			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
-				t.Fatalf("logged in while others hold all turns: %v", err)
-			}
+			wantError(t, errs.Unavailable, "logged in while others hold all turns")(
+				b.Login(t.Context(), b.email, password, b.from()))
 		}
 		busy.err = nil
 		b.guess(t, 9)
@@ -298,4 +296,16 @@ func TestGet_ReturnsAccount(t *testing.T) {
 			t.Errorf("no IDs: found %v: %v", none, err)
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

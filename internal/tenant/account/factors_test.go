@@ -104,13 +104,11 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 		} {
 			o.Limits.Reset(t.Context(), wrongCodesOfAccount, o.me.AccountID)
 			p.Field = "proof"
-			_, err := o.CompleteLogin(t.Context(), o.challenge(t), p, o.from())
-			at(t, err, errs.BadCredentials, "proof")
+			at(t, errs.BadCredentials, "proof")(o.CompleteLogin(t.Context(), o.challenge(t), p, o.from()))
 			o.request(t)
 			p.Field = "secondFactor"
 			token := o.box.last(t, len(o.box.messages))
-			_, err = o.ResetPassword(t.Context(), token, newPassword, p, o.from())
-			at(t, err, errs.BadCredentials, "secondFactor")
+			at(t, errs.BadCredentials, "secondFactor")(o.ResetPassword(t.Context(), token, newPassword, p, o.from()))
 			if n := o.going(t); n != 1 {
 				t.Errorf("%s: %d sessions, want that of the other account", name, n)
 			}
@@ -174,23 +172,21 @@ func TestCompleteLogin_BoundsTries(t *testing.T) {
 		token := o.challenge(t)
 		wrong := Proof{TOTP: new("000000"), Field: "proof"}
 		for range maxTries {
-			_, err := o.CompleteLogin(t.Context(), token, wrong, o.from())
-			at(t, err, errs.BadCredentials, "proof")
+			at(t, errs.BadCredentials, "proof")(o.CompleteLogin(t.Context(), token, wrong, o.from()))
 		}
-		_, err := o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(
+			o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from()))
 		token = o.challenge(t)
-		if _, err := o.CompleteLogin(t.Context(), token, o.totp(t), o.from()); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("after five wrong codes: %v", err)
-		}
+		wantError(t, errs.RateLimited, "after five wrong codes")(
+			o.CompleteLogin(t.Context(), token, o.totp(t), o.from()))
 		must.Value(o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from()))(t)
 		if text := o.box.messages[len(o.box.messages)-1].text; !strings.Contains(text, "9 are left") {
 			t.Errorf("the message is %q", text)
 		}
 		token = o.challenge(t)
 		o.now = o.now.Add(challengeTTL)
-		_, err = o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[1]}, o.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(
+			o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[1]}, o.from()))
 	})
 }
 
@@ -248,11 +244,10 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 		}
 		o := &owner{bundle: b, box: box, me: me,
 			secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
-		_, _, err := b.ConfirmTOTP(t.Context(), me, must.Value(totp.GenerateCode(first.Secret, b.now))(t), b.address)
-		at(t, err, errs.BadCredentials, "code")
+		at(t, errs.BadCredentials, "code")(
+			b.ConfirmTOTP(t.Context(), me, must.Value(totp.GenerateCode(first.Secret, b.now))(t), b.address))
 		b.now = b.now.Add(enrollmentTTL)
-		_, _, err = b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
-		at(t, err, errs.Expired, "code")
+		at(t, errs.Expired, "code")(b.ConfirmTOTP(t.Context(), me, o.code(t), b.address))
 		if l := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t); l.Challenge != nil {
 			t.Error("a pending app is a factor")
 		}
@@ -283,10 +278,8 @@ func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 			}
 		}
 		renewed := must.Value(o.RenewRecoveryCodes(t.Context(), o.me, o.totp(t), o.address))(t)
-		if _, err := o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address); !errs.Is(err,
-			errs.BadCredentials) {
-			t.Errorf("with a replaced code: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "with a replaced code")(
+			o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address))
 		must.Value(o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &renewed[9]}, o.address))(t)
 		if n := rows(t, d, "recovery_codes"); n != 0 {
 			t.Errorf("%d recovery codes are left", n)
@@ -294,9 +287,7 @@ func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 		if l := must.Value(o.Login(t.Context(), o.email, password, o.from()))(t); l.Token == "" {
 			t.Error("a login needs a factor that was removed")
 		}
-		if _, err := o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address); !errs.Is(err, errs.Conflict) {
-			t.Errorf("twice: %v", err)
-		}
+		wantError(t, errs.Conflict, "twice")(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))
 	})
 }
 
@@ -306,10 +297,8 @@ func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := enroll(t, d)
 		a := must.Value(o.byEmail(t.Context(), o.email))(t)
-		if _, err := o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
-			o.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("begun with the password alone: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "begun with the password alone")(
+			o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()))
 	})
 }
 
@@ -325,9 +314,7 @@ func TestResetFactors(t *testing.T) {
 		if l := must.Value(o.Login(t.Context(), o.email, password, o.from()))(t); l.Token == "" {
 			t.Error("a login needs a factor that was removed")
 		}
-		if _, err := o.ResetFactors(t.Context(), o.email); !errs.Is(err, errs.Conflict) {
-			t.Errorf("twice: %v", err)
-		}
+		wantError(t, errs.Conflict, "twice")(o.ResetFactors(t.Context(), o.email))
 	})
 }
 
@@ -354,10 +341,8 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 		b.request(t)
 		reset := box.last(t, 3)
 		b.now = b.now.Add(recent + time.Second)
-		if _, err := b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"},
-			b.address); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("with an old session: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "with an old session")(
+			b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"}, b.address))
 		verified := must.Value(b.VerifyEmail(t.Context(), token))(t)
 		if verified.Email != next || !verified.EmailVerified() || b.pending(t, a.ID) != "" {
 			t.Errorf("the account is %+v", verified)
@@ -367,11 +352,9 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 			t.Errorf("the last message is %+v", last)
 		}
 		for _, old := range []string{verification, token} {
-			_, err := b.VerifyEmail(t.Context(), old)
-			at(t, err, errs.BadCredentials, "token")
+			at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), old))
 		}
-		_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()))
 		must.Value(b.Login(t.Context(), next, password, b.from()))(t)
 	})
 }
@@ -394,8 +377,7 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 		}
 		b.Mail = nil // an address counts at once
 		me := must.Value(b.as(t, b.register(t, "unmailed-"+b.email).Token))(t)
-		_, err := b.Update(t.Context(), me, nil, new("wanted-"+b.email), Proof{}, b.address)
-		at(t, err, errs.EmailTaken, "email")
+		at(t, errs.EmailTaken, "email")(b.Update(t.Context(), me, nil, new("wanted-"+b.email), Proof{}, b.address))
 		a := must.Value(b.Update(t.Context(), me, nil, new("free-"+b.email), Proof{}, b.address))(t)
 		if a.Email != "free-"+b.email || a.EmailVerified() {
 			t.Errorf("the account is %+v", a)

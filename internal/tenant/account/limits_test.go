@@ -78,10 +78,8 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 			t.Errorf("the owner's session: %v", err)
 		}
 		for range 10 {
-			if err := b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address); !errs.Is(err,
-				errs.BadCredentials) {
-				t.Error(err)
-			}
+			wantError(t, errs.BadCredentials, "")(
+				b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address))
 		}
 		err = b.RequireProof(t.Context(), actor, with(password), owner.Address)
 		b.refused(t, err, 15*time.Minute)
@@ -147,9 +145,7 @@ func TestLimits_NobodyLocksOutTheOwner(t *testing.T) {
 			}
 		}
 		fresh := id.New(id.Log)
-		if err := guess(fresh); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the one attempt of an address beyond the wide limit: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the one attempt of an address beyond the wide limit")(guess(fresh))
 		b.refused(t, guess(fresh), 15*time.Minute)
 		if _, err := b.Login(t.Context(), b.email, password, Client{Address: id.New(id.Log)}); err != nil {
 			t.Errorf("the owner is locked out: %v", err)
@@ -270,9 +266,7 @@ func TestLimits_CanBeDisabled(t *testing.T) {
 	b.Limits.Off = true
 	b.register(t, b.email)
 	b.guess(t, 12)
-	if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
-		t.Error(err)
-	}
+	must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 	if keys, err := k.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
 		t.Errorf("Redis holds %v: %v", keys, err)
 	}
@@ -311,8 +305,8 @@ func TestLimits_BoundHashing(t *testing.T) {
 			return err
 		}
 		for range rightOfAccount.Attempts {
-			is(t, change(), errs.BadCredentials)
+			wantError(t, errs.BadCredentials, "")(change())
 		}
-		is(t, change(), errs.RateLimited)
+		wantError(t, errs.RateLimited, "")(change())
 	})
 }

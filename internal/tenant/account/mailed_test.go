@@ -69,18 +69,21 @@ func (b *bundle) request(t *testing.T) {
 	must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 }
 
-// at insists on an error of the kind, at the field.
-func at(t *testing.T, err error, want errs.Kind, field string) {
+// at returns a function that checks the kind and the field of a call's error, its last result.
+func at(t *testing.T, want errs.Kind, field string) func(results ...any) {
 	t.Helper()
-	if !errs.Is(err, want) || !cmp.Equal(errs.From(err).Field, []string{field}) {
-		t.Errorf("%v at %v, want %s at %s", err, errs.From(err).Field, want, field)
+	return func(results ...any) {
+		t.Helper()
+		err, _ := results[len(results)-1].(error)
+		if !errs.Is(err, want) || !cmp.Equal(errs.From(err).Field, []string{field}) {
+			t.Errorf("%v at %v, want %s at %s", err, errs.From(err).Field, want, field)
+		}
 	}
 }
 
 func rows(t *testing.T, d *db.DB, table string) int64 {
 	t.Helper()
-	n := must.Value(d.NewSelect().Table(table).Count(t.Context()))(t)
-	return n
+	return must.Value(d.NewSelect().Table(table).Count(t.Context()))(t)
 }
 
 func TestRegister_SendsVerification(t *testing.T) {
@@ -106,15 +109,12 @@ func TestRegister_SendsVerification(t *testing.T) {
 			!verified.EmailVerifiedAt.Equal(b.now) {
 			t.Fatalf("%+v: %v", verified, err)
 		}
-		_, err = b.VerifyEmail(t.Context(), token)
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), token))
 		me, _ := b.as(t, registered.Token)
 		if email, known, err := b.Emails(t.Context(), me); email != b.email || !known || err != nil {
 			t.Errorf("%s, %t: %v", email, known, err)
 		}
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
-			t.Errorf("the password has changed: %v", err)
-		}
+		must.Value(b.Login(t.Context(), b.email, password, b.from()))(t) // the password has changed
 	})
 }
 
@@ -133,9 +133,7 @@ func TestRegister_SendsNothingWithoutServer(t *testing.T) {
 		}
 		b.Mail = nil
 		b.register(t, "other-"+b.email)
-		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)))
 		b.request(t)
 	})
 }
@@ -172,30 +170,22 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 			reset, "", "mailed_", registered.RefreshToken, registered.Token, "\x00\xff", strings.Repeat("x", 1<<16),
 			strings.ToLower(verification),
 		} {
-			_, err := b.VerifyEmail(t.Context(), token)
-			at(t, err, errs.BadCredentials, "token")
+			at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), token))
 		}
 		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff",
 			strings.TrimPrefix(reset, "mailed_")} {
 			for _, chosen := range []string{newPassword, "short"} { // other problems are not reported either
-				_, err := b.ResetPassword(t.Context(), token, chosen, Proof{}, b.from())
-				at(t, err, errs.BadCredentials, "token")
+				at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), token, chosen, Proof{}, b.from()))
 			}
 		}
 		b.now = noon.Add(time.Hour)
-		_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()))
 		b.now = noon.Add(time.Hour - time.Microsecond)
-		if _, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()))(t)
 		b.now = noon.Add(24 * time.Hour)
-		_, err = b.VerifyEmail(t.Context(), verification)
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), verification))
 		b.now = noon.Add(24*time.Hour - time.Microsecond)
-		if _, err := b.VerifyEmail(t.Context(), verification); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.VerifyEmail(t.Context(), verification))(t)
 	})
 }
 
@@ -204,9 +194,7 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
 		me, _ := b.as(t, registered.Token)
-		if err := b.RequestVerification(t.Context(), me, "other-"+b.email); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("another address: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "another address")(b.RequestVerification(t.Context(), me, "other-"+b.email))
 		tokens := []string{box.last(t, 1)}
 		for n := range 5 {
 			must.NoError(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)))
@@ -223,9 +211,7 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
 		// the address is verified already
-		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)))
 		box.last(t, 6)
 	})
 }
@@ -249,8 +235,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, first := setupMail(t, d)
-		second, err := b.Login(t.Context(), b.email, password, b.from())
-		must.NoError(t, err)
+		second := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		stranger := b.register(t, "other-"+b.email)
 		b.request(t)
 		earlier := box.last(t, 3)
@@ -262,8 +247,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 			t.Errorf("got message %+v", got)
 		}
 		for _, weak := range []string{"short", b.email, "password"} {
-			_, err := b.ResetPassword(t.Context(), token, weak, Proof{}, b.from())
-			at(t, err, errs.InvalidInput, "newPassword")
+			at(t, errs.InvalidInput, "newPassword")(b.ResetPassword(t.Context(), token, weak, Proof{}, b.from()))
 		}
 		b.works(t, "while nothing has changed", first, true)
 		b.now = b.now.Add(time.Minute)
@@ -275,23 +259,15 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 		}
 		for _, l := range []Login{first, second} {
 			b.works(t, "a session from before", l, false)
-			_, err := b.Refresh(t.Context(), l.RefreshToken)
-			at(t, err, errs.BadCredentials, "refreshToken")
+			at(t, errs.BadCredentials, "refreshToken")(b.Refresh(t.Context(), l.RefreshToken))
 		}
-		_, err = b.ResetPassword(t.Context(), token, newPassword, Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), token, newPassword, Proof{}, b.from()))
 		b.works(t, "a stranger's", stranger, true)
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the old password: %v", err)
-		}
-		if _, err := b.Login(t.Context(), b.email, newPassword, b.from()); err != nil {
-			t.Errorf("the new password: %v", err)
-		}
-		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
-			t.Errorf("a stranger's password: %v", err)
-		}
-		_, err = b.ResetPassword(t.Context(), token, "a third good password", Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		wantError(t, errs.BadCredentials, "the old password")(b.Login(t.Context(), b.email, password, b.from()))
+		must.Value(b.Login(t.Context(), b.email, newPassword, b.from()))(t)       // the new password
+		must.Value(b.Login(t.Context(), "other-"+b.email, password, b.from()))(t) // a stranger's password
+		at(t, errs.BadCredentials, "token")(
+			b.ResetPassword(t.Context(), token, "a third good password", Proof{}, b.from()))
 	})
 }
 
@@ -328,9 +304,7 @@ func TestResetPassword_SucceedsOnceConcurrently(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 19}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if _, err := b.Login(t.Context(), b.email, winner, b.from()); err != nil {
-			t.Errorf("the winner's password: %v", err)
-		}
+		must.Value(b.Login(t.Context(), b.email, winner, b.from()))(t) // the winner's password
 	})
 }
 
@@ -398,10 +372,8 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
 		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
-		if _, err := b.beginSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)},
-			b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("begun with the old password: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "begun with the old password")(
+			b.beginSession(t.Context(), pendingLogin{account: old, Methods: Methods(Password)}, b.from()))
 		if n := b.going(t); n != 0 {
 			t.Errorf("%d sessions go on", n)
 		}
@@ -411,8 +383,7 @@ func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 // going returns the number of active sessions.
 func (b *bundle) going(t *testing.T) int64 {
 	t.Helper()
-	n := must.Value(b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context()))(t)
-	return n
+	return must.Value(b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context()))(t)
 }
 
 // TestLogin_ConcurrentWithReset: in any order, no session with the old password survives.
@@ -473,9 +444,7 @@ func TestChangePassword_InvalidatesPendingReset(t *testing.T) {
 		b.request(t)
 		token := box.last(t, 2)
 		must.Value(b.ChangePassword(t.Context(), me, with(password), "changed by its owner", b.address))(t)
-		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger", Proof{},
-			b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("reset: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "reset")(
+			b.ResetPassword(t.Context(), token, "reset by a stranger", Proof{}, b.from()))
 	})
 }

@@ -84,13 +84,6 @@ func TestRegister_IsRestricted(t *testing.T) {
 	})
 }
 
-func is(t *testing.T, err error, want errs.Kind) {
-	t.Helper()
-	if !errs.Is(err, want) {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
 func TestOperator_CreatesAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -101,8 +94,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			!link.ExpiresAt.Equal(noon.Add(24*time.Hour)) {
 			t.Fatalf("%+v, %+v, %v", a, link, err)
 		}
-		_, err = b.Login(t.Context(), a.Email, "", b.from())
-		is(t, err, errs.BadCredentials)
+		wantError(t, errs.BadCredentials, "")(b.Login(t.Context(), a.Email, "", b.from()))
 		token, isPage := strings.CutPrefix(link.URL, "https://sho.rt/password#")
 		if !isPage {
 			t.Errorf("link %s", link.URL)
@@ -110,16 +102,13 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		must.NoError(t, b.RequestPasswordReset(t.Context(), a.Email, b.from())) // by anybody
 		must.Value(b.ResetPassword(t.Context(), token, password, Proof{}, b.from()))(t)
 		must.Value(b.Login(t.Context(), a.Email, password, b.from()))(t)
-		_, _, err = b.AdminCreate(t.Context(), a.Email, "", nothing)
-		at(t, err, errs.EmailTaken, "email")
-		_, _, err = b.AdminCreate(t.Context(), "no address", "", nothing)
-		at(t, err, errs.InvalidInput, "email")
+		at(t, errs.EmailTaken, "email")(b.AdminCreate(t.Context(), a.Email, "", nothing))
+		at(t, errs.InvalidInput, "email")(b.AdminCreate(t.Context(), "no address", "", nothing))
 		_, _, err = b.AdminCreate(t.Context(), "eve@example.com", "", func(context.Context, bun.Tx, string) error {
 			return errs.New(errs.NotFound, "There is no such workspace.")
 		})
-		is(t, err, errs.NotFound)
-		_, _, err = b.AdminReset(t.Context(), "eve@example.com")
-		is(t, err, errs.NotFound)
+		wantError(t, errs.NotFound, "")(err)
+		wantError(t, errs.NotFound, "")(b.AdminReset(t.Context(), "eve@example.com"))
 
 		_, first, err := b.AdminReset(t.Context(), "ADA@example.com")
 		must.NoError(t, err)
@@ -138,8 +127,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			}
 		}
 		must.Value(b.AdminDelete(t.Context(), a.Email, nothing))(t)
-		_, err = b.AdminDelete(t.Context(), a.Email, nothing)
-		is(t, err, errs.NotFound)
+		wantError(t, errs.NotFound, "")(b.AdminDelete(t.Context(), a.Email, nothing))
 	})
 }
 
@@ -152,8 +140,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 		reset := box.last(t, 2)
 		stale := must.Value(b.byEmail(t.Context(), b.email))(t)
-		me, err := b.as(t, mine.Token)
-		must.NoError(t, err)
+		me := must.Value(b.as(t, mine.Token))(t)
 		a, sessions, err := b.SetDisabled(t.Context(), strings.ToUpper(b.email), true)
 		if err != nil || sessions != 1 || a.DisabledAt == nil {
 			t.Fatalf("%+v, %d sessions, %v", a, sessions, err)
@@ -198,9 +185,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		}
 		b.works(t, "the session of before", mine, false)
 		must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
-		if _, _, err := b.SetDisabled(t.Context(), "nobody@example.com", true); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an unknown address: %v", err)
-		}
+		wantError(t, errs.NotFound, "an unknown address")(b.SetDisabled(t.Context(), "nobody@example.com", true))
 	})
 }
 

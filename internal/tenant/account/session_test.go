@@ -32,8 +32,7 @@ func (b *bundle) as(t *testing.T, token string) (Actor, error) {
 
 func (b *bundle) refresh(t *testing.T, token string) Login {
 	t.Helper()
-	l := must.Value(b.Refresh(t.Context(), token))(t)
-	return l
+	return must.Value(b.Refresh(t.Context(), token))(t)
 }
 
 // works insists that a log-in's token is good, or is not.
@@ -67,13 +66,10 @@ func TestRefresh_RotatesTokens(t *testing.T) {
 		third := b.refresh(t, second.RefreshToken)
 		b.works(t, "the third", third, true)
 		b.now = b.now.Add(time.Microsecond)
-		if _, err := b.Refresh(t.Context(), first.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a token that was spent more than ten seconds ago: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a token that was spent more than ten seconds ago")(
+			b.Refresh(t.Context(), first.RefreshToken))
 		b.works(t, "after a theft", third, false)
-		if _, err := b.Refresh(t.Context(), third.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the thief's successor: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the thief's successor")(b.Refresh(t.Context(), third.RefreshToken))
 	})
 }
 
@@ -84,16 +80,12 @@ func TestRefresh_RefusesBadTokens(t *testing.T) {
 		l := b.register(t, b.email)
 		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff",
 			strings.Repeat("x", 1<<16)} {
-			if _, err := b.Refresh(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%.50q: %v", token, err)
-			}
+			wantError(t, errs.BadCredentials, token)(b.Refresh(t.Context(), token))
 		}
 		b.now = noon.Add(b.SessionTTL - time.Microsecond)
 		l = b.refresh(t, l.RefreshToken)
 		b.now = b.now.Add(b.SessionTTL)
-		if _, err := b.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("after a long absence: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "after a long absence")(b.Refresh(t.Context(), l.RefreshToken))
 	})
 }
 
@@ -138,31 +130,22 @@ func TestLogout_EndsSession(t *testing.T) {
 		second, _ := b.as(t, logins[1].Token)
 		them, _ := b.as(t, stranger.Token)
 		for range 2 { // logging out twice is logging out once
-			if err := b.Logout(t.Context(), me, second.SessionID); err != nil {
-				t.Error(err)
-			}
+			must.NoError(t, b.Logout(t.Context(), me, second.SessionID))
 		}
 		for _, sessionID := range []string{them.SessionID, id.New(id.Session), "", "x\x00"} {
-			if err := b.Logout(t.Context(), me, sessionID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%q: %v", sessionID, err)
-			}
+			wantError(t, errs.NotFound, sessionID)(b.Logout(t.Context(), me, sessionID))
 		}
 		p, err := b.Sessions(t.Context(), me, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 3 || p.Items[0].Agent != "a test" {
 			t.Errorf("sessions %+v: %v", p.Items, err)
 		}
-		if err := b.LogoutEverywhere(t.Context(), me, true); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, b.LogoutEverywhere(t.Context(), me, true))
 		for i, want := range []bool{true, false, false, false} {
 			b.works(t, "mine", logins[i], want)
 		}
-		if _, err := b.Refresh(t.Context(), logins[2].RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a refresh token of an ended session: %v", err)
-		}
-		if err := b.LogoutEverywhere(t.Context(), me, false); err != nil {
-			t.Error(err)
-		}
+		wantError(t, errs.BadCredentials, "a refresh token of an ended session")(
+			b.Refresh(t.Context(), logins[2].RefreshToken))
+		must.NoError(t, b.LogoutEverywhere(t.Context(), me, false))
 		b.works(t, "this one", logins[0], false)
 		b.works(t, "a stranger's", stranger, true)
 	})
@@ -198,12 +181,8 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 		}
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the old password: %v", err)
-		}
-		if _, err := b.Login(t.Context(), b.email, "another good password", b.from()); err != nil {
-			t.Errorf("the new password: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the old password")(b.Login(t.Context(), b.email, password, b.from()))
+		must.Value(b.Login(t.Context(), b.email, "another good password", b.from()))(t) // the new password
 	})
 }
 
@@ -288,10 +267,8 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 					t.Error(err)
 				}
 			}})}
-			if _, err := b.ChangePassword(t.Context(), me, with(password), "another good password",
-				b.address); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantError(t, errs.BadCredentials, name)(
+				b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))
 			var hash string
 			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).
 				Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
@@ -321,9 +298,7 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 				_, err := b.Refresh(t.Context(), thief.RefreshToken)
 				must.NoError(t, err)
 				b.now = b.now.Add(refreshGrace + time.Second)
-				if _, err := b.Refresh(t.Context(), thief.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-					t.Errorf("a spent token: %v", err)
-				}
+				wantError(t, errs.BadCredentials, "a spent token")(b.Refresh(t.Context(), thief.RefreshToken))
 				return nil
 			},
 			"resetPassword": func() error {

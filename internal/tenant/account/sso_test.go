@@ -103,9 +103,7 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 		}
 		_, _, err := s.SetDisabled(t.Context(), a.Email, true)
 		must.NoError(t, err)
-		if _, err := s.finish(t, grace); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a disabled account: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a disabled account")(s.finish(t, grace))
 		grace.Subject, grace.Email = "2", a.Email
 		if _, err := s.finish(t, grace); err == nil || err.Error() != s.SSO.Refuse(t.Context(), "account").Error() {
 			t.Errorf("another identity with the address of a disabled account: %v", err)
@@ -170,21 +168,15 @@ func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 		r, other := s.respond(t, u), s.respond(t, u)
 		mixed := r
 		mixed.Secret = other.Secret
-		if _, err := s.FinishSSO(t.Context(), mixed, s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("in another browser: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "in another browser")(s.FinishSSO(t.Context(), mixed, s.from()))
 		got := atOnce(16, func(int) error { _, err := s.FinishSSO(t.Context(), r, s.from()); return err })
 		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 15}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		late := s.respond(t, u)
 		s.now = s.now.Add(transactionTTL)
-		if _, err := s.FinishSSO(t.Context(), late, s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("ten minutes later: %v", err)
-		}
-		if _, err := s.StartSSO(t.Context(), ssoPage+"/", s.from()); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("another page: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "ten minutes later")(s.FinishSSO(t.Context(), late, s.from()))
+		wantError(t, errs.InvalidInput, "another page")(s.StartSSO(t.Context(), ssoPage+"/", s.from()))
 		l := must.Value(s.finish(t, u))(t)
 		end := s.now.Add(time.Hour)
 		if !l.ExpiresAt.Equal(end) {
@@ -193,9 +185,7 @@ func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 		s.now = end.Add(-time.Second)
 		l = must.Value(s.Refresh(t.Context(), l.RefreshToken))(t)
 		s.now = end
-		if _, err := s.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a refreshed session goes on: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a refreshed session goes on")(s.Refresh(t.Context(), l.RefreshToken))
 	})
 }
 
@@ -233,9 +223,7 @@ func TestFinishSSO_RegistersByRule(t *testing.T) {
 		s := signsOn(t, d)
 		s.SSO.Registers = false
 		u := ssotest.User{Subject: "1", Email: "rule-" + s.email}
-		if _, err := s.finish(t, u); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("a stranger: %v", err)
-		}
+		wantError(t, errs.Forbidden, "a stranger")(s.finish(t, u))
 		s.invited = []string{u.Email}
 		must.Value(s.finish(t, u))(t)
 	})
@@ -288,14 +276,10 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		try(plain, password, errs.Forbidden)
 		s.challenge(t)
 		a := must.Value(s.find(t.Context(), plain))(t)
-		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
-			s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("an account that loses its second factor meanwhile: %v", err)
-		}
-		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("registering: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "an account that loses its second factor meanwhile")(
+			s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()))
+		wantError(t, errs.Forbidden, "registering")(
+			s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil))
 		s.BreakGlass = nil
 		sent := len(s.box.messages)
 		s.request(t)
@@ -313,8 +297,7 @@ func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 		s := signsOn(t, d)
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.SSO = nil
-		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
 	})
 }
 
@@ -326,7 +309,6 @@ func TestCompleteLogin_EndsWithSession(t *testing.T) {
 		s.SSO.SessionTTL = challengeTTL / 2
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.now = s.now.Add(s.SSO.SessionTTL)
-		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
 	})
 }

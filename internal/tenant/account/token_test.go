@@ -103,8 +103,7 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 	private := must.Value(rsa.GenerateKey(rand.Reader, 2048))(t)
 	byRSA := func(signed string) []byte {
 		sum := sha256.Sum256([]byte(signed))
-		signature := must.Value(rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:]))(t)
-		return signature
+		return must.Value(rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:]))(t)
 	}
 	secret, other := string(tokens.Secrets[0]), "another secret of thirty-two byt"
 	for name, c := range map[string]struct {

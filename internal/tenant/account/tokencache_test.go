@@ -56,7 +56,5 @@ func TestKnownTokens_RefuseEndedSession(t *testing.T) {
 		must.Value(b.Authenticate(t.Context(), "Bearer "+token))(t)
 	}
 	b.revoked.add(actor.SessionID)
-	if _, err := b.Authenticate(t.Context(), "Bearer "+token); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("after the session: %v", err)
-	}
+	wantError(t, errs.Unauthenticated, "after the session")(b.Authenticate(t.Context(), "Bearer "+token))
 }

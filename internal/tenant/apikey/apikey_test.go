@@ -161,9 +161,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 		if diff := cmp.Diff(before, b.events(t)); diff != "" {
 			t.Errorf("events (-before +after):\n%s", diff)
 		}
-		if _, err := b.spaces.Members(t.Context(), m, page.Request{Size: 1}); err != nil {
-			t.Errorf("seeing members: %v", err)
-		}
+		must.Value(b.spaces.Members(t.Context(), m, page.Request{Size: 1}))(t) // seeing members
 	})
 }
 
@@ -192,9 +190,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"NUL": "lfk_\x00",
 		} {
 			t.Run(name, func(t *testing.T) {
-				if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
-					t.Error(err)
-				}
+				wantError(t, errs.Unauthenticated, "")(b.Authenticate(t.Context(), bad))
 			})
 		}
 		for name, in := range map[string]NewKey{
@@ -204,9 +200,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"over":     {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
 		} {
 			t.Run(name, func(t *testing.T) {
-				if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
-					t.Error(err)
-				}
+				wantError(t, errs.InvalidInput, "")(b.Create(t.Context(), m, in))
 			})
 		}
 		foreign := b.theirs
@@ -216,9 +210,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 				t.Errorf("revoking %q: %v", keyID, err)
 			}
 		}
-		if _, err := b.Revoke(t.Context(), foreign, theirs.ID); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.Revoke(t.Context(), foreign, theirs.ID))(t)
 	})
 }
 
@@ -272,13 +264,9 @@ func TestCreate_RefusesFormerMembers(t *testing.T) {
 		admin := workspacetest.Join(t, d, b.mine.ID(), workspace.Admin)
 		must.Value(b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor))(t)
 		in := NewKey{Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}}
-		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("an admin who was demoted: %v", err)
-		}
+		wantError(t, errs.Forbidden, "an admin who was demoted")(b.Create(t.Context(), admin, in))
 		must.NoError(t, b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()))
-		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an admin who was removed: %v", err)
-		}
+		wantError(t, errs.NotFound, "an admin who was removed")(b.Create(t.Context(), admin, in))
 		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys: %v", n, err)
 		}
@@ -406,29 +394,21 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		}
 		for name, ends := range map[string]time.Time{"now": b.now, "the past": b.now.Add(-time.Hour),
 			"later": b.now.Add(maxOverlap + time.Second)} {
-			if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, &ends); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantError(t, errs.InvalidInput, name)(b.Rotate(t.Context(), b.mine, k.ID, &ends))
 		}
-		if _, _, err := b.Rotate(t.Context(), b.theirs, k.ID, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("rotating another workspace's key: %v", err)
-		}
+		wantError(t, errs.NotFound, "rotating another workspace's key")(b.Rotate(t.Context(), b.theirs, k.ID, nil))
 		sixth := rotate(new(b.now.Add(time.Hour)))
 		must.Value(b.Revoke(t.Context(), b.mine, k.ID))(t)
 		if valid(fifth) || valid(sixth) {
 			t.Error("a revoked key is valid")
 		}
-		if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, nil); !errs.Is(err, errs.Expired) {
-			t.Errorf("rotating a revoked key: %v", err)
-		}
+		wantError(t, errs.Expired, "rotating a revoked key")(b.Rotate(t.Context(), b.mine, k.ID, nil))
 		ending, _, err := b.Create(t.Context(), b.mine,
 			NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
 				ExpiresAt: new(b.now.Add(time.Minute))})
 		must.NoError(t, err)
 		b.now = b.now.Add(time.Minute)
-		if _, _, err := b.Rotate(t.Context(), b.mine, ending.ID, nil); !errs.Is(err, errs.Expired) {
-			t.Errorf("rotating an expired key: %v", err)
-		}
+		wantError(t, errs.Expired, "rotating an expired key")(b.Rotate(t.Context(), b.mine, ending.ID, nil))
 	})
 }
 
@@ -509,4 +489,16 @@ func TestRotate_FailsNoRequest(t *testing.T) {
 		current.Store(nil)
 		programs.Wait()
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

@@ -60,9 +60,7 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 			if _, unknown := b.Authenticate(t.Context(), "lfk_unknown"); err != nil && err.Error() != unknown.Error() {
 				t.Errorf("%q differs from %q", err, unknown)
 			}
-			if _, err := b.Authenticate(from(t, c.address, c.origin), other); err != nil {
-				t.Errorf("a key without limits: %v", err)
-			}
+			must.Value(b.Authenticate(from(t, c.address, c.origin), other))(t) // a key without limits
 		}
 		if !b.PermitsOrigin(t.Context(), secret, "https://app.example.com") ||
 			b.PermitsOrigin(t.Context(), secret, "https://evil.example") ||
@@ -91,9 +89,7 @@ func TestCreate_ChecksLimits(t *testing.T) {
 			!slices.Equal(k.DestinationHosts, []string{".xn--bcher-kva.example", "example.com"}) {
 			t.Errorf("%+v", k)
 		}
-		if _, err := b.Authenticate(t.Context(), secret); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("used from an unknown network: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "used from an unknown network")(b.Authenticate(t.Context(), secret))
 	})
 }
 

@@ -69,8 +69,7 @@ func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 
 func (z *zone) claim(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
-	d := must.Value(z.Add(t.Context(), m, host, Codes{}))(t)
-	return d
+	return must.Value(z.Add(t.Context(), m, host, Codes{}))(t)
 }
 
 // prove puts the records of the domains, which have the same host, where they belong, among others.
@@ -86,8 +85,7 @@ func (z *zone) verified(t *testing.T, m workspace.Membership, host string) *Doma
 	t.Helper()
 	d := z.claim(t, m, host)
 	z.prove(d)
-	verified := must.Value(z.Verify(t.Context(), m, d.ID))(t)
-	return verified
+	return must.Value(z.Verify(t.Context(), m, d.ID))(t)
 }
 
 // kept is the domain as the database has it.
@@ -517,9 +515,7 @@ func TestRemove_StopsServing(t *testing.T) {
 		if _, err := z.Remove(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
 			t.Errorf("removed the primary domain: %v; primary is %q", err, z.primary(t, z.adas))
 		}
-		if _, err := z.Remove(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("removed again: %v", err)
-		}
+		wantError(t, errs.NotFound, "removed again")(z.Remove(t.Context(), z.adas, primary.ID))
 		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`,
 			`ada DOMAIN_REMOVED {"host":"one.example.com"}`}
 		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
@@ -655,4 +651,16 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 			t.Errorf("%d domains, of the other workspace %+v: %v, %v", n, p.Items, err, countErr)
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

@@ -87,9 +87,7 @@ func TestVerify_ReadsTheRecord(t *testing.T) {
 
 		z.prove(own)
 		z.dns.Break(true)
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
-			t.Errorf("with DNS away: %v", err)
-		}
+		wantError(t, errs.Unavailable, "with DNS away")(z.Verify(t.Context(), z.adas, own.ID))
 		z.is(t, own, Pending, "with DNS away")
 		z.dns.Break(false)
 		for i := range 2 {
@@ -125,9 +123,7 @@ func TestVerify_RestoresAFailingDomain(t *testing.T) {
 		z := setupZone(t, d)
 		own := z.verified(t, z.adas, "go.example.com")
 		z.failing(t, own)
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("without the record: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "without the record")(z.Verify(t.Context(), z.adas, own.ID))
 		z.is(t, own, Failing, "after it was not found")
 		z.prove(own)
 		must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
@@ -163,16 +159,10 @@ func TestVerify_IsRateLimited(t *testing.T) {
 	z.Limits = ratelimit.New(dbtest.Redis(t, ""), z.Log, time.Now)
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
-			t.Fatal(err)
-		}
+		wantError(t, errs.InvalidInput, "")(z.Verify(t.Context(), z.adas, own.ID))
 	}
-	if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
-		t.Errorf("once more: %v", err)
-	}
-	if _, err := z.Verify(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
-		t.Errorf("another workspace: %v", err)
-	}
+	wantError(t, errs.RateLimited, "once more")(z.Verify(t.Context(), z.adas, own.ID))
+	wantError(t, errs.InvalidInput, "another workspace")(z.Verify(t.Context(), z.eves, other.ID))
 }
 
 func TestClaim_BlocksNobody(t *testing.T) {
@@ -260,9 +250,7 @@ func TestVerify_ReportsATakenHost(t *testing.T) {
 		z := setupZone(t, d)
 		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.prove(adas, eves)
-		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
-			t.Error(err)
-		}
+		wantError(t, errs.DomainTaken, "")(z.Verify(t.Context(), z.eves, eves.ID))
 	})
 }
 
@@ -281,9 +269,7 @@ func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
-			t.Errorf("with an answer from before: %v", err)
-		}
+		wantError(t, errs.DomainTaken, "with an answer from before")(z.Verify(t.Context(), z.eves, eves.ID))
 		z.is(t, adas, Verified, "after the other")
 		z.is(t, eves, Pending, "after the other")
 	})
@@ -300,9 +286,7 @@ func TestVerify_ConcurrentWithRemove(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
-			t.Error(err)
-		}
+		wantError(t, errs.NotFound, "")(z.Verify(t.Context(), z.adas, own.ID))
 	})
 }
 
@@ -454,9 +438,7 @@ func TestJob_IgnoresDNSFailures(t *testing.T) {
 			z := setupZone(t, dbtest.MigratedSQLite(t))
 			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
 			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
-			if _, err := z.Verify(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
-				t.Error(err)
-			}
+			wantError(t, errs.Unavailable, "")(z.Verify(t.Context(), z.adas, pending.ID))
 			z.time = dbtest.Noon.Add(checkEvery)
 			z.check(t)
 			z.is(t, own, Verified, "afterwards")
@@ -595,9 +577,7 @@ func TestJob_ResumesAfterInterruption(t *testing.T) {
 		}
 		over, cancel := context.WithDeadline(db.AsSystem(t.Context()), time.Unix(0, 0))
 		defer cancel()
-		if err := z.CheckAll(over); err != nil {
-			t.Errorf("without time: %v", err)
-		}
+		must.NoError(t, z.CheckAll(over)) // without time
 		if got := z.kept(t, own); got.Status() != Verified || !got.CheckedAt.Equal(dbtest.Noon) {
 			t.Errorf("afterwards: %+v", got)
 		}

@@ -459,9 +459,7 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 		})
 	}
 	b := setup(t, func(c *sso.Config) { c.NeedsGroups = false })
-	if _, err := b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}); err != nil {
-		t.Error(err)
-	}
+	must.Value(b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}))(t)
 	if _, text := b.log.take(t); text != "" {
 		t.Errorf("groups that nobody wants are missed: %s", text)
 	}

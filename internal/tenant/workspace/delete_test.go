@@ -63,16 +63,12 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
-		if _, err := b.Restore(t.Context(), weak, m.ID()); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("the owner without a required second factor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "the owner without a required second factor")(b.Restore(t.Context(), weak, m.ID()))
 		restored, err := b.Restore(t.Context(), b.ada, m.ID())
 		if err != nil || restored.Workspace().DeletedAt != nil {
 			t.Fatalf("%+v, %v", restored, err)
 		}
-		if _, err := b.Restore(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("restored again: %v", err)
-		}
+		wantError(t, errs.NotFound, "restored again")(b.Restore(t.Context(), b.ada, m.ID()))
 		b.as(t, by[Viewer], m.ID())
 		want := []string{
 			b.ada.AccountID + " WORKSPACE_DELETED " + m.ID() + " {}", b.ada.AccountID + " WORKSPACE_RESTORED " +
@@ -140,9 +136,7 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 				t.Errorf("the slug %s of a purged workspace: %v", slug, err)
 			}
 		}
-		if _, err := b.Restore(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("restored: %v", err)
-		}
+		wantError(t, errs.NotFound, "restored")(b.Restore(t.Context(), b.ada, m.ID()))
 	})
 }
 

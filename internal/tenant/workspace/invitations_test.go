@@ -80,19 +80,13 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 			t.Fatalf("%+v, %v", joined, err)
 		}
 		other := person(t, d)
-		if _, err := b.Accept(t.Context(), other, token); !errs.Is(err, errs.NotFound) {
-			t.Errorf("accepted again: %v", err)
-		}
+		wantError(t, errs.NotFound, "accepted again")(b.Accept(t.Context(), other, token))
 		_, second := b.invite(t, m, "another@example.com", Owner)
-		if _, err := b.Accept(t.Context(), b.eve, second); !errs.Is(err, errs.AlreadyMember) {
-			t.Errorf("accepted by a member: %v", err)
-		}
+		wantError(t, errs.AlreadyMember, "accepted by a member")(b.Accept(t.Context(), b.eve, second))
 		if got := b.roles(t, m.ID())[b.eve.AccountID]; got != Editor {
 			t.Errorf("the member is %s now", got)
 		}
-		if _, err := b.Accept(t.Context(), other, second); err != nil {
-			t.Errorf("what a member could not use is lost: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), other, second))(t) // what a member could not use is lost
 		want := []string{
 			fmt.Sprintf(`%s MEMBER_INVITED %s {"role":"EDITOR"}`, b.ada.AccountID, i.ID),
 			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID,
@@ -154,30 +148,22 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "",
 			"made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
 			t.Run(name, func(t *testing.T) {
-				if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
-					t.Error(err)
-				}
+				wantError(t, errs.NotFound, "")(b.Accept(t.Context(), b.eve, token))
 			})
 		}
-		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("revoked again: %v", err)
-		}
+		wantError(t, errs.NotFound, "revoked again")(b.RevokeInvitation(t.Context(), m, i.ID))
 		p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 1 || p.Items[0].Role != Viewer {
 			t.Errorf("invitations: %+v, %v", p.Items, err)
 		}
 		now = now.Add(7 * 24 * time.Hour)
-		if _, err := b.Accept(t.Context(), b.eve, late); !errs.Is(err, errs.Expired) {
-			t.Errorf("late: %v", err)
-		}
+		wantError(t, errs.Expired, "late")(b.Accept(t.Context(), b.eve, late))
 		if p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10}); err != nil || len(p.Items) != 0 {
 			t.Errorf("late invitations are listed: %+v, %v", p.Items, err)
 		}
 		_, token := b.invite(t, m, "z@example.com", Viewer)
 		must.Value(b.Delete(t.Context(), m))(t)
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
-			t.Errorf("to a deleted workspace: %v", err)
-		}
+		wantError(t, errs.NotFound, "to a deleted workspace")(b.Accept(t.Context(), b.eve, token))
 		if roles := b.roles(t, m.ID()); len(roles) != 1 {
 			t.Errorf("members: %v", roles)
 		}
@@ -198,16 +184,10 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 		verify(b.ada)
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
-		if _, err := b.Accept(t.Context(), person(t, d), token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by another user: %v", err)
-		}
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("unverified: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by another user")(b.Accept(t.Context(), person(t, d), token))
+		wantError(t, errs.Forbidden, "unverified")(b.Accept(t.Context(), b.eve, token))
 		verify(b.eve)
-		if _, err := b.Accept(t.Context(), b.eve, token); err != nil {
-			t.Errorf("verified: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), b.eve, token))(t) // verified
 	})
 }
 
@@ -228,13 +208,9 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 				}
 			}
 		}
-		if _, _, err := b.Invite(t.Context(), m, "nobody", Viewer); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("no address: %v", err)
-		}
-		if _, _, err := b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])),
-			Viewer); !errs.Is(err, errs.AlreadyMember) {
-			t.Errorf("a member: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "no address")(b.Invite(t.Context(), m, "nobody", Viewer))
+		wantError(t, errs.AlreadyMember, "a member")(
+			b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])), Viewer))
 		foreign := b.create(t, b.eve, "foreign")
 		i, _ := b.invite(t, foreign, "x@example.com", Viewer)
 		for _, invitationID := range []string{i.ID, id.New(id.Invitation), "", "' OR true --"} {
@@ -242,9 +218,7 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 				t.Errorf("revoking %q: %v", invitationID, err)
 			}
 		}
-		if _, err := b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an editor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an editor")(b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID))
 	})
 }
 
@@ -267,9 +241,7 @@ func TestInvitation_EndsWithItsSender(t *testing.T) {
 				t.Errorf("of an admin who was %s: %v", name, err)
 			}
 		}
-		if _, err := b.Accept(t.Context(), b.eve, kept); err != nil {
-			t.Errorf("the owner's: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), b.eve, kept))(t) // the owner's
 	})
 }
 
@@ -281,9 +253,7 @@ func TestInvitation_RefusesDeletedAccount(t *testing.T) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "x@example.com", Viewer)
 		b.Accounts = leaving{b}
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("accepted: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "accepted")(b.Accept(t.Context(), b.eve, token))
 		if roles := b.roles(t, m.ID()); len(roles) != 1 {
 			t.Errorf("members: %v", roles)
 		}

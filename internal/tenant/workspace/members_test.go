@@ -23,8 +23,7 @@ import (
 // as is the actor's membership.
 func (b *bundle) as(t *testing.T, a account.Actor, workspaceID string) Membership {
 	t.Helper()
-	m := must.Value(b.Require(t.Context(), a, workspaceID))(t)
-	return m
+	return must.Value(b.Require(t.Context(), a, workspaceID))(t)
 }
 
 // roles are the workspace's members with their roles.
@@ -120,12 +119,8 @@ func TestLeave_RemovesMembership(t *testing.T) {
 				t.Errorf("a %s who has left: %v", r, err)
 			}
 		}
-		if err := b.RemoveMember(t.Context(), m, b.ada.AccountID); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("the last owner leaves: %v", err)
-		}
-		if _, err := b.UpdateRole(t.Context(), m, b.ada.AccountID, Admin); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("the last owner steps down: %v", err)
-		}
+		wantError(t, errs.LastOwner, "the last owner leaves")(b.RemoveMember(t.Context(), m, b.ada.AccountID))
+		wantError(t, errs.LastOwner, "the last owner steps down")(b.UpdateRole(t.Context(), m, b.ada.AccountID, Admin))
 		for _, stranger := range []string{b.eve.AccountID, id.New(id.Account), "", "' OR true --"} {
 			if err := b.RemoveMember(t.Context(), m, stranger); !errs.Is(err, errs.NotFound) {
 				t.Errorf("removing %q: %v", stranger, err)
@@ -134,9 +129,7 @@ func TestLeave_RemovesMembership(t *testing.T) {
 				t.Errorf("changing %q: %v", stranger, err)
 			}
 		}
-		if _, err := b.UpdateRole(t.Context(), m, b.ada.AccountID, "BOSS"); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("a role made up: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "a role made up")(b.UpdateRole(t.Context(), m, b.ada.AccountID, "BOSS"))
 	})
 }
 
@@ -145,16 +138,10 @@ func TestTransferOwnership_ChangesRoles(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		m, by := b.team(t, "team")
-		if _, err := b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()),
-			by[Editor].AccountID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an admin: %v", err)
-		}
-		if _, err := b.TransferOwnership(t.Context(), m, b.ada.AccountID); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("to oneself: %v", err)
-		}
-		if _, err := b.TransferOwnership(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("to a stranger: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an admin")(
+			b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()), by[Editor].AccountID))
+		wantError(t, errs.InvalidInput, "to oneself")(b.TransferOwnership(t.Context(), m, b.ada.AccountID))
+		wantError(t, errs.NotFound, "to a stranger")(b.TransferOwnership(t.Context(), m, b.eve.AccountID))
 		owner, err := b.TransferOwnership(t.Context(), m, by[Viewer].AccountID)
 		if err != nil || owner.Role != Owner || owner.AccountID != by[Viewer].AccountID {
 			t.Fatalf("%+v, %v", owner, err)
@@ -169,9 +156,8 @@ func TestTransferOwnership_ChangesRoles(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		// An earlier membership has the permissions of the current role.
-		if _, err := b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("the old owner changes the new one: %v", err)
-		}
+		wantError(t, errs.Forbidden, "the old owner changes the new one")(
+			b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer))
 	})
 }
 

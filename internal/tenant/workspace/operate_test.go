@@ -70,9 +70,7 @@ func TestOperator_SetsLimits(t *testing.T) {
 			}
 		}
 		for _, slug := range []string{"nobody", "", "public", id.PublicWorkspace, "' OR 1=1"} {
-			if _, err := b.SetLimits(t.Context(), slug, of(1), nil); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%q: %v", slug, err)
-			}
+			wantError(t, errs.NotFound, slug)(b.SetLimits(t.Context(), slug, of(1), nil))
 		}
 	})
 }
@@ -84,26 +82,16 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 		m := b.create(t, b.ada, "mine")
 		now := noon
 		b.Now = func() time.Time { return now }
-		if _, err := b.AdminRestore(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
-			t.Errorf("bringing back what is there: %v", err)
-		}
+		wantError(t, errs.Conflict, "bringing back what is there")(b.AdminRestore(t.Context(), "mine"))
 		w, err := b.AdminDelete(t.Context(), "mine")
 		if err != nil || !w.DeletedAt.Equal(noon) {
 			t.Fatalf("taken down: %+v: %v", w, err)
 		}
-		if _, err := b.Require(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("its owner: %v", err)
-		}
-		if _, err := b.AdminDelete(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
-			t.Errorf("taking it down again: %v", err)
-		}
-		if _, err := b.SetLimits(t.Context(), "mine", of(1), nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("limits of what is deleted: %v", err)
-		}
+		wantError(t, errs.NotFound, "its owner")(b.Require(t.Context(), b.ada, m.ID()))
+		wantError(t, errs.Conflict, "taking it down again")(b.AdminDelete(t.Context(), "mine"))
+		wantError(t, errs.NotFound, "limits of what is deleted")(b.SetLimits(t.Context(), "mine", of(1), nil))
 		now = noon.Add(Undo)
-		if _, err := b.AdminRestore(t.Context(), m.ID()); !errs.Is(err, errs.Expired) {
-			t.Errorf("bringing back what is purged: %v", err)
-		}
+		wantError(t, errs.Expired, "bringing back what is purged")(b.AdminRestore(t.Context(), m.ID()))
 		now = noon.Add(Undo - time.Microsecond)
 		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
@@ -113,9 +101,7 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		for _, slug := range []string{"public", id.PublicWorkspace} {
-			if _, err := b.AdminDelete(t.Context(), slug); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", slug, err)
-			}
+			wantError(t, errs.NotFound, slug)(b.AdminDelete(t.Context(), slug))
 		}
 	})
 }

@@ -42,9 +42,7 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 				t.Errorf("a new member: %v", err)
 			}
 			must.Value(d.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system))(t)
-			if _, err := b.Require(t.Context(), b.eve, team.ID()); !errs.Is(err, errs.NotFound) {
-				t.Errorf("who was removed: %v", err)
-			}
+			wantError(t, errs.NotFound, "who was removed")(b.Require(t.Context(), b.eve, team.ID()))
 		}
 		end()
 		asking.Wait()

@@ -41,9 +41,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 			return l.Account.ID, nil
 		}
 		_, token := b.invite(t, team, "New@Example.com", Editor)
-		if _, err := register("other@example.com", token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("another address: %v", err)
-		}
+		wantError(t, errs.Forbidden, "another address")(register("other@example.com", token))
 		accountID := must.Value(register(" NEW@example.com", token))(t)
 		m := must.Value(b.Require(t.Context(), account.Actor{AccountID: accountID}, team.ID()))(t)
 		if m.Role() != Editor || m.isUnverified {
@@ -81,22 +79,14 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		}
 		disable(noon)
 		invited(false)
-		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.NotFound) {
-			t.Errorf("sent by a disabled account: %v", err)
-		}
-		if _, err := b.Accept(t.Context(), b.eve, ofDisabled); !errs.Is(err, errs.NotFound) {
-			t.Errorf("accepted from a disabled account: %v", err)
-		}
-		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err,
-			errs.Unauthenticated) {
-			t.Errorf("created by a disabled account: %v", err)
-		}
+		wantError(t, errs.NotFound, "sent by a disabled account")(register("late@example.com", ofDisabled))
+		wantError(t, errs.NotFound, "accepted from a disabled account")(b.Accept(t.Context(), b.eve, ofDisabled))
+		wantError(t, errs.Unauthenticated, "created by a disabled account")(
+			b.Create(t.Context(), b.ada, "By a disabled account", "disabled"))
 		disable(nil)
 		accounts.Now = func() time.Time { return noon.Add(invitationLife) }
 		b.Now = accounts.Now
-		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.Expired) {
-			t.Errorf("expired: %v", err)
-		}
+		wantError(t, errs.Expired, "expired")(register("late@example.com", ofDisabled))
 	})
 }
 
@@ -180,13 +170,9 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		}
 		must.NoError(t, recheck())
 		must.Value(b.UpdateRole(t.Context(), m, b.eve.AccountID, Viewer))(t)
-		if err := recheck(); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("as a viewer: %v", err)
-		}
+		wantError(t, errs.Forbidden, "as a viewer")(recheck())
 		must.NoError(t, b.RemoveMember(t.Context(), m, b.eve.AccountID))
-		if err := recheck(); !errs.Is(err, errs.NotFound) {
-			t.Errorf("after the removal: %v", err)
-		}
+		wantError(t, errs.NotFound, "after the removal")(recheck())
 	})
 }
 
@@ -205,15 +191,10 @@ func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
 			m, err = Refresh(ctx, d, tx, m)
 			return err
 		}))
-		if _, err := m.Enter(t.Context(), CreateLinks); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("without a second factor: %v", err)
-		}
-		if err := b.RemoveMember(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("removing another member without a second factor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "without a second factor")(m.Enter(t.Context(), CreateLinks))
+		wantError(t, errs.Forbidden, "removing another member without a second factor")(
+			b.RemoveMember(t.Context(), m, b.eve.AccountID))
 		// may leave, and is the last one
-		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("leaving without a second factor: %v", err)
-		}
+		wantError(t, errs.LastOwner, "leaving without a second factor")(b.RemoveMember(t.Context(), m, weak.AccountID))
 	})
 }

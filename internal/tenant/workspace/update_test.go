@@ -58,11 +58,8 @@ func TestUpdate_RefusesBadInput(t *testing.T) {
 			})
 		}
 		m.role = Editor
-		if _, err := b.Update(t.Context(), m, Change{Name: new("mine")}); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an editor: %v", err)
-		}
-		if _, err := b.Require(t.Context(), b.ada, id.PublicWorkspace); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a member of the public workspace: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an editor")(b.Update(t.Context(), m, Change{Name: new("mine")}))
+		wantError(t, errs.NotFound, "a member of the public workspace")(
+			b.Require(t.Context(), b.ada, id.PublicWorkspace))
 	})
 }

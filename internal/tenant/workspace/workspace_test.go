@@ -47,8 +47,7 @@ func person(t *testing.T, d *db.DB) account.Actor {
 
 func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 	t.Helper()
-	m := must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
-	return m
+	return must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
 }
 
 // count counts the workspaces and the members in the database.
@@ -146,9 +145,7 @@ func TestName_IsValidated(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"); err != nil {
-		t.Errorf("100 characters: %v", err)
-	}
+	must.Value(b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"))(t) // 100 characters
 }
 
 func TestCreate_RefusesTakenSlug(t *testing.T) {
@@ -210,9 +207,8 @@ func TestCreate_IsAtomic(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		gone := account.Actor{AccountID: id.New(id.Account)}
-		if _, err := b.Create(t.Context(), gone, "Nobody's", "promo"); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("a workspace whose owner does not exist: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "a workspace whose owner does not exist")(
+			b.Create(t.Context(), gone, "Nobody's", "promo"))
 		if workspaces, members := b.count(t); workspaces != 0 || members != 0 {
 			t.Errorf("%d workspaces and %d members are left behind", workspaces, members)
 		}
@@ -336,19 +332,11 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 		for i := range 10 {
 			must.NoError(t, rename(fmt.Sprint("slug-", i)))
 		}
-		if err := rename("slug-10"); !errs.Is(err, errs.QuotaExceeded) {
-			t.Errorf("the eleventh slug: %v", err)
-		}
-		if err := rename("slug-3"); err != nil {
-			t.Errorf("a slug that it has had: %v", err)
-		}
-		if _, err := b.Create(t.Context(), b.eve, "Other", "slug-10"); err != nil {
-			t.Errorf("a refused slug is reserved: %v", err)
-		}
+		wantError(t, errs.QuotaExceeded, "the eleventh slug")(rename("slug-10"))
+		must.NoError(t, rename("slug-3"))                               // a slug that it has had
+		must.Value(b.Create(t.Context(), b.eve, "Other", "slug-10"))(t) // a refused slug is reserved
 		now = now.AddDate(0, 1, 0)
-		if err := rename("slug-11"); err != nil {
-			t.Errorf("in the next month: %v", err)
-		}
+		must.NoError(t, rename("slug-11")) // in the next month
 	})
 }
 
@@ -383,4 +371,16 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }
