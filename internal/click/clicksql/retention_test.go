@@ -263,9 +263,7 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 // TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known by its
 // day.
 func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
 		w.Tidy(t)
@@ -287,9 +285,7 @@ func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 // TestRetention_CanBeExtended: raising the number of stored months does not rebuild rollups from
 // deleted clicks.
 func TestRetention_CanBeExtended(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Store.(*clicksql.Store).ClickMonths = 2
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)

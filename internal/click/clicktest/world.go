@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -73,6 +74,15 @@ type visitorOf struct {
 func NewWorld(t *testing.T, d *db.DB) *World {
 	t.Helper()
 	return NewWorldOf(t, d, func(now func() time.Time) clickstore.Store { return &clicksql.Store{DB: d, Now: now} })
+}
+
+// EachWorld runs a test in parallel with others, on both databases.
+func EachWorld(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, NewWorld(t, d))
+	})
 }
 
 // NewWorldOf has two workspaces with some links each, and some links without an owner. The database has their totals.

@@ -37,9 +37,7 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 // TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as a
 // bot.
 func TestVisitors_AreCountedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		midnight := clicktest.Noon.Truncate(click.Day)
 		c := w.Links[0]
 		c.Status, c.Visitor = 302, clicktest.Person(&c, 1)
@@ -74,11 +72,9 @@ func TestVisitors_AreCountedOnce(t *testing.T) {
 
 // TestVisitors_FailedBatchCountsNobody: the retry counts each visitor once, as new.
 func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon,
-			20), clicktest.ClickOf(clicktest.RefuseOne(t, d))
+			20), clicktest.ClickOf(clicktest.RefuseOne(t, w.DB))
 		poison.Visitor = clicktest.Person(&poison, 1)
 		for range 2 {
 			if err := w.Store.Write(t.Context(),
@@ -280,14 +276,12 @@ func TestVisitorKey_IsErased(t *testing.T) {
 // TestVisitors_AreErased: a day's visitors are stored for two more days, so that late clicks do
 // not count as new visits.
 func TestVisitors_AreErased(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		for n := range 4 {
 			w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(time.Duration(n-3)*click.Day), 5)...)
 		}
 		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
-		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, d, "visitors")); diff != "" {
+		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, w.DB, "visitors")); diff != "" {
 			t.Errorf("visitors are kept of the days (-want +got):\n%s", diff)
 		}
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(-2*click.Day), 5)...)
@@ -296,7 +290,7 @@ func TestVisitors_AreErased(t *testing.T) {
 		}
 		w.Set(clicktest.Noon.Add(3 * click.Day))
 		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
-		if kept := daysKept(t, d, "visitors"); len(kept) > 0 {
+		if kept := daysKept(t, w.DB, "visitors"); len(kept) > 0 {
 			t.Errorf("visitors are kept of the days %v", kept)
 		}
 	})

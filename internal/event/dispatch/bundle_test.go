@@ -209,6 +209,24 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
+// eachReceiving runs a test as each does, with the receiver of a webhook.
+func eachReceiving(t *testing.T, test func(t *testing.T, b *bundle, r *receiver)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d), newReceiver(t))
+	})
+}
+
 // newDispatcher returns a dispatcher of another node.
 func (b *bundle) newDispatcher(log *slog.Logger) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Config{

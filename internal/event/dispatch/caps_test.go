@@ -99,9 +99,7 @@ func TestDispatcher_BoundsConnections(t *testing.T) {
 
 // TestDispatcher_LimitsTests sends tests until the workspace has used its rate.
 func TestDispatcher_LimitsTests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		var hooks []*webhook.Webhook
 		for range 2 {
@@ -122,9 +120,7 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 
 // TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		isRefused := func() bool {
 			_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
@@ -156,9 +152,7 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 
 // TestStore_LimitsWebhooks creates one webhook more than a workspace may have.
 func TestStore_LimitsWebhooks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for range 20 {
 			b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		}

@@ -164,9 +164,7 @@ func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header
 
 // TestImport_BoundsWhatAnAPIReturns as uploads are bounded, and stores it in chunks.
 func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Import.MaxBytes = 3 << 20
 		endless := b.run(t, b.importSink(t, func(n int) (int, http.Header, string) {
 			return http.StatusOK, nil, fmt.Sprintf(
@@ -187,7 +185,7 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 		}))
 		var most int64
 		must.NoError(t,
-			d.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
+			b.db.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
 				Scan(db.AsSystem(t.Context()), &most))
 		if large.Status != task.Succeeded || large.Done != 4 || most > task.ChunkSize {
 			t.Errorf("%s, %d rows, a chunk of %d bytes: %v", large.Status, large.Done, most, large.Failure())
@@ -197,9 +195,7 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 
 // TestImport_WaitsAsLongAsAnAPIWants: others use the slot meanwhile.
 func TestImport_WaitsAsLongAsAnAPIWants(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		started := b.importSink(t, func(int) (int, http.Header, string) {
 			return http.StatusTooManyRequests, http.Header{"Retry-After": []string{"1800"}}, ""
 		})

@@ -57,6 +57,15 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, newBundle(t, d))
+	})
+}
+
 // run runs all tasks, on a node of its own, until the task has ended.
 func (b *bundle) run(t *testing.T, started *task.Task) *task.Task {
 	t.Helper()

@@ -158,12 +158,10 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 
 // TestImport_KeepsWhatItsSourceLacks: an update changes the fields that the source describes, and REPLACE all.
 func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
-			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), d, l))
+			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), b.db, l))
 			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil,
 				" ",
 				optional.Value(l.MaxClicks), " ", l.RedirectStatus, " ", l.Archived(), " ", l.StatsPublic, " ",

@@ -52,6 +52,15 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d, dbtest.Redis(t, "")))
+	})
+}
+
 // with is a password as a proof.
 func with(password string) Proof { return Proof{Password: &password, Field: "password"} }
 
@@ -90,9 +99,7 @@ func codeOf(err error) string {
 }
 
 func TestRegister_ThenLogin(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(),
 			nil))(t)
 		a := registered.Account
@@ -115,12 +122,10 @@ func TestRegister_ThenLogin(t *testing.T) {
 }
 
 func TestRegister_StoresNoPassword(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, b.email)
 		var kept Account
-		must.NoError(t, d.NewSelect().Model(&kept).Scan(t.Context()))
+		must.NoError(t, b.DB.NewSelect().Model(&kept).Scan(t.Context()))
 		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil ||
 			strings.Contains(kept.PasswordHash, password) {
 			t.Errorf("kept %q: %v", kept.PasswordHash, err)
@@ -129,9 +134,7 @@ func TestRegister_StoresNoPassword(t *testing.T) {
 }
 
 func TestRegister_OneAccountPerAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, "ada@example.com")
 		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
 			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from(), nil)
@@ -147,9 +150,7 @@ func TestRegister_OneAccountPerAddress(t *testing.T) {
 }
 
 func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		answers := atOnce(50, func(i int) error {
 			email := "ada@example.com"
 			if i%2 == 1 {
@@ -161,7 +162,7 @@ func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if rows, err := d.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
+		if rows, err := b.DB.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
 			t.Errorf("%d accounts: %v", rows, err)
 		}
 	})
@@ -174,9 +175,7 @@ func said(err error) errs.Error {
 }
 
 func TestLogin_HidesReason(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, b.email)
 		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.from())
 		if !errs.Is(wrong, errs.BadCredentials) {
@@ -283,9 +282,7 @@ func TestRegister_RefusesBadInput(t *testing.T) {
 }
 
 func TestGet_ReturnsAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		ada := b.register(t, "ada@example.com").Account
 		eve := b.register(t, "eve@example.com").Account
 		found, err := b.Get(t.Context(), eve.ID, id.New(id.Account), ada.ID, "' OR 1=1 --")

@@ -94,9 +94,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 }
 
 func TestDelete_FreesAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, old := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, old Login) {
 		was, _ := b.as(t, old.Token)
 		must.NoError(t, b.Delete(t.Context(), was, with(password), b.address, nothing))
 		wantError(t, errs.BadCredentials, "the old account")(b.Login(t.Context(), b.email, password, b.from()))
@@ -117,9 +115,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 // TestDelete_RefusesSoleOwner checks that a wrong password or an error of another package leaves
 // the account unchanged.
 func TestDelete_RefusesSoleOwner(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me, _ := b.as(t, l.Token)
 		at(t, errs.BadCredentials, "password")(
 			b.Delete(t.Context(), me, with("a wrong password"), b.address, func(context.Context, bun.Tx, string) error {
@@ -159,9 +155,7 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 }
 
 func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, l Login) {
 		me, _ := b.as(t, l.Token)
 		answers := atOnce(20, func(i int) error {
 			if i < 10 {
@@ -188,10 +182,8 @@ func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
 
 // TestDelete_WinsOverRefresh has a session and an address that outlive their account.
 func TestDelete_WinsOverRefresh(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
-		must.Value(d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
+		must.Value(b.DB.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
 			Exec(t.Context()))(t)
 		got, err := b.Refresh(t.Context(), l.RefreshToken)
 		at(t, errs.BadCredentials, "refreshToken")(err)
@@ -204,9 +196,7 @@ func TestDelete_WinsOverRefresh(t *testing.T) {
 }
 
 func TestExport_HasEveryRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
@@ -221,7 +211,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)
 		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now,
 			UsedAt: b.now}
-		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
+		must.Value(b.DB.NewInsert().Model(identity).Exec(t.Context()))(t)
 		export := must.Value(b.Export(t.Context(), me))(t)
 		got := must.Value(json.MarshalIndent(export, "", " "))(t)
 		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID,

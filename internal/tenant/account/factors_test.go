@@ -65,6 +65,15 @@ func enroll(t *testing.T, d *db.DB) *owner {
 	return o
 }
 
+// eachOwner runs a test as each does, with an enrolled account.
+func eachOwner(t *testing.T, test func(t *testing.T, o *owner)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, enroll(t, d))
+	})
+}
+
 // code returns the code of the authenticator app.
 func (o *owner) code(t *testing.T) string {
 	t.Helper()
@@ -122,9 +131,7 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 
 // TestProofs_AreSpentOnce by a hundred calls at once.
 func TestProofs_AreSpentOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		var challenges []string
 		for range 100 {
 			o.Limits.Off = true
@@ -166,9 +173,7 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 
 // TestCompleteLogin_BoundsTries of a challenge and of an account.
 func TestCompleteLogin_BoundsTries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		token := o.challenge(t)
 		wrong := Proof{TOTP: new("000000"), Field: "proof"}
 		for range maxTries {
@@ -192,9 +197,7 @@ func TestCompleteLogin_BoundsTries(t *testing.T) {
 
 // TestChallenge_EndsWithSessions: half a login with the old password is worth nothing after it has changed.
 func TestChallenge_EndsWithSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		for name, end := range map[string]func() error{
 			"logoutEverywhere": func() error { return o.LogoutEverywhere(t.Context(), o.me, true) },
 			"changePassword": func() error {
@@ -218,9 +221,7 @@ func TestChallenge_EndsWithSessions(t *testing.T) {
 
 // TestEnrollTOTP_NeedsProof of the account, a verified address, and a key of the server.
 func TestEnrollTOTP_NeedsProof(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		refuse := func(what string, p Proof, want errs.Kind) {
 			t.Helper()
@@ -269,9 +270,7 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 
 // TestRemoveTOTP_NeedsFactor and makes the account one with a password alone.
 func TestRemoveTOTP_NeedsFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		for _, p := range []Proof{{}, with(password), {TOTP: new("000000")}, {RecoveryCode: new("x")}} {
 			if _, err := o.RemoveTOTP(t.Context(), o.me, p, o.address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s: %v", p.Method(), err)
@@ -281,7 +280,7 @@ func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 		wantError(t, errs.BadCredentials, "with a replaced code")(
 			o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address))
 		must.Value(o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &renewed[9]}, o.address))(t)
-		if n := rows(t, d, "recovery_codes"); n != 0 {
+		if n := rows(t, o.DB, "recovery_codes"); n != 0 {
 			t.Errorf("%d recovery codes are left", n)
 		}
 		if l := must.Value(o.Login(t.Context(), o.email, password, o.from()))(t); l.Token == "" {
@@ -293,9 +292,7 @@ func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 
 // TestLogin_FailsWhenOvertakenByFactor began without a factor, and ends after one was enrolled.
 func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		a := must.Value(o.byEmail(t.Context(), o.email))(t)
 		wantError(t, errs.BadCredentials, "begun with the password alone")(
 			o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()))
@@ -304,9 +301,7 @@ func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
 
 // TestResetFactors is for an owner who has lost the phone and the codes.
 func TestResetFactors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		must.Value(o.ResetFactors(t.Context(), o.email))(t)
 		if n := o.going(t); n != 0 {
 			t.Errorf("%d sessions go on", n)
@@ -325,9 +320,7 @@ func (b *bundle) pending(t *testing.T, accountID string) string {
 
 // TestUpdate_ChangesAddressWhenVerified notifies the old address, and voids the links mailed to it.
 func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		verification, next := box.last(t, 1), "next-"+b.email
 		a := must.Value(b.Update(t.Context(), me, new(" Grace "), new(strings.ToUpper(next)), Proof{}, b.address))(t)
@@ -361,9 +354,7 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 
 // TestUpdate_KeepsAddressesUnique, also between two that are verified at once.
 func TestUpdate_KeepsAddressesUnique(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		var tokens []string
 		for i := range 4 {
 			l := b.register(t, fmt.Sprint(i, b.email))
@@ -387,17 +378,15 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 
 // TestDelete_TakesFactors with the account.
 func TestDelete_TakesFactors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		o.challenge(t)
 		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon,
 			UsedAt: noon}
-		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
+		must.Value(o.DB.NewInsert().Model(identity).Exec(t.Context()))(t)
 		nothing := func(context.Context, bun.Tx, string) error { return nil }
 		must.NoError(t, o.Delete(t.Context(), o.me, o.totp(t), o.address, nothing))
 		for _, table := range []string{"totp", "recovery_codes", "auth_flows", "sso_identities"} {
-			if n := rows(t, d, table); n != 0 {
+			if n := rows(t, o.DB, table); n != 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}
 		}
@@ -406,9 +395,7 @@ func TestDelete_TakesFactors(t *testing.T) {
 
 // TestConfirmTOTP_AgainHasTheMethodOnce although the token is from before the removal.
 func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		o.me.Methods = "PASSWORD TOTP" // as the refreshed token has it
 		must.Value(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))(t)
 		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, Proof{}, o.address))(t).Secret
@@ -423,9 +410,7 @@ func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
 
 // TestUpdate_TellsOfSpentRecoveryCode as all other calls that spend one.
 func TestUpdate_TellsOfSpentRecoveryCode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		must.Value(o.Update(t.Context(), o.me, nil, new("new-"+o.email), Proof{RecoveryCode: &o.recovery[0]},
 			o.address))(t)
 		if mailed := fmt.Sprint(o.box.messages); !strings.Contains(mailed, "9 are left") {

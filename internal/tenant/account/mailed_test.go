@@ -63,6 +63,16 @@ func setupMail(t *testing.T, d *db.DB) (b *bundle, box *mailbox, registered Logi
 	return b, box, b.register(t, b.email)
 }
 
+// eachMailed runs a test as each does, with the values of setupMail.
+func eachMailed(t *testing.T, test func(t *testing.T, b *bundle, box *mailbox, registered Login)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, registered := setupMail(t, d)
+		test(t, b, box, registered)
+	})
+}
+
 // request requests a password reset.
 func (b *bundle) request(t *testing.T) {
 	t.Helper()
@@ -87,9 +97,7 @@ func rows(t *testing.T, d *db.DB, table string) int64 {
 }
 
 func TestRegister_SendsVerification(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, registered := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, registered Login) {
 		token := box.last(t, 1)
 		got := box.messages[0]
 		for _, part := range []string{token, "https://sho.rt", "verifyEmail", "until 2026-11-21 12:00 UTC"} {
@@ -139,12 +147,10 @@ func TestRegister_SendsNothingWithoutServer(t *testing.T) {
 }
 
 func TestMailedToken_IsNotStored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		b.request(t)
 		var kept []flow
-		must.NoError(t, d.NewSelect().Model(&kept).Order("kind").Scan(t.Context()))
+		must.NoError(t, b.DB.NewSelect().Model(&kept).Order("kind").Scan(t.Context()))
 		if len(kept) != 2 || kept[0].Kind != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) ||
 			len(kept[0].Hash) != 32 {
 			t.Errorf("kept %+v", kept)
@@ -155,9 +161,7 @@ func TestMailedToken_IsNotStored(t *testing.T) {
 // TestMailedToken_HasOnePurpose checks that a token works until the stated time, and for one
 // purpose.
 func TestMailedToken_HasOnePurpose(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, registered := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, registered Login) {
 		verification := box.last(t, 1)
 		b.request(t)
 		reset := box.last(t, 2)
@@ -190,9 +194,7 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 }
 
 func TestVerify_CanBeRequestedAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, registered := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, registered Login) {
 		me, _ := b.as(t, registered.Token)
 		wantError(t, errs.InvalidInput, "another address")(b.RequestVerification(t.Context(), me, "other-"+b.email))
 		tokens := []string{box.last(t, 1)}
@@ -217,9 +219,7 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 }
 
 func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		token := box.last(t, 1)
 		answers := atOnce(20, func(int) error {
 			_, err := b.VerifyEmail(t.Context(), token)
@@ -232,9 +232,7 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 }
 
 func TestResetPassword_SetsPassword(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, first := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, first Login) {
 		second := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		stranger := b.register(t, "other-"+b.email)
 		b.request(t)
@@ -273,9 +271,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 
 // TestResetPassword_KeepsVerificationTime: the first proof counts.
 func TestResetPassword_KeepsVerificationTime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 		b.now = noon.Add(time.Hour)
 		b.request(t)
@@ -287,9 +283,7 @@ func TestResetPassword_KeepsVerificationTime(t *testing.T) {
 }
 
 func TestResetPassword_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		b.request(t)
 		token := box.last(t, 2)
 		winner := ""
@@ -310,9 +304,7 @@ func TestResetPassword_SucceedsOnceConcurrently(t *testing.T) {
 
 // TestRequestReset_HidesExistence in the response, in the limits or in the timing.
 func TestRequestReset_HidesExistence(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		for email, messages := range map[string]int{b.email: 3, "second-" + b.email: 0, "no address": 0, "": 0} {
 			before := len(box.messages)
 			from := Client{Address: id.New(id.Log)}
@@ -366,9 +358,7 @@ func TestRequestReset_IsRateLimited(t *testing.T) {
 
 // TestLogin_FailsWhenOvertakenByReset began with the old password, and ends after it was replaced.
 func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		old := must.Value(b.byEmail(t.Context(), b.email))(t)
 		b.request(t)
 		must.Value(b.ResetPassword(t.Context(), box.last(t, 2), newPassword, Proof{}, b.from()))(t)
@@ -388,9 +378,7 @@ func (b *bundle) going(t *testing.T) int64 {
 
 // TestLogin_ConcurrentWithReset: in any order, no session with the old password survives.
 func TestLogin_ConcurrentWithReset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		b.request(t)
 		token := box.last(t, 2)
 		answers := atOnce(30, func(i int) error {
@@ -411,9 +399,7 @@ func TestLogin_ConcurrentWithReset(t *testing.T) {
 }
 
 func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, registered := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, registered Login) {
 		var many []*flow
 		for i := range 2*sweepBatch + 1 {
 			many = append(many, &flow{
@@ -421,14 +407,14 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 				ExpiresAt: noon.Add(time.Hour),
 			})
 		}
-		must.Value(d.NewInsert().Model(&many).Exec(t.Context()))(t)
+		must.Value(b.DB.NewInsert().Model(&many).Exec(t.Context()))(t)
 		for _, c := range []struct {
 			after time.Duration
 			want  int64
 		}{{time.Hour - time.Microsecond, 2*sweepBatch + 2}, {time.Hour, 1}, {24 * time.Hour, 0}} {
 			b.now = noon.Add(c.after)
 			must.NoError(t, b.CleanUp(t.Context()))
-			if n := rows(t, d, "auth_flows"); n != c.want {
+			if n := rows(t, b.DB, "auth_flows"); n != c.want {
 				t.Errorf("%d tokens after %s, want %d", n, c.after, c.want)
 			}
 		}
@@ -437,9 +423,7 @@ func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 
 // TestChangePassword_InvalidatesPendingReset: earlier reset tokens are invalid.
 func TestChangePassword_InvalidatesPendingReset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, registered := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, registered Login) {
 		me, _ := b.as(t, registered.Token)
 		b.request(t)
 		token := box.last(t, 2)

@@ -12,9 +12,7 @@ import (
 )
 
 func TestOperator_ListsAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		first := b.register(t, "ada_1@example.com")
 		b.register(t, "ada01@example.com")
 		gone := b.register(t, "gone@example.com")

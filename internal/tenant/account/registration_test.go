@@ -8,8 +8,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -38,9 +36,7 @@ func (i *invitation) Accept(_ context.Context, _ bun.Tx, a *Account) error {
 }
 
 func TestRegister_IsRestricted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, "taken@example.com")
 		invited := func(email string) Invitation { return &invitation{email: email} }
 		for name, c := range map[string]struct {
@@ -85,9 +81,7 @@ func TestRegister_IsRestricted(t *testing.T) {
 }
 
 func TestOperator_CreatesAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.Registration, b.PublicURL = Closed, "https://sho.rt"
 		a, link, err := b.AdminCreate(t.Context(), " Ada@Example.com ", "", nothing)
 		if err != nil || a.Email != "ada@example.com" || a.Name != "Ada" ||
@@ -133,9 +127,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 
 // TestOperator_DisablesAccounts: each way in is closed, and looks as for an unknown address.
 func TestOperator_DisablesAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, mine := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, mine Login) {
 		verification := box.last(t, 1)
 		must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 		reset := box.last(t, 2)
@@ -191,9 +183,7 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 
 // TestOperator_EnablesAgain: to enable an account that is not disabled ends no sessions.
 func TestOperator_EnablesAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, mine := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, mine Login) {
 		if a, n, err := b.SetDisabled(t.Context(), b.email, false); err != nil || n != 0 || a.ID != mine.Account.ID ||
 			a.DisabledAt != nil {
 			t.Fatalf("%+v, %d sessions, %v", a, n, err)
@@ -207,9 +197,7 @@ func TestOperator_EnablesAgain(t *testing.T) {
 
 // TestOperator_DisablesDuringLogins: of log-ins and refreshes at the same time, no session remains.
 func TestOperator_DisablesDuringLogins(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		mine := b.register(t, b.email)
 		a := must.Value(b.byEmail(t.Context(), b.email))(t)
 		atOnce(9, func(i int) error {

@@ -44,9 +44,7 @@ func (b *bundle) works(t *testing.T, name string, l Login, want bool) {
 }
 
 func TestRefresh_RotatesTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		first := b.register(t, b.email)
 		b.now = b.now.Add(time.Hour)
 		second := b.refresh(t, first.RefreshToken)
@@ -74,9 +72,7 @@ func TestRefresh_RotatesTokens(t *testing.T) {
 }
 
 func TestRefresh_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.register(t, b.email)
 		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff",
 			strings.Repeat("x", 1<<16)} {
@@ -91,9 +87,7 @@ func TestRefresh_RefusesBadTokens(t *testing.T) {
 
 // TestRefresh_SucceedsOnceConcurrently has twenty tabs refresh with one token.
 func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.register(t, b.email)
 		var mu sync.Mutex
 		successors := map[string]int{}
@@ -117,9 +111,7 @@ func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 }
 
 func TestLogout_EndsSession(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		logins := []Login{b.register(t, b.email)}
 		for range 3 {
 			l := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
@@ -152,9 +144,7 @@ func TestLogout_EndsSession(t *testing.T) {
 }
 
 func TestChangePassword_EndsOtherSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		other := b.register(t, b.email)
 		this := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		me, _ := b.as(t, this.Token)
@@ -210,9 +200,7 @@ func TestRevocation_ReachesOtherNodes(t *testing.T) {
 }
 
 func TestCleanup_RemovesEndedSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		revoked := b.register(t, b.email)
 		me, _ := b.as(t, revoked.Token)
 		must.NoError(t, b.Logout(t.Context(), me, me.SessionID))
@@ -220,7 +208,7 @@ func TestCleanup_RemovesEndedSessions(t *testing.T) {
 			t.Helper()
 			must.NoError(t, b.CleanUp(t.Context()))
 			for _, table := range []string{"sessions", "refresh_tokens"} {
-				if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
+				if n, err := b.DB.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
 					t.Errorf("%d rows of %s, want %d: %v", n, table, want, err)
 				}
 			}
@@ -281,9 +269,7 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 // TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that
 // waits for its verification.
 func TestUpdate_EndsWithSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me, thief := must.Value(b.as(t, l.Token))(t), Login{}
 		for name, end := range map[string]func() error{
 			"changePassword": func() error {
@@ -321,12 +307,10 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 
 // TestLogoutEverywhere_WaitsForChanges by the sessions that it ends, and takes them back.
 func TestLogoutEverywhere_WaitsForChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		ended := make(chan error, 1)
-		must.NoError(t, d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, b.DB.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 			if err := b.lockFor(ctx, tx, me); err != nil {
 				return err
 			}

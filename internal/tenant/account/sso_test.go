@@ -62,6 +62,15 @@ func signsOn(t *testing.T, d *db.DB) *signOn {
 	return withProvider(t, &owner{bundle: b, box: box})
 }
 
+// eachSignOn runs a test as each does, with a provider.
+func eachSignOn(t *testing.T, test func(t *testing.T, s *signOn)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, signsOn(t, d))
+	})
+}
+
 // respond has a user log in at the provider, and returns the response that the page submits.
 func (s *signOn) respond(t *testing.T, u ssotest.User) sso.Response {
 	t.Helper()
@@ -77,9 +86,7 @@ func (s *signOn) finish(t *testing.T, u ssotest.User) (Login, error) {
 
 // TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the identity.
 func TestFinishSSO_CreatesAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		grace := ssotest.User{Subject: "1", Email: "Grace-" + s.email, Name: "Grace", Groups: []string{"engines"}}
 		first := must.Value(s.finish(t, grace))(t)
 		a := first.Account
@@ -160,9 +167,7 @@ func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 
 // TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within ten minutes.
 func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.SessionTTL = time.Hour
 		u := ssotest.User{Subject: "1", Email: "once-" + s.email}
 		r, other := s.respond(t, u), s.respond(t, u)
@@ -191,10 +196,8 @@ func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 
 // TestFinishSSO_StartsNoSessionAfterFaults of the provider.
 func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
-		before := rows(t, d, "sessions")
+	eachSignOn(t, func(t *testing.T, s *signOn) {
+		before := rows(t, s.DB, "sessions")
 		for _, fault := range ssotest.Faults() {
 			if fault.Outage || strings.HasPrefix(fault.Check, "metadata") {
 				continue // tested by package sso: they take their time, or metadata are in the cache
@@ -210,7 +213,7 @@ func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
 				t.Errorf("%s: %v", fault.Name, err)
 			}
 		}
-		if n := rows(t, d, "sessions"); n != before {
+		if n := rows(t, s.DB, "sessions"); n != before {
 			t.Errorf("%d sessions", n-before)
 		}
 	})
@@ -218,9 +221,7 @@ func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
 
 // TestFinishSSO_RegistersByRule of the operator.
 func TestFinishSSO_RegistersByRule(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.Registers = false
 		u := ssotest.User{Subject: "1", Email: "rule-" + s.email}
 		wantError(t, errs.Forbidden, "a stranger")(s.finish(t, u))
@@ -292,9 +293,7 @@ func TestLogin_BreaksGlass(t *testing.T) {
 // TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has
 // removed meanwhile connects no account.
 func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.SSO = nil
 		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
@@ -303,9 +302,7 @@ func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 
 // TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
 func TestCompleteLogin_EndsWithSession(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.SessionTTL = challengeTTL / 2
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.now = s.now.Add(s.SSO.SessionTTL)

@@ -41,6 +41,15 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// eachDatabase runs a test in parallel with others, on both databases.
+func eachDatabase(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
 func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.Permission) (*Key, string) {
 	t.Helper()
 	k, secret, err := b.Create(t.Context(), m, NewKey{Name: "CI", Scopes: scopes})
@@ -64,9 +73,7 @@ func (b *bundle) events(t *testing.T) (actions []audit.Action) {
 }
 
 func TestKey_AllowsItsScopes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		mine, foreign := b.mine, b.theirs
 		k, secret := b.key(t, mine, workspace.WriteLinks, workspace.ReadStats, workspace.WriteLinks)
 		if !strings.HasPrefix(secret, k.Prefix) || len(secret)-len(k.Prefix) < 18 ||
@@ -74,7 +81,7 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 			t.Errorf("%+v of %q", k, secret)
 		}
 		a := b.used(t, secret)
-		m := workspacetest.Require(t, d, a, mine.ID())
+		m := workspacetest.Require(t, b.DB, a, mine.ID())
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
@@ -97,12 +104,10 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 
 // TestKey_CannotManageMembersOrKeys: with every scope.
 func TestKey_CannotManageMembersOrKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.spaces.Limits = ratelimit.Limiter{Off: true}
 		mine := b.mine
-		eve := workspacetest.Join(t, d, mine.ID(), workspace.Viewer).AccountID()
+		eve := workspacetest.Join(t, b.DB, mine.ID(), workspace.Viewer).AccountID()
 		i, _, err := b.spaces.Invite(t.Context(), mine, "x@example.com", workspace.Viewer)
 		must.NoError(t, err)
 		var all []workspace.Permission
@@ -112,7 +117,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 			}
 		}
 		k, secret := b.key(t, mine, all...)
-		m := workspacetest.Require(t, d, b.used(t, secret), mine.ID())
+		m := workspacetest.Require(t, b.DB, b.used(t, secret), mine.ID())
 		before := b.events(t)
 		for name, do := range map[string]func() error{
 			"create a key": func() error {
@@ -166,9 +171,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 }
 
 func TestKey_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		m := b.mine
 		end := dbtest.Noon.Add(time.Hour)
 		_, brief, err := b.Create(t.Context(), m,
@@ -228,9 +231,7 @@ func TestKey_SecretIsNotStored(t *testing.T) {
 
 // TestKey_LastUseIsRecordedOnceAMinute: else each request would cost a write.
 func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		m := b.mine
 		_, secret := b.key(t, m, workspace.ReadLinks)
 		last := func() time.Duration {
@@ -258,25 +259,21 @@ func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
 // TestCreate_RefusesFormerMembers checks that a former member cannot create a key, even if the
 // member was removed during the request.
 func TestCreate_RefusesFormerMembers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		admin := workspacetest.Join(t, d, b.mine.ID(), workspace.Admin)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		admin := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Admin)
 		must.Value(b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor))(t)
 		in := NewKey{Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}}
 		wantError(t, errs.Forbidden, "an admin who was demoted")(b.Create(t.Context(), admin, in))
 		must.NoError(t, b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()))
 		wantError(t, errs.NotFound, "an admin who was removed")(b.Create(t.Context(), admin, in))
-		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		if n, err := b.DB.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys: %v", n, err)
 		}
 	})
 }
 
 func TestStore_ExportsKeysOfTheirCreator(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, _ := b.key(t, b.mine, workspace.ReadLinks)
 		b.key(t, b.theirs, workspace.ReadLinks)
 		keys, err := b.Export(t.Context(), b.mine.AccountID())
@@ -292,14 +289,12 @@ func TestStore_ExportsKeysOfTheirCreator(t *testing.T) {
 }
 
 func TestStore_PurgesOneWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.key(t, b.mine, workspace.ReadLinks)
 		kept, _ := b.key(t, b.theirs, workspace.ReadLinks)
 		must.NoError(t, b.Rows().Purge(db.AsSystem(t.Context()), b.mine.ID()))
 		var ids []string
-		err := d.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
+		err := b.DB.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
 		if diff := cmp.Diff([]string{kept.ID}, ids); diff != "" || err != nil {
 			t.Errorf("keys (-want +got): %v\n%s", err, diff)
 		}
@@ -309,9 +304,7 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 // TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and expired
 // ones do not count.
 func TestCreate_BoundsActiveKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.MaxKeys = 3
 		var created, refused atomic.Int64
 		create := func(expires *time.Time) *Key {
@@ -355,9 +348,7 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 // TestRotate_KeepsTheOldSecretUntilItEnds: of the secrets that a key has had, the newest one is
 // valid, and the one before it until the given time.
 func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, first := b.key(t, b.mine, workspace.ReadLinks)
 		valid := func(secret string) bool {
 			got, err := b.Authenticate(t.Context(), secret)
@@ -455,9 +446,7 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 
 // TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never refused.
 func TestRotate_FailsNoRequest(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, secret := b.key(t, b.mine, workspace.ReadLinks)
 		var current atomic.Pointer[string]
 		current.Store(&secret)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/web"
@@ -29,9 +27,7 @@ func from(t *testing.T, address, origin string) (ctx context.Context) {
 }
 
 func TestKey_AdmitsItsClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		limits := Limits{
 			Origins:  []string{"https://app.example.com", "http://localhost:3000"},
 			Networks: []string{"192.0.2.0/24", "2001:db8::/32"},
@@ -72,9 +68,7 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 }
 
 func TestCreate_ChecksLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		create := func(scope workspace.Permission, l Limits) (*Key, string, error) {
 			return b.Create(t.Context(), b.mine,
 				NewKey{Name: "limited", Scopes: []workspace.Permission{scope}, Limits: l})
@@ -94,9 +88,7 @@ func TestCreate_ChecksLimits(t *testing.T) {
 }
 
 func TestCreate_RefusesBadLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		many := func(n int, value string) []string { return slices.Repeat([]string{value}, n) }
 		for field, all := range map[string][]Limits{
 			"destinationHosts": {

@@ -58,6 +58,15 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 	return z
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, z *zone)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setupZone(t, d))
+	})
+}
+
 // own has the instance be reached at a public URL and further names.
 func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 	t.Helper()
@@ -244,9 +253,7 @@ func TestHosts_InstanceWithoutName(t *testing.T) {
 }
 
 func TestClaim_CreatesDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		first := z.claim(t, z.adas, "go.example.com")
 		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil ||
 			!first.CreatedAt.Equal(dbtest.Noon) {
@@ -270,9 +277,7 @@ func TestClaim_CreatesDomain(t *testing.T) {
 }
 
 func TestClaim_IsIdempotentConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		ids := make([]string, 20)
 		var all sync.WaitGroup
 		for i := range ids {
@@ -296,9 +301,7 @@ func TestClaim_IsIdempotentConcurrently(t *testing.T) {
 // TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains than it
 // may have.
 func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		first := z.claim(t, z.adas, "0.example.com")
 		rows := make([]*Domain, 0, maxPerWorkspace)
 		for i := range maxPerWorkspace - 2 {
@@ -306,7 +309,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 				&Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
 					Token: "x", CreatedAt: dbtest.Noon})
 		}
-		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.DB.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		var mu sync.Mutex
 		added := 0
 		var all sync.WaitGroup
@@ -334,9 +337,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 }
 
 func TestList_ReturnsDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		var want []string // newest first
 		for i := range 5 {
 			host := fmt.Sprintf("%d.example.com", i)
@@ -359,12 +360,10 @@ func TestList_ReturnsDomains(t *testing.T) {
 }
 
 func TestDomains_FollowPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
-		as := func(role workspace.Role) workspace.Membership { return workspacetest.Join(t, d, z.adas.ID(), role) }
-		key := func(scopes ...string) workspace.Membership { return workspacetest.Key(t, d, z.adas.ID(), scopes...) }
+		as := func(role workspace.Role) workspace.Membership { return workspacetest.Join(t, z.DB, z.adas.ID(), role) }
+		key := func(scopes ...string) workspace.Membership { return workspacetest.Key(t, z.DB, z.adas.ID(), scopes...) }
 		for name, c := range map[string]struct {
 			m           workspace.Membership
 			read, write bool
@@ -408,9 +407,7 @@ func TestDomains_FollowPermissions(t *testing.T) {
 
 // TestDomains_HideForeign: a foreign domain and a random ID have the same response.
 func TestDomains_HideForeign(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas := z.verified(t, z.adas, "go.example.com")
 		z.makePrimary(t, z.adas, adas)
 		do := map[string]func(domainID string) error{
@@ -468,9 +465,7 @@ func said(err error) errs.Error {
 func diffSaid(a, b error) bool { return !cmp.Equal(said(a), said(b)) }
 
 func TestSetPrimary_ChangesShortURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		one, two := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		pending := z.claim(t, z.adas, "three.example.com")
 		z.makePrimary(t, z.adas, one)
@@ -503,9 +498,7 @@ func TestSetPrimary_ChangesShortURLs(t *testing.T) {
 }
 
 func TestRemove_StopsServing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		primary, other := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		z.makePrimary(t, z.adas, primary)
 		if removed, err := z.Remove(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host ||
@@ -531,16 +524,14 @@ func TestRemove_StopsServing(t *testing.T) {
 // TestSetPrimary_ConcurrentWithLoss: making a domain primary waits for its concurrent loss, and
 // is refused then.
 func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		chosen := make(chan error, 1)
-		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, z.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := z.lose(ctx, tx, own, records{queriedAt: dbtest.Noon}); err != nil {
 				return err
 			}
-			waits := waiting(t, d)
+			waits := waiting(t, z.DB)
 			go func() {
 				_, err := z.choose(t, z.adas, &own.ID)
 				chosen <- err
@@ -575,9 +566,7 @@ func waiting(t *testing.T, d *db.DB) func() bool {
 // TestRemove_RefusesPrimary: in any order of concurrent changes, no short URL is displayed with a
 // removed host.
 func TestRemove_RefusesPrimary(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		for i := range 20 {
 			own := z.verified(t, z.adas, fmt.Sprintf("%d.example.com", i))
 			var both sync.WaitGroup
@@ -600,9 +589,7 @@ func TestRemove_RefusesPrimary(t *testing.T) {
 }
 
 func TestHosts_AreKnown(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		known := func(host string) bool {
 			got, err := z.IsVerified(t.Context(), host)
 			if err != nil {
@@ -639,14 +626,12 @@ func TestHosts_AreKnown(t *testing.T) {
 }
 
 func TestStore_PurgesOneWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		z.claim(t, z.adas, "go.example.com")
 		kept := z.claim(t, z.eves, "go.example.com")
 		must.NoError(t, z.Rows().Purge(db.AsSystem(t.Context()), z.adas.ID()))
 		p, err := z.Rows().List(t.Context(), z.eves, page.Request{Size: 9})
-		n, countErr := d.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
+		n, countErr := z.DB.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || countErr != nil || n != 1 || len(p.Items) != 1 || p.Items[0].ID != kept.ID {
 			t.Errorf("%d domains, of the other workspace %+v: %v, %v", n, p.Items, err, countErr)
 		}

@@ -60,9 +60,7 @@ func (z *zone) failing(t *testing.T, d *Domain) {
 }
 
 func TestVerify_ReadsTheRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		refused := func(when string) {
 			t.Helper()
@@ -118,9 +116,7 @@ func TestStore_VerifiesNoOwnHost(t *testing.T) {
 }
 
 func TestVerify_RestoresAFailingDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.failing(t, own)
 		wantError(t, errs.InvalidInput, "without the record")(z.Verify(t.Context(), z.adas, own.ID))
@@ -166,12 +162,10 @@ func TestVerify_IsRateLimited(t *testing.T) {
 }
 
 func TestClaim_BlocksNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		claim := z.claim(t, z.eves, "go.example.com")
 		own := z.verified(t, z.adas, "go.example.com")
-		z.claim(t, workspacetest.Of(t, d, z.eve, "eve-2"), "go.example.com")
+		z.claim(t, workspacetest.Of(t, z.DB, z.eve, "eve-2"), "go.example.com")
 		z.is(t, own, Verified, "beside claims")
 		z.is(t, claim, Pending, "beside one that is verified")
 	})
@@ -245,9 +239,7 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 }
 
 func TestVerify_ReportsATakenHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.prove(adas, eves)
 		wantError(t, errs.DomainTaken, "")(z.Verify(t.Context(), z.eves, eves.ID))
@@ -257,9 +249,7 @@ func TestVerify_ReportsATakenHost(t *testing.T) {
 // TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then
 // it is the other's.
 func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.prove(eves)
 		z.meanwhile(func() {
@@ -276,9 +266,7 @@ func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 }
 
 func TestVerify_ConcurrentWithRemove(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.claim(t, z.adas, "go.example.com")
 		z.prove(own)
 		z.meanwhile(func() {
@@ -354,9 +342,7 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 
 // TestJob_ChecksDomains follows one domain from run to run.
 func TestJob_ChecksDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.makePrimary(t, z.adas, own)
 		pending := z.claim(t, z.adas, "pending.example.com")
@@ -516,9 +502,7 @@ func TestJob_ConcurrentWithTakeover(t *testing.T) {
 
 // TestJob_ChecksEveryDueDomain: more than one batch, those of deleted workspaces too, each once.
 func TestJob_ChecksEveryDueDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
 			host := fmt.Sprintf("%d.example.com", i)
@@ -533,7 +517,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 			}
 			rows = append(rows, one)
 		}
-		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.DB.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 		var mu sync.Mutex
 		lookups := map[string]int{}
@@ -551,7 +535,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 				t.Fatalf("%s was looked up %d times, want once", one.Host, lookups[one.RecordName()+"."])
 			}
 		}
-		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
+		n, err := z.DB.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
 			Where("checked_at = ?", z.time).
 			Count(db.AsSystem(t.Context()))
 		if err != nil || n != int64(len(rows)) {
@@ -562,9 +546,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 
 // TestJob_ResumesAfterInterruption: domains that it did not check stay unchanged and due.
 func TestJob_ResumesAfterInterruption(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.dns.SetTXT(own.RecordName())
 		z.time = dbtest.Noon.Add(checkEvery)

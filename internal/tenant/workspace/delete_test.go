@@ -18,9 +18,7 @@ import (
 )
 
 func TestDelete_CanBeRestored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		m, by := b.team(t, "team")
@@ -60,7 +58,7 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		now = noon.Add(Undo - time.Microsecond)
 		weak := b.ada
 		weak.SessionID = id.New(id.Session)
-		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
+		_, err = b.DB.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		wantError(t, errs.Forbidden, "the owner without a required second factor")(b.Restore(t.Context(), weak, m.ID()))
@@ -142,9 +140,7 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 
 // TestPurge_FailingWorkspaceDelaysNoOther that was deleted later.
 func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		first, second := b.create(t, b.ada, "first"), b.create(t, b.ada, "second")
 		now := noon
 		b.Now = func() time.Time { return now }
@@ -166,7 +162,7 @@ func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
 			}
 		}
 		var purged []string
-		must.NoError(t, d.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").
+		must.NoError(t, b.DB.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").
 			Scan(db.AsSystem(t.Context()), &purged))
 		if diff := cmp.Diff([]string{second.ID()}, purged); diff != "" {
 			t.Errorf("purged (-want +got):\n%s", diff)
@@ -175,9 +171,7 @@ func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
 }
 
 func TestSlug_IsReservedForever(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, other := b.create(t, b.ada, "first"), b.create(t, b.eve, "other")
 		renamed, err := b.Update(t.Context(), m, Change{Slug: new("second")})
 		if err != nil || renamed.Slug() != "second" {
@@ -220,9 +214,7 @@ func TestSlug_IsReservedForever(t *testing.T) {
 }
 
 func TestExport_HasEveryRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		b.create(t, b.ada, "mine")
 		other := b.create(t, b.eve, "other")
 		_, token := b.invite(t, other, b.email(t, b.ada), Viewer)
@@ -233,7 +225,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 			len(e.Invitations) != 1 {
 			t.Errorf("%+v, %v", e, err)
 		}
-		_, err = d.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").
+		_, err = b.DB.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		for _, c := range []struct {

@@ -48,6 +48,16 @@ func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
 	return b, p
 }
 
+// eachInviting runs a test as each does, with invitations by email.
+func eachInviting(t *testing.T, test func(t *testing.T, b *bundle, p *postbox)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, p := inviting(t, d)
+		test(t, b, p)
+	})
+}
+
 func (b *bundle) invite(t *testing.T, m Membership, email string, role Role) (*Invitation, string) {
 	t.Helper()
 	i, token, err := b.Invite(t.Context(), m, email, role)
@@ -63,9 +73,7 @@ func (b *bundle) email(t *testing.T, a account.Actor) string {
 }
 
 func TestInvitation_IsAcceptedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		m := b.create(t, b.ada, "team")
 		i, token := b.invite(t, m, " Eve@Example.COM ", Editor)
 		if i.Email != "eve@example.com" || !i.ExpiresAt.Equal(noon.Add(7*24*time.Hour)) {
@@ -79,7 +87,7 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 		if err != nil || joined.ID() != m.ID() || joined.Role() != Editor {
 			t.Fatalf("%+v, %v", joined, err)
 		}
-		other := person(t, d)
+		other := person(t, b.DB)
 		wantError(t, errs.NotFound, "accepted again")(b.Accept(t.Context(), other, token))
 		_, second := b.invite(t, m, "another@example.com", Owner)
 		wantError(t, errs.AlreadyMember, "accepted by a member")(b.Accept(t.Context(), b.eve, second))
@@ -100,16 +108,14 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 
 // TestInvitation_IsAcceptedOnceConcurrently has many people come with one token at once.
 func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		for round := range 5 {
 			_, token := b.invite(t, m, fmt.Sprintf("invited-%d@example.com", round), Viewer)
 			before := len(b.roles(t, m.ID()))
 			people := make([]account.Actor, 20)
 			for i := range people {
-				people[i] = person(t, d)
+				people[i] = person(t, b.DB)
 			}
 			var accepted atomic.Int64
 			var all sync.WaitGroup
@@ -135,9 +141,7 @@ func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
 }
 
 func TestInvitation_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		m := b.create(t, b.ada, "team")
@@ -172,19 +176,17 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 
 // TestInvitation_RequiresVerifiedAddress: another user cannot use an intercepted token.
 func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		mail.configured = true
 		verify := func(a account.Actor) {
 			t.Helper()
-			must.Value(d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
+			must.Value(b.DB.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
 				Exec(t.Context()))(t)
 		}
 		verify(b.ada)
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
-		wantError(t, errs.Forbidden, "by another user")(b.Accept(t.Context(), person(t, d), token))
+		wantError(t, errs.Forbidden, "by another user")(b.Accept(t.Context(), person(t, b.DB), token))
 		wantError(t, errs.Forbidden, "unverified")(b.Accept(t.Context(), b.eve, token))
 		verify(b.eve)
 		must.Value(b.Accept(t.Context(), b.eve, token))(t) // verified
@@ -192,9 +194,7 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 }
 
 func TestInvitation_FollowsPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m, by := b.team(t, "team")
 		for actor, most := range map[Role]map[Role]bool{
 			Owner: {Owner: true, Admin: true, Viewer: true}, Admin: {Owner: false, Admin: true, Viewer: true},
@@ -225,12 +225,10 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 // TestInvitation_EndsWithItsSender: an admin who is shown the door has no token left that
 // opens it again.
 func TestInvitation_EndsWithItsSender(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m, by := b.team(t, "team")
-		second := person(t, d)
-		join(t, d, m.ID(), second, Admin)
+		second := person(t, b.DB)
+		join(t, b.DB, m.ID(), second, Admin)
 		_, removed := b.invite(t, b.as(t, by[Admin], m.ID()), "a@example.com", Admin)
 		_, demoted := b.invite(t, b.as(t, second, m.ID()), "b@example.com", Admin)
 		_, kept := b.invite(t, m, "c@example.com", Viewer)
@@ -247,9 +245,7 @@ func TestInvitation_EndsWithItsSender(t *testing.T) {
 
 // TestInvitation_RefusesDeletedAccount: an account may be deleted while it accepts an invitation.
 func TestInvitation_RefusesDeletedAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "x@example.com", Viewer)
 		b.Accounts = leaving{b}

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -21,14 +20,12 @@ func join(t *testing.T, d *db.DB, workspaceID string, a account.Actor, r Role) {
 }
 
 func TestRequire_ReturnsMembership(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "promo")
 		b.create(t, b.eve, "other")
 		for _, r := range []Role{Admin, Editor, Viewer} {
-			a := person(t, d)
-			join(t, d, w.ID(), a, r)
+			a := person(t, b.DB)
+			join(t, b.DB, w.ID(), a, r)
 			m := must.Value(b.Require(t.Context(), a, w.ID()))(t)
 			want := shapeOf(w)
 			want.Role = r
@@ -41,9 +38,7 @@ func TestRequire_ReturnsMembership(t *testing.T) {
 
 // TestRequire_HidesForeignWorkspace: a foreign workspace and a random ID have the same response.
 func TestRequire_HidesForeignWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "promo")
 		b.create(t, b.eve, "other")
 		_, unknown := b.Require(t.Context(), b.eve, id.New(id.Workspace))

@@ -9,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -32,9 +30,7 @@ func (b *bundle) auditEvents(t *testing.T, m Membership) (events []string) {
 }
 
 func TestOperator_SetsLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, other := b.create(t, b.ada, "mine"), b.create(t, b.eve, "other")
 		for _, c := range []struct {
 			hits, links         *Limit
@@ -76,9 +72,7 @@ func TestOperator_SetsLimits(t *testing.T) {
 }
 
 func TestOperator_SuspendsAndRestores(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "mine")
 		now := noon
 		b.Now = func() time.Time { return now }
@@ -107,9 +101,7 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 }
 
 func TestOperator_ListsWorkspaces(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.create(t, b.ada, "one"), b.create(t, b.eve, "two")
 		renamed := "second"
 		must.Value(b.Update(t.Context(), two, Change{Slug: &renamed}))(t)

@@ -92,27 +92,25 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 
 // TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its verification.
 func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		m := b.create(t, b.ada, "team")
 		all := m.Permissions()
 		mail.configured = true
 		for _, verified := range []bool{false, true} {
 			if verified {
-				must.Value(d.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
+				must.Value(b.DB.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
 					Where("id = ?", b.ada.AccountID).Exec(t.Context()))(t)
 			}
 			m := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			again := must.Value(b.Presume(t.Context(), b.ada, m.ID(), ReadLinks))(t)
 			want := slices.DeleteFunc(slices.Clone(all), func(p Permission) bool { return !verified && !p.reads() })
 			if got := m.Permissions(); !slices.Equal(got, want) || !slices.Equal(again.Permissions(), want) ||
-				again.IsPresumed() != (verified && d.Kind == db.Postgres) {
+				again.IsPresumed() != (verified && b.DB.Kind == db.Postgres) {
 				t.Errorf("verified %t: %v, want %v", verified, got, want)
 			}
 			_, created := b.Create(t.Context(), b.ada, "Second", "second")
 			_, _, invited := b.Invite(t.Context(), m, "x@example.com", Viewer)
-			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys,
+			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), b.DB, m, WriteKeys,
 				func(_ context.Context, _ bun.Tx) error { return nil })
 			for _, err := range []error{created, invited, changed} {
 				if verified != (err == nil) ||
@@ -125,14 +123,12 @@ func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
 }
 
 func TestOperator_AddsOwners(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		must.Value(b.Delete(t.Context(), deleted))(t)
 		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound,
 			id.PublicWorkspace: errs.NotFound} {
-			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
 			})
 			if want == 0 && err != nil || want != 0 && !errs.Is(err, want) {
@@ -146,9 +142,7 @@ func TestOperator_AddsOwners(t *testing.T) {
 }
 
 func TestRecheck_SeesTheCurrentRole(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "eve@example.com", Editor)
 		must.Value(b.Accept(t.Context(), b.eve, token))(t)
@@ -156,8 +150,8 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		ctx := must.Value(eve.Enter(t.Context(), ReadLinks))(t)
 		key := Membership{workspace: m.workspace, key: &account.Key{Scopes: []string{string(WriteLinks)}}}
 		recheck := func() (refused error) {
-			must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-				lookup, refusals := Recheck(d, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
+			must.NoError(t, b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+				lookup, refusals := Recheck(b.DB, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
 				err := lookup.Run(ctx)
 				all := refusals()
 				if refused = all[2]; err == nil &&
@@ -178,17 +172,15 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 
 // TestRefresh_SeesTheRequiredFactor that a membership which was read before did not need.
 func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		strong, weak := b.ada, b.ada
 		weak.SessionID, strong.HasSecondFactor = id.New(id.Session), true
 		team := b.create(t, strong, "team").ID()
 		m := must.Value(b.Require(t.Context(), weak, team))(t)
 		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t),
 			Change{RequireSecondFactor: new(true)}))(t)
-		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
-			m, err = Refresh(ctx, d, tx, m)
+		must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
+			m, err = Refresh(ctx, b.DB, tx, m)
 			return err
 		}))
 		wantError(t, errs.Forbidden, "without a second factor")(m.Enter(t.Context(), CreateLinks))

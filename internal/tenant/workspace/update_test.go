@@ -6,17 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 func TestUpdate_ChangesGivenFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "ada")
 		want := *m.Workspace()
 		for _, step := range []struct {
@@ -43,9 +39,7 @@ func TestUpdate_ChangesGivenFields(t *testing.T) {
 }
 
 func TestUpdate_RefusesBadInput(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "ada")
 		for name, c := range map[string]Change{
 			"empty name": {Name: new("")}, "custom strategy": {DefaultStrategy: new("CUSTOM")},

@@ -45,6 +45,15 @@ func person(t *testing.T, d *db.DB) account.Actor {
 	return account.Actor{AccountID: dbtest.Account(t, d)}
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
 func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 	t.Helper()
 	return must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
@@ -71,9 +80,7 @@ func shapeOf(m Membership) shape {
 }
 
 func TestCreate_MakesOwner(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		made := must.Value(b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1"))(t)
 		want := shape{made.ID(), "ada-1", "Ada & Söhne", noon, Owner}
 		if diff := cmp.Diff(want, shapeOf(made)); diff != "" || !id.Valid(id.Workspace, made.ID()) {
@@ -149,9 +156,7 @@ func TestName_IsValidated(t *testing.T) {
 }
 
 func TestCreate_RefusesTakenSlug(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		first := b.create(t, b.ada, "promo")
 		for _, a := range []account.Actor{b.ada, b.eve} {
 			_, err := b.Create(t.Context(), a, "Another", "promo")
@@ -169,10 +174,8 @@ func TestCreate_RefusesTakenSlug(t *testing.T) {
 }
 
 func TestCreate_IsExactConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		people := []account.Actor{b.ada, b.eve, person(t, d), person(t, d)}
+	each(t, func(t *testing.T, b *bundle) {
+		people := []account.Actor{b.ada, b.eve, person(t, b.DB), person(t, b.DB)}
 		var mu sync.Mutex
 		var winners []shape
 		var owner account.Actor
@@ -203,9 +206,7 @@ func TestCreate_IsExactConcurrently(t *testing.T) {
 }
 
 func TestCreate_IsAtomic(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		gone := account.Actor{AccountID: id.New(id.Account)}
 		wantError(t, errs.Unauthenticated, "a workspace whose owner does not exist")(
 			b.Create(t.Context(), gone, "Nobody's", "promo"))
@@ -217,9 +218,7 @@ func TestCreate_IsAtomic(t *testing.T) {
 }
 
 func TestIDBySlug_FindsWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, slug := range []string{"ada", "eve"} {
 			m := b.create(t, b.ada, slug)
 			if got, err := b.IDBySlug(t.Context(), slug); err != nil || got != m.ID() {
@@ -237,9 +236,7 @@ func TestIDBySlug_FindsWorkspace(t *testing.T) {
 }
 
 func TestList_ReturnsMemberships(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var want []string // newest first
 		for i := range 5 {
 			want = append([]string{b.create(t, b.ada, fmt.Sprintf("ada-%d", i)).ID()}, want...)
@@ -269,12 +266,10 @@ func TestList_ReturnsMemberships(t *testing.T) {
 }
 
 func TestList_ReturnsRole(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
 		want[0].Role = Viewer
-		join(t, d, want[0].ID, b.eve, Viewer)
+		join(t, b.DB, want[0].ID, b.eve, Viewer)
 		p := must.Value(b.List(t.Context(), b.eve, false, page.Request{Size: 2}))(t)
 		got := []shape{}
 		for _, m := range p.Items {
@@ -288,9 +283,7 @@ func TestList_ReturnsRole(t *testing.T) {
 
 // TestCreate_BoundsWorkspaces: concurrent calls of an account create workspaces up to its limit.
 func TestCreate_BoundsWorkspaces(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.MaxWorkspaces = 3
 		var created, refused atomic.Int64
 		var all sync.WaitGroup
@@ -317,9 +310,7 @@ func TestCreate_BoundsWorkspaces(t *testing.T) {
 
 // TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among them.
 func TestUpdate_BoundsSlugChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.SlugChanges = 10
 		now := noon
 		b.Now = func() time.Time { return now }
@@ -342,16 +333,14 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 
 // TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a day.
 func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		quiet, busy := b.create(t, b.ada, "quiet"), b.create(t, b.ada, "busy")
 		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
 			must.Value(b.Update(t.Context(), m, Change{Slug: &slug}))(t)
 		}
-		must.Value(d.ExecContext(db.AsSystem(t.Context()),
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
 			"INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
 				"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
 		for _, step := range []struct {
