@@ -102,8 +102,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		must.Value(w.DB.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
 			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID},
-				R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
-					To: clicktest.Noon}}} {
+				R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day), To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 			ask := func(what string, want click.Count) {
 				t.Helper()

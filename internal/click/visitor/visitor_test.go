@@ -46,8 +46,7 @@ func TestVisitor_TruncatesLongAgents(t *testing.T) {
 func TestVisitor_AllocatesNothing(t *testing.T) {
 	k, agent := Key{1}, strings.Repeat("a", 600)
 	if n := testing.AllocsPerRun(100, func() {
-		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1",
-			agent)
+		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1", agent)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

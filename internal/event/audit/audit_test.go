@@ -77,10 +77,8 @@ func TestList_Filters(t *testing.T) {
 			filter *Filter
 			want   []string
 		}{
-			"none": {nil,
-				[]string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"}},
-			"actions": {&Filter{Actions: []Action{LinkDeleted, KeyCreated}},
-				[]string{"t0", "t3", "t6", "t9"}},
+			"none":    {nil, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"}},
+			"actions": {&Filter{Actions: []Action{LinkDeleted, KeyCreated}}, []string{"t0", "t3", "t6", "t9"}},
 			"an actor": {&Filter{ActorID: new("usr_a"), Actions: []Action{LinkDeleted}},
 				[]string{"t3", "t6", "t9"}},
 			"the server itself": {&Filter{ActorID: new("")}, []string{"t0", "t4", "t8"}},

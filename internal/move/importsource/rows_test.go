@@ -49,23 +49,19 @@ func TestRows_SurviveMalformedFiles(t *testing.T) {
 		file   string
 		want   []string
 	}{
-		"array": {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
-		"object": {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n",
-			[]string{"a a", "b b"}},
+		"array":           {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
+		"object":          {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n", []string{"a a", "b b"}},
 		"byte order mark": {importsource.Kutt, "\ufeff[" + a + "]", []string{"a a"}},
-		"malformed item": {importsource.Kutt, `[{"id":"x",},` + b + `]`,
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"malformed item":  {importsource.Kutt, `[{"id":"x",},` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
 		"items that are no object": {importsource.Kutt, `[1,null,"x",[],` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "line:2 INVALID_INPUT", "line:3 INVALID_INPUT", "line:4 INVALID_INPUT",
 				"b b"}},
 		"control characters": {importsource.Kutt,
 			"[{\"id\":\"a\",\"address\":\"a\",\"description\":\"one\ntwo\tthree\",\"target\":\"https://example.com/\"}]", []string{"a a"}},
-		"invalid UTF-8": {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]",
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"invalid UTF-8": {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]", []string{"line:1 INVALID_INPUT", "b b"}},
 		"lone surrogate": {importsource.Kutt, `[{"id":"a\ud800"},` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "b b"}},
-		"long item": {importsource.Kutt, `[` + long + `,` + b + `]`,
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"long item": {importsource.Kutt, `[` + long + `,` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
 		"id of control characters": {importsource.Kutt, `[{"id":"a\u0000","target":"https://example.com/"},` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "b b"}},
 		"id too long": {importsource.Kutt, `[{"id":"` + strings.Repeat("x", 2000) +

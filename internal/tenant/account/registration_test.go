@@ -46,9 +46,8 @@ func TestRegister_IsRestricted(t *testing.T) {
 			want         errs.Kind
 			field        string
 		}{
-			"open": {Open, "open@example.com", nil, 0, ""},
-			"open, with an invitation": {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0,
-				""},
+			"open":                     {Open, "open@example.com", nil, 0, ""},
+			"open, with an invitation": {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0, ""},
 			"open, invited elsewhere":  {Open, "else@example.com", invited("x@example.com"), errs.Forbidden, ""},
 			"invited, a stranger":      {Invited, "stranger@example.com", nil, errs.Forbidden, ""},
 			"invited, a taken address": {Invited, "taken@example.com", nil, errs.Forbidden, ""},

@@ -138,21 +138,18 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 				return err
 			},
 			"list invitations": func() error {
-				_, err := b.spaces.Invitations().List(t.Context(), m,
-					page.Request{Size: 1})
+				_, err := b.spaces.Invitations().List(t.Context(), m, page.Request{Size: 1})
 				return err
 			},
 			"change roles": func() error {
-				_, err := b.spaces.UpdateRole(t.Context(), m, eve,
-					workspace.Editor)
+				_, err := b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor)
 				return err
 			},
 			"remove members": func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
 			"remove no user": func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
 			"hand over":      func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
 			"change settings": func() error {
-				_, err := b.spaces.Update(t.Context(), m,
-					workspace.Change{Name: new("x")})
+				_, err := b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")})
 				return err
 			},
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
@@ -175,8 +172,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 		m := b.mine
 		end := dbtest.Noon.Add(time.Hour)
 		_, brief, err := b.Create(t.Context(), m,
-			NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
-				ExpiresAt: &end})
+			NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &end})
 		must.NoError(t, err)
 		k, secret := b.key(t, m, workspace.ReadLinks)
 		b.used(t, brief)
@@ -309,8 +305,7 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 		var created, refused atomic.Int64
 		create := func(expires *time.Time) *Key {
 			k, _, err := b.Create(t.Context(), b.mine,
-				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
-					ExpiresAt: expires})
+				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: expires})
 			switch {
 			case err == nil:
 				created.Add(1)

@@ -179,8 +179,7 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 	}{
 		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) {
 			z.prove(adas, eves)
-		},
-			false},
+		}, false},
 		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
 			z.failing(t, adas)
 			z.prove(eves)

@@ -95,8 +95,7 @@ func TestChangeRole_FollowsPermissions(t *testing.T) {
 				join(t, b.DB, m.ID(), target, before)
 				err := b.RemoveMember(t.Context(), b.as(t, by[actor], m.ID()), target.AccountID)
 				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) ||
-					!allowed &&
-						!errs.Is(err, errs.Forbidden) {
+					!allowed && !errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s removes a %s: %v", actor, before, err)
 				}
 			}
