@@ -109,11 +109,9 @@ func TestRecord_RefusesInvalid(t *testing.T) {
 		"more than a click":            append(appendClick(nil, &c), 0),
 		"more than a lease":            append(appendLease(nil, &l), 0),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if click, lease, err := parseRecord(record); err == nil {
-				t.Errorf("%s is read as %v, %v", name, click, lease)
-			}
-		})
+		if click, lease, err := parseRecord(record); err == nil {
+			t.Errorf("%s is read as %v, %v", name, click, lease)
+		}
 	}
 	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {

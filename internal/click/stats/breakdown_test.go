@@ -143,17 +143,15 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 				click.Content,
 				[]stats.Slice{{Count: click.Count{Clicks: 1}}}},
 		} {
-			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
-				q.F = one.f
-				got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
-				if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-					t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
-				}
-				total, err := w.QueryStats(t, q).Total(t.Context())
-				if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
-					t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
-				}
-			})
+			q.F = one.f
+			got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
+			if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+				t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
+			}
+			total, err := w.QueryStats(t, q).Total(t.Context())
+			if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
+				t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
+			}
 		}
 	})
 }
@@ -169,12 +167,10 @@ func TestBreakdown_RefusesBadArguments(t *testing.T) {
 	}
 	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
 		"the others": click.Others} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
-				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err,
-				errs.InvalidInput) {
-				t.Error(err)
-			}
-		})
+		if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+			clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err,
+			errs.InvalidInput) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -264,13 +264,11 @@ func TestWatch_ResumesFromCursor(t *testing.T) {
 			"no link":  {Filter{TargetID: id.New(id.Link)}, 0, nil},
 			"the last": {Filter{}, 4, nil},
 		} {
-			t.Run(name, func(t *testing.T) {
-				w := l.watch(t, m, c.filter, events[c.after].ID)
-				if diff := cmp.Diff(c.want, w.receive(t, len(c.want))); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-				w.expectNone(t)
-			})
+			w := l.watch(t, m, c.filter, events[c.after].ID)
+			if diff := cmp.Diff(c.want, w.receive(t, len(c.want))); diff != "" {
+				t.Errorf("%s: (-want +got):\n%s", name, diff)
+			}
+			w.expectNone(t)
 		}
 		for name, c := range map[string]struct {
 			in    workspace.Membership

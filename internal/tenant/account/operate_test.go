@@ -39,11 +39,9 @@ func TestOperator_ListsAccounts(t *testing.T) {
 			"removed account":    {"gone", "", ""},
 			"deleted account":    {"deleted", "", ""},
 		} {
-			t.Run(name, func(t *testing.T) {
-				if got := find(c.email, c.after, 10); got != c.want {
-					t.Errorf("%q after %q: %q, want %q", c.email, c.after, got, c.want)
-				}
-			})
+			if got := find(c.email, c.after, 10); got != c.want {
+				t.Errorf("%s: %q after %q: %q, want %q", name, c.email, c.after, got, c.want)
+			}
 		}
 		if got := find("", "", 1); got != "ada_1@example.com ss" {
 			t.Errorf("at most one: %q", got)

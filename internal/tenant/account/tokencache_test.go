@@ -44,17 +44,3 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 		t.Errorf("%d tokens are known, of which one is good", n)
 	}
 }
-
-// TestKnownTokens_RefuseEndedSession is refused at once: that is never remembered.
-func TestKnownTokens_RefuseEndedSession(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil, nil)
-	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
-	token, _, err := b.Tokens.Issue(actor, noon)
-	must.NoError(t, err)
-	for range 2 {
-		must.Value(b.Authenticate(t.Context(), "Bearer "+token))(t)
-	}
-	b.revoked.add(actor.SessionID)
-	wantError(t, errs.Unauthenticated, "after the session")(b.Authenticate(t.Context(), "Bearer "+token))
-}

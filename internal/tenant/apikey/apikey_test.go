@@ -154,11 +154,9 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 			},
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
-			t.Run(name, func(t *testing.T) {
-				if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove no user" && err != nil) {
-					t.Error(err)
-				}
-			})
+			if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove no user" && err != nil) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		if diff := cmp.Diff(before, b.events(t)); diff != "" {
 			t.Errorf("events (-before +after):\n%s", diff)
@@ -188,9 +186,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --",
 			"NUL": "lfk_\x00",
 		} {
-			t.Run(name, func(t *testing.T) {
-				wantError(t, errs.Unauthenticated, "")(b.Authenticate(t.Context(), bad))
-			})
+			wantError(t, errs.Unauthenticated, name)(b.Authenticate(t.Context(), bad))
 		}
 		for name, in := range map[string]NewKey{
 			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"},
@@ -198,9 +194,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"made up":  {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}},
 			"over":     {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
 		} {
-			t.Run(name, func(t *testing.T) {
-				wantError(t, errs.InvalidInput, "")(b.Create(t.Context(), m, in))
-			})
+			wantError(t, errs.InvalidInput, name)(b.Create(t.Context(), m, in))
 		}
 		foreign := b.theirs
 		theirs, _ := b.key(t, foreign, workspace.ReadLinks)

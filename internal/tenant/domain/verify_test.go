@@ -161,16 +161,6 @@ func TestVerify_IsRateLimited(t *testing.T) {
 	wantError(t, errs.InvalidInput, "another workspace")(z.Verify(t.Context(), z.eves, other.ID))
 }
 
-func TestClaim_BlocksNobody(t *testing.T) {
-	each(t, func(t *testing.T, z *zone) {
-		claim := z.claim(t, z.eves, "go.example.com")
-		own := z.verified(t, z.adas, "go.example.com")
-		z.claim(t, workspacetest.Of(t, z.DB, z.eve, "eve-2"), "go.example.com")
-		z.is(t, own, Verified, "beside claims")
-		z.is(t, claim, Pending, "beside one that is verified")
-	})
-}
-
 func TestVerify_NewProofReplacesOld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -235,14 +225,6 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestVerify_ReportsATakenHost(t *testing.T) {
-	each(t, func(t *testing.T, z *zone) {
-		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
-		z.prove(adas, eves)
-		wantError(t, errs.DomainTaken, "")(z.Verify(t.Context(), z.eves, eves.ID))
-	})
 }
 
 // TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then

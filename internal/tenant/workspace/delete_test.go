@@ -185,7 +185,8 @@ func TestSlug_IsReservedForever(t *testing.T) {
 				errs.SlugTaken) {
 				t.Errorf("another takes %s: %v", slug, err)
 			}
-			if _, err := b.Create(t.Context(), b.eve, "New", slug); !errs.Is(err, errs.SlugTaken) {
+			if _, err := b.Create(t.Context(), b.eve, "New", slug); !errs.Is(err, errs.SlugTaken) ||
+				!cmp.Equal(errs.From(err).Field, []string{"slug"}) {
 				t.Errorf("a new one takes %s: %v", slug, err)
 			}
 		}

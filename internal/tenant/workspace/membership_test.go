@@ -49,26 +49,20 @@ func TestRequire_HidesForeignWorkspace(t *testing.T) {
 			actor       account.Actor
 			workspaceID string
 		}{
-			"foreign":           {b.eve, w.ID()},
-			"anonymous":         {account.Actor{}, w.ID()},
-			"an unknown user":   {account.Actor{AccountID: id.New(id.Account)}, w.ID()},
-			"SQL as account ID": {account.Actor{AccountID: "' OR 1=1 --"}, w.ID()},
-			"empty":             {b.ada, ""},
-			"a slug":            {b.ada, "promo"},
-			"in upper case":     {b.ada, strings.ToUpper(w.ID())},
-			"and a space":       {b.ada, w.ID() + " "},
-			"an account's":      {b.ada, b.ada.AccountID},
-			"SQL":               {b.ada, "' OR 1=1 --"},
-			"NUL":               {b.ada, w.ID() + "\x00"},
-			"not UTF-8":         {b.ada, "ws_\xff\xfe"},
-			"long":              {b.ada, "ws_" + strings.Repeat("0", 10_000)},
+			"foreign":         {b.eve, w.ID()},
+			"anonymous":       {account.Actor{}, w.ID()},
+			"an unknown user": {account.Actor{AccountID: id.New(id.Account)}, w.ID()},
+			"empty":           {b.ada, ""},
+			"a slug":          {b.ada, "promo"},
+			"in upper case":   {b.ada, strings.ToUpper(w.ID())},
+			"an account's":    {b.ada, b.ada.AccountID},
+			"NUL":             {b.ada, w.ID() + "\x00"},
+			"long":            {b.ada, "ws_" + strings.Repeat("0", 10_000)},
 		} {
-			t.Run(name, func(t *testing.T) {
-				m, err := b.Require(t.Context(), c.actor, c.workspaceID)
-				if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
-					t.Errorf("got %+v, error (-unknown +this):\n%s", m, diff)
-				}
-			})
+			m, err := b.Require(t.Context(), c.actor, c.workspaceID)
+			if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
+				t.Errorf("%s: got %+v, error (-unknown +this):\n%s", name, m, diff)
+			}
 		}
 	})
 }

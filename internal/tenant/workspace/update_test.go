@@ -45,11 +45,7 @@ func TestUpdate_RefusesBadInput(t *testing.T) {
 			"empty name": {Name: new("")}, "custom strategy": {DefaultStrategy: new("CUSTOM")},
 			"empty strategy": {DefaultStrategy: new("")}, "unknown status": {DefaultRedirectStatus: new(200)},
 		} {
-			t.Run(name, func(t *testing.T) {
-				if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
-					t.Errorf("%+v: %v", c, err)
-				}
-			})
+			wantError(t, errs.InvalidInput, name)(b.Update(t.Context(), m, c))
 		}
 		m.role = Editor
 		wantError(t, errs.Forbidden, "by an editor")(b.Update(t.Context(), m, Change{Name: new("mine")}))
