@@ -521,8 +521,9 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		must.Value(
 			d.NewRaw(
-				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
-			redirect_status, created_at, updated_at) VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
+				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, 
+			canonical_hash, redirect_status, created_at, updated_at)
+			VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
 				id.PublicWorkspace, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
 		first := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
 		must.NoError(t,

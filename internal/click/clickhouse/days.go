@@ -68,8 +68,9 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	}
 	_, err = s.client.send(ctx,
 		render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
-			"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
-			"AND ?", sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
+			"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false "+
+			"FROM clicks_open WHERE ? AND ?",
+			sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
 		nil, "query_id", s.queryID("sealing", day.Unix()))
 	if err == nil {
 		copied, err = s.copied(ctx, of)
@@ -187,9 +188,9 @@ func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
 		_, err := s.client.send(ctx,
 			render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
-				"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
-				"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
-				"AND ? GROUP BY workspace_id, link_id, day, dimension, value",
+				"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, "+
+				"varPopStable(latency_ns / 1e6) * count() FROM clicks ARRAY JOIN ? AS dimension, ? AS value "+
+				"WHERE clicked_at >= ? AND clicked_at < ? AND ? GROUP BY workspace_id, link_id, day, dimension, value",
 				sql(countedNumbers), sql(countedValues), day, day.Add(click.Day),
 				sql(until(forgottenBound, m.Start()))),
 			nil, "query_id", s.queryID("days", day.Unix()))

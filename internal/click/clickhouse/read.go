@@ -385,7 +385,8 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (click.Tally,
 func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *click.Tally, steps click.Values) error {
 	condition := render("? AND day >= toDate(?) AND day < toDate(?)", sql(p.subject()), p.days.From, p.days.To)
 	rows, err := askDays[latencyRow](ctx, s.client, "SELECT value AS Step, sum(clicks) AS Clicks, "+
-		"sum(clicks * latency_mean) / sum(clicks) AS Mean, sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
+		"sum(clicks * latency_mean) / sum(clicks) AS Mean, "+
+		"sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
 		"FROM days WHERE ? AND dimension IN (0, ?) GROUP BY value", sql(condition), click.LatencyDimension)
 	for _, r := range rows {
 		if step, err := strconv.Atoi(r.Step); err == nil {

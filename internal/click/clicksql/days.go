@@ -233,7 +233,9 @@ func (s *Store) lookUp(tx bun.Tx, all []*addition) *bun.RawQuery {
 			subjects[i], starts[i] = one.SubjectID, one.StartsAt
 		}
 		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
-			CROSS JOIN LATERAL (SELECT * FROM click_days WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
+			CROSS JOIN LATERAL (
+				SELECT * FROM click_days WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0
+			) AS b`,
 			pgdialect.Array(subjects), pgdialect.Array(starts))
 	}
 	keys := make([][]any, len(all))

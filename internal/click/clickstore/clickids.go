@@ -24,7 +24,8 @@ func (r *ClickIDs) Take(ctx context.Context, d *db.DB, n int64) (first int64, er
 	if r.end-r.next < n {
 		block := max(idBlock, n)
 		err := d.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
-			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(db.AsSystem(ctx), &r.end)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).
+			Scan(db.AsSystem(ctx), &r.end)
 		if err != nil {
 			return 0, fmt.Errorf("reserving click ids: %w", err)
 		}

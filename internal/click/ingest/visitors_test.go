@@ -102,7 +102,8 @@ func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	w := clicktest.NewWorld(t, d)
 	for _, statement := range []string{
 		"CREATE SEQUENCE tries",
-		`CREATE FUNCTION call_off() RETURNS TRIGGER LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$ BEGIN
+		`CREATE FUNCTION call_off() RETURNS TRIGGER LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+			AS $$ BEGIN
 			IF nextval('tries') <= 2 THEN RAISE EXCEPTION 'called off' USING ERRCODE = '40001'; END IF;
 			RETURN NEW;
 		END $$`,

@@ -1,7 +1,6 @@
 package visitor
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )

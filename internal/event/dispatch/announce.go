@@ -14,15 +14,13 @@ import (
 // reasons have the reasons and remedies in emails.
 var reasons = map[webhook.Notice]string{
 	webhook.ReceiverFailed: "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you " +
-		"have fixed " +
-		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days.",
+		"have fixed the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last " +
+		"event, up to 30 days.",
 	webhook.KeyEnded: "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be " +
-		"enabled again. " +
-		"Create another webhook with a valid key or account.",
+		"enabled again. Create another webhook with a valid key or account.",
 	webhook.MemberEnded: "the user on whose permission it depends has left the workspace, has another role, or " +
-		"cannot log in any " +
-		"more. It sent events to %s.\n\nCheck that this address is still yours. Then set the status of the webhook to ACTIVE, " +
-		"or delete it.",
+		"cannot log in any more. It sent events to %s.\n\nCheck that this address is still yours. Then set the " +
+		"status of the webhook to ACTIVE, or delete it.",
 }
 
 // announce hands over the emails about disabled webhooks to the owners and admins of their workspaces. A notice stays

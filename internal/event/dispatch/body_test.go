@@ -306,8 +306,10 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 			must.Value(
 				b.DB.NewRaw(
 					`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
-				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`, from, to, b.m.ID(), w.ID,
+				status, created_at)
+				WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`,
+					from, to, b.m.ID(), w.ID,
 					b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 		}
 		insert(1, 10_000)

@@ -146,8 +146,9 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 func (b *bundle) insertLink(t *testing.T, linkID string) {
 	t.Helper()
 	b.exec(t,
-		`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status,
-		created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`, linkID, b.m.ID(), []byte(linkID), b.clock.Now())
+		`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+		redirect_status, created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`,
+		linkID, b.m.ID(), []byte(linkID), b.clock.Now())
 }
 
 // TestDispatcher_RendersClicksAgain redelivers a batch of clicks after the removal of one.

@@ -54,7 +54,8 @@ func TestDispatcher_BoundsShares(t *testing.T) {
 		}
 		keyID := id.New(id.Key)
 		b.exec(t, `INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at)
-			SELECT ?, workspace_id, 'key', '', ?, '', created_by, created_at FROM webhooks WHERE id = ?`, keyID, []byte(keyID), hooks[1])
+			SELECT ?, workspace_id, 'key', '', ?, '', created_by, created_at FROM webhooks WHERE id = ?`,
+			keyID, []byte(keyID), hooks[1])
 		b.exec(t, "UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, hooks[1])
 		b.exec(t, "UPDATE webhooks SET due_at = ?, concurrency = 300", dbtest.Noon)
 		occupy := func(i int) int64 { return must.Value(b.dispatcher.Occupy(t.Context(), hooks[i], 300))(t) }

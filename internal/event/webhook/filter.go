@@ -76,7 +76,8 @@ func (s *Store) Select(w *Webhook, r audit.LogRequest) *bun.SelectQuery {
 // of the link of an event.
 const TagsMatch = `NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = ?0) OR EXISTS (
 	SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
-	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id AND webhook_tags.webhook_id = ?0)`
+	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id
+		AND webhook_tags.webhook_id = ?0)`
 
 // maxCounted bounds the events of a webhook that unreadOf counts.
 const maxCounted = 100_000

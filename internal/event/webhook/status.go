@@ -91,7 +91,8 @@ var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
 // disabled or deleted, or has none of the roles that are its argument.
 const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
 	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
-	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
+	WHERE members.workspace_id = webhook.workspace_id
+		AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
 		AND members.role IN (?) AND accounts.disabled_at IS NULL)`
 
 // keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its creator has lost it.

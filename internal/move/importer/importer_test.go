@@ -162,7 +162,8 @@ func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
 		for i, want := range []struct {
 			folderID string
 			tags     []string
-		}{{known.ID, []string{"moved", "x"}}, {folders["new"], []string{"moved"}}, {folders["new"], []string{"moved"}}} {
+		}{{known.ID, []string{"moved", "x"}}, {folders["new"], []string{"moved"}},
+			{folders["new"], []string{"moved"}}} {
 			l := b.Reload(t, &link.Link{ID: *rows[i].LinkID})
 			if optional.Value(l.FolderID) != want.folderID || !cmp.Equal(b.Tags(t, l), want.tags) {
 				t.Errorf("row %d: folder %v, tags %v", i, l.FolderID, b.Tags(t, l))
@@ -461,7 +462,8 @@ func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
 		wantSaid(t, "with another limit", shlink(4, 11), "UPDATED a")
 
 		in.Source = importsource.Sink
-		const links = `{"version": "1.0", "list_complete": true, "links": [{"id": "1", "slug": "b", "url": "https://example.com/b"}]}`
+		const links = `{"version": "1.0", "list_complete": true, ` +
+			`"links": [{"id": "1", "slug": "b", "url": "https://example.com/b"}]}`
 		wantSaid(t, "Sink", b.rows(t, b.importFile(t, in, []byte(links))), "CREATED b")
 		byAPI := b.importSink(t, func(int) (int, http.Header, string) { return http.StatusOK, nil, links })
 		wantSaid(t, "Sink by API", b.rows(t, b.run(t, byAPI)), "UNCHANGED b")

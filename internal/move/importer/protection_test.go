@@ -192,7 +192,8 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 				"title [given tag] true true 9 308 true true https://example.com/3  false id true true true",
 			},
 			{
-				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\na,https://example.com/4,,,,,,,",
+				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\n" +
+					"a,https://example.com/4,,,,,,,",
 				" [given] false false 0 302 false true https://example.com/4  false id true true true",
 			},
 		} {

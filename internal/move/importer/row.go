@@ -238,6 +238,6 @@ func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
-		source_created_at = excluded.source_created_at, clicks = excluded.clicks, last_clicked_at = excluded.last_clicked_at,
-		imported_at = excluded.imported_at`}, rows)
+		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
+		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at`}, rows)
 }

@@ -118,11 +118,15 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 func TestRows_ReadArchives(t *testing.T) {
 	t.Parallel()
 	links := strings.Join([]string{
-		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},"forwardPath":true,"new":1,` +
-			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1","when":[{"moon":"full"}],` +
-			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1","url":"https://example.com/b"}]},{"targets":[null]}]}}`,
+		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},` +
+			`"forwardPath":true,"new":1,` +
+			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1",` +
+			`"when":[{"moon":"full"}],` +
+			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1",` +
+			`"url":"https://example.com/b"}]},{"targets":[null]}]}}`,
 		`{"id":"b","url":"https://example.com/","routing":{"gate":7}}`,
-		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB","label":"l","sourceId":"s",` +
+		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB",` +
+			`"label":"l","sourceId":"s",` +
 			`"clicks":3,"importedAt":"2026-01-02T03:04:05Z"}]}`,
 	}, "\n")
 	s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
@@ -216,11 +220,12 @@ func TestRows_SurviveHostileArchives(t *testing.T) {
 	t.Parallel()
 	const target = `"targets":[{"url":"https://a.example/"}]`
 	for part, wanted := range map[string]string{
-		`"routing":{"rules":[{"when":[null],` + target + `}]}`:                           "routing.rules INVALID",
-		`"routing":{"rules":[{"unless":[null],` + target + `}]}`:                         "routing.rules INVALID",
-		`"routing":{"rules":[null]}`:                                                     "routing.rules INVALID",
-		`"routing":{"tests":[null]}`:                                                     "routing.tests INVALID",
-		`"routing":{"rules":[{"targets":[{"url":"https://a.example/","maxClicks":3}]}]}`: "routing.rules.targets.maxClicks APPROXIMATED",
+		`"routing":{"rules":[{"when":[null],` + target + `}]}`:   "routing.rules INVALID",
+		`"routing":{"rules":[{"unless":[null],` + target + `}]}`: "routing.rules INVALID",
+		`"routing":{"rules":[null]}`:                             "routing.rules INVALID",
+		`"routing":{"tests":[null]}`:                             "routing.tests INVALID",
+		`"routing":{"rules":[{"targets":[{"url":"https://a.example/",` +
+			`"maxClicks":3}]}]}`: "routing.rules.targets.maxClicks APPROXIMATED",
 		`"routing":[]`:                     "routing INVALID",
 		`"shortUrl":"https://x/\u0000"`:    "shortUrl INVALID",
 		`"shortUrl":"javascript:alert(1)"`: "shortUrl INVALID",

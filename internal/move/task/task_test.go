@@ -154,7 +154,8 @@ func TestRunner_ContinuesAtTheCursor(t *testing.T) {
 			said = append(said, fmt.Sprint(e.Action, " ", e.TargetID == created.ID, " ", e.Details))
 		}
 		if diff := cmp.Diff([]string{
-			`TASK_FINISHED true {"done":2,"kind":"IMPORT","status":"SUCCEEDED"}`, `TASK_STARTED true {"kind":"IMPORT","source":"CSV"}`,
+			`TASK_FINISHED true {"done":2,"kind":"IMPORT","status":"SUCCEEDED"}`,
+			`TASK_STARTED true {"kind":"IMPORT","source":"CSV"}`,
 		}, said); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}

@@ -54,8 +54,8 @@ func (s *Store) Verify(ctx context.Context, m workspace.Membership, domainID str
 	}
 	if !found.prove(d) {
 		return nil, errs.New(errs.InvalidInput,
-			"There is no TXT record %s with the value %s. Set it where the domain's "+
-				"DNS is kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
+			"There is no TXT record %s with the value %s. Set it where the domain's DNS is "+
+				"kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
 			d.RecordName(), d.RecordValue()).At("id")
 	}
 	return s.verify(ctx, m, domainID, found)

@@ -232,7 +232,10 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		for _, c := range []struct {
 			session account.Actor
 			want    int
-		}{{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0}, {account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1}} {
+		}{
+			{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0},
+			{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1},
+		} {
 			if e := must.Value(b.Export(t.Context(), c.session))(t); len(e.Memberships) != 2 ||
 				len(e.Invitations) != c.want {
 				t.Errorf("%+v: %+v", c.session, e)

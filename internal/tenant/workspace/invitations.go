@@ -195,7 +195,8 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 		}
 		if s.sendsMail() && (email != i.Email || !verified) {
 			return errs.New(errs.Forbidden,
-				"Only the owner of the invited address can accept: log in with that address, and verify it by verifyEmail.")
+				"Only the owner of the invited address can accept: log in with that address, and verify it "+
+					"by verifyEmail.")
 		}
 		return s.join(ctx, tx, a.AccountID, &i)
 	})
