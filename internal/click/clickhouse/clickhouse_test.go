@@ -221,7 +221,8 @@ func TestWrite_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
-// TestRebuild_LeavesOutWhatIsNotCounted: clicks of a batch without an end are counted once it is written again.
+// TestRebuild_LeavesOutWhatIsNotCounted: clicks of a batch without an end are counted once it is
+// written again.
 func TestRebuild_LeavesOutWhatIsNotCounted(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
@@ -442,7 +443,8 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 
 		gone, inSQL := w.Members[1], &clicksql.Store{DB: d, Now: w.Now}
 		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			// The rows of the first stay without an owner in the SQL database, those of the second in ClickHouse.
+			// The rows of the first stay without an owner in the SQL database, those of the second
+			// in ClickHouse.
 			return errors.Join(copied.Move(ctx, tx, unowned[2], gone.ID()), inSQL.Move(ctx, tx, unowned[3], gone.ID()))
 		}))
 		must.NoError(t, copied.MoveClicks(t.Context()))
@@ -511,7 +513,8 @@ func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 	})
 }
 
-// TestCopy_LeavesClicksOnTheirWay: a node inserts the first click of a link before it makes the total.
+// TestCopy_LeavesClicksOnTheirWay: a node inserts the first click of a link before it makes the
+// total.
 func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -144,7 +144,8 @@ func (c *copying) copyDay(ctx context.Context, day time.Time) error {
 	return err
 }
 
-// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
+// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those
+// without an owner.
 func (s *Store) copiedOf(
 	ctx context.Context, day time.Time,
 ) (isKnown map[int64]bool, unowned map[string]bool, err error) {
@@ -228,7 +229,8 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 	return nil
 }
 
-// removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after they were copied.
+// removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after
+// they were copied.
 func (s *Store) removePurged(ctx context.Context) error {
 	spaces, err := fetch[struct{ ID string }](ctx, s.client,
 		"SELECT DISTINCT workspace_id AS ID FROM clicks UNION DISTINCT "+

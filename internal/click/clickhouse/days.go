@@ -81,7 +81,8 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	return err
 }
 
-// until is the condition that a bound has not passed an instant: a statement that is late does nothing then.
+// until is the condition that a bound has not passed an instant: a statement that is late does
+// nothing then.
 func until(bound string, at time.Time) string {
 	return render("(SELECT max(at) FROM bounds WHERE name = ?) <= ?", bound, at)
 }
@@ -112,7 +113,8 @@ func (s *Store) daysOf(ctx context.Context, before time.Time) (days []time.Time,
 	return days, nil
 }
 
-// sealable is the instant before which days can be sealed: a day before it no click is written with a visitor.
+// sealable is the instant before which days can be sealed: a day before it no click is written with
+// a visitor.
 func (s *Store) sealable() time.Time {
 	return s.Now().Add(-openFor - click.Day).UTC().Truncate(click.Day)
 }
@@ -212,7 +214,8 @@ func (s *Store) removeDays(ctx context.Context, m click.Month, condition string)
 		sql(until(forgottenBound, m.Start())), sql(condition))
 }
 
-// countedNumbers and countedValues are the dimensions that days count by, and their values of a click.
+// countedNumbers and countedValues are the dimensions that days count by, and their values of a
+// click.
 var countedNumbers, countedValues = func() (string, string) {
 	numbers := []int64{0, click.LatencyDimension, click.QuarterDimension}
 	values := []string{"''", "toString(" + stepOf + ")",

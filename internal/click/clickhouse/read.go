@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file counts. Each question has two parts: single clicks and, before the bound "forgotten", the counts of days.
+// This file counts. Each question has two parts: single clicks and, before the bound "forgotten",
+// the counts of days.
 
 // parts are those of a question. A part without time is empty.
 type parts struct {
@@ -115,7 +116,8 @@ func (p *parts) isSingle() string {
 // withSealed defines the bound that fromBoth needs.
 const withSealed = "WITH (SELECT max(at) FROM bounds WHERE name = 'sealed') AS sealed "
 
-// fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It needs withSealed.
+// fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It
+// needs withSealed.
 func fromBoth(sealed, open, condition string) string {
 	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM "+
 		"clicks_open WHERE ? "+
@@ -258,7 +260,8 @@ func (p *parts) dividesDay(cuts []time.Time) bool {
 	})
 }
 
-// checkNone returns InvalidInput if the subject has clicks in days of the range, which can only be counted as a whole.
+// checkNone returns InvalidInput if the subject has clicks in days of the range, which can only be
+// counted as a whole.
 func (s *Store) checkNone(ctx context.Context, p *parts) error {
 	rows, err := ask[countRow](ctx, s.client,
 		"SELECT ? FROM days WHERE ? AND dimension = 0 AND day >= toDate(?) AND day <= toDate(?)",

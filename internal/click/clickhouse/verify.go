@@ -88,7 +88,8 @@ type comparison struct {
 	isStable bool
 }
 
-// compareIn compares the totals of a workspace once, without those of links whose clicks are still to be moved.
+// compareIn compares the totals of a workspace once, without those of links whose clicks are still
+// to be moved.
 func (s *Store) compareIn(ctx context.Context, space string) (c comparison, err error) {
 	moving := map[string]bool{}
 	sent, err := s.uncounted(ctx, moving)

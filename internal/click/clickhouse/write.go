@@ -109,7 +109,8 @@ func (s *Store) giveUp(ctx context.Context, log *logRow) error {
 	return s.undo(ctx, log.SendingID, -log.SendingClicks)
 }
 
-// skip moves the position over records that are no clicks. An attempt without end stays for the next clicks.
+// skip moves the position over records that are no clicks. An attempt without end stays for the
+// next clicks.
 func (s *Store) skip(ctx context.Context, log *logRow, to int64) error {
 	if log.Position >= to {
 		return nil
@@ -175,7 +176,8 @@ func (s *Store) end(ctx context.Context, log *logRow, position int64, clicks []c
 	})
 }
 
-// columns are those of both tables of single clicks, in the order of appendClick, and types their types.
+// columns are those of both tables of single clicks, in the order of appendClick, and types their
+// types.
 var columns, types = func() (names, types string) {
 	types = "workspace_id String, link_id String, clicked_at DateTime64(6, 'UTC'), id Int64, latency_ns Int64, bot " +
 		"Bool, status Int32"
@@ -235,7 +237,8 @@ func (s *Store) insertAs(
 	return err
 }
 
-// queryID is that of a statement of an attempt, or of a job. Another database of the server may have the same attempt.
+// queryID is that of a statement of an attempt, or of a job. Another database of the server may
+// have the same attempt.
 func (s *Store) queryID(of, statement any) string {
 	return fmt.Sprintf("linkforge-%s-%v-%v", database(s.URL), of, statement)
 }

@@ -129,7 +129,8 @@ func (a additions) clicks() (n int64) {
 	return n
 }
 
-// lateOf are the clicks of days that are sealed already, by the totals of their links and workspaces.
+// lateOf are the clicks of days that are sealed already, by the totals of their links and
+// workspaces.
 func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	sealed := map[string]time.Time{}
 	for _, t := range slices.Concat(links, spaces) {
@@ -148,7 +149,8 @@ func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	return late
 }
 
-// addToSealed adds late or moved clicks to days that are sealed, and has the details of their workspaces written again.
+// addToSealed adds late or moved clicks to days that are sealed, and has the details of their
+// workspaces written again.
 func (s *Store) addToSealed(ctx context.Context, tx bun.Tx, more additions) error {
 	if err := s.addDays(ctx, tx, more, isNeverNew); err != nil {
 		return err

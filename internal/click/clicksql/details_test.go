@@ -26,8 +26,8 @@ func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	return n, clicks
 }
 
-// TestDetails_SplitBusyDaysByColumn, of a workspace and of its busy links, and again when clicks come
-// late.
+// TestDetails_SplitBusyDaysByColumn, of a workspace and of its busy links, and again when clicks
+// come late.
 func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		busy, quiet, foreign := w.Links[0], w.Links[1], w.Links[len(w.Links)-1]
@@ -91,8 +91,8 @@ func TestDetails_LeaveLargeDays(t *testing.T) {
 	})
 }
 
-// TestDetails_CombinedFiltersReadColumns: clicks that are stored by column are not read one by one. Columns
-// of a day with a different number of clicks are ignored.
+// TestDetails_CombinedFiltersReadColumns: clicks that are stored by column are not read one by one.
+// Columns of a day with a different number of clicks are ignored.
 func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		c := w.Links[0]

@@ -23,7 +23,8 @@ func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (
 	return s.compareAll(ctx, false, found)
 }
 
-// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month each.
+// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month
+// each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.compareAll(ctx, true, func(clickstore.Difference) {})
 }

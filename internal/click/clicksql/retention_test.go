@@ -177,8 +177,8 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 	})
 }
 
-// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks of
-// its batch.
+// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks
+// of its batch.
 func TestRetention_AcceptsLateClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -260,8 +260,8 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 	})
 }
 
-// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known by its
-// day.
+// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known
+// by its day.
 func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
@@ -327,8 +327,8 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 	})
 }
 
-// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read as a
-// whole.
+// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read
+// as a whole.
 func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

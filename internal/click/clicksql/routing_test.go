@@ -25,8 +25,8 @@ const (
 	targetA, targetB = "tgt_01k0000000000000000000000a", "tgt_01k0000000000000000000000b"
 )
 
-// writeRouted writes two clicks of a link without a rule and four with one on a day, three of them scans of QR
-// codes, and two without a rule of another link.
+// writeRouted writes two clicks of a link without a rule and four with one on a day, three of them
+// scans of QR codes, and two without a rule of another link.
 func writeRouted(t *testing.T, w *clicktest.World, at time.Time) (routed, plain string) {
 	t.Helper()
 	c, other := w.Links[0], w.Links[1]

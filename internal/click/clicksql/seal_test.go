@@ -36,7 +36,8 @@ func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 			name string
 			now  time.Duration // since midnight
 			do   func()
-			// sealed is up to when the busy link is sealed, and inDays how many of its clicks are in days.
+			// sealed is up to when the busy link is sealed, and inDays how many of its clicks are
+			// in days.
 			sealed time.Duration
 			inDays int64
 		}{

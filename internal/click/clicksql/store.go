@@ -1,5 +1,6 @@
 // Package clicksql keeps clicks in the SQL database: their rows, the sums of days, and the details
-// of busy days by column. It implements package clickstore. Stores, jobs and commands construct and call it.
+// of busy days by column. It implements package clickstore. Stores, jobs and commands construct and
+// call it.
 package clicksql
 
 import (

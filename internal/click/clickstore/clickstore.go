@@ -39,12 +39,15 @@ type Store interface {
 	CheckKept(ctx context.Context, q Query) error
 	// ByID returns the clicks of a workspace with the public ids. Other ids are missing.
 	ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error)
-	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id. Other ids are missing.
+	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id.
+	// Other ids are missing.
 	WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error)
-	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
+	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them
+	// to its own.
 	Span(ctx context.Context, spans []Span, workspaceIDs []string, linkID string) ([]*click.Click, error)
 
-	// Count counts the clicks of a workspace after an instant whose numbers are lower than another's.
+	// Count counts the clicks of a workspace after an instant whose numbers are lower than
+	// another's.
 	Count(ctx context.Context, workspaceID string, after time.Time, below int64) (int64, error)
 
 	// Move moves the clicks of a link without an account to a workspace, including clicks that are
@@ -62,7 +65,8 @@ type Store interface {
 	// found for each difference. It returns the number of links and workspaces. Only months whose
 	// clicks are all kept are compared. Clicks may be written meanwhile.
 	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
-	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
+	// Rebuild counts again what Verify finds to differ, and returns the number of links and
+	// workspaces.
 	Rebuild(ctx context.Context) (subjects int, err error)
 }
 
@@ -93,7 +97,8 @@ type Difference struct {
 	// Month is the first instant of the month in UTC; zero if the total differs from the
 	// other counts.
 	Month time.Time
-	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs from it.
+	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs
+	// from it.
 	Clicks, Counted int64
 }
 

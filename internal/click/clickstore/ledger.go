@@ -82,9 +82,9 @@ func (l *Ledger) Position(ctx context.Context, logID string) (position int64, er
 	return position, err
 }
 
-// AdvancePosition moves the log's position forward, and returns the previous one. It locks the position's
-// row first, so that it waits for other writers of the same log, such as a commit whose caller has
-// given up.
+// AdvancePosition moves the log's position forward, and returns the previous one. It locks the
+// position's row first, so that it waits for other writers of the same log, such as a commit whose
+// caller has given up.
 func AdvancePosition(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
 	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
 		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)

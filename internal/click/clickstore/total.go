@@ -49,8 +49,8 @@ const TotalColumns = "subject_id, workspace_id, clicks, latency_mean, latency_m2
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // addTotal adds to an existing total by Chan's formula, and returns what only the table has: the
-// workspace, and up to when it is sealed. If all its clicks are sealed, the following days without clicks are sealed
-// too.
+// workspace, and up to when it is sealed. If all its clicks are sealed, the following days without
+// clicks are sealed too.
 const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at

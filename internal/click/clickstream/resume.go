@@ -10,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 )
 
-// Resume returns the first position whose clicks can still be read, for readers whose position has expired.
+// Resume returns the first position whose clicks can still be read, for readers whose position has
+// expired.
 func (l *Live) Resume(ctx context.Context) (at feed.Position, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()

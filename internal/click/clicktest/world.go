@@ -85,7 +85,8 @@ func EachWorld(t *testing.T, test func(t *testing.T, w *World)) {
 	})
 }
 
-// NewWorldOf has two workspaces with some links each, and some links without an owner. The database has their totals.
+// NewWorldOf has two workspaces with some links each, and some links without an owner. The database
+// has their totals.
 func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clickstore.Store) *World {
 	t.Helper()
 	w := &World{Log: id.New(id.Log), DB: d, seen: map[visitorOf]bool{}}

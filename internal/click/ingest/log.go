@@ -142,8 +142,9 @@ func (l *Log) Span() (ingested, end, capacity int64) {
 	return l.position.Load(), l.journal.End(), l.MaxBytes
 }
 
-// Waiting counts the clicks behind a position since an instant, by link. The database has a batch a little earlier than
-// Span says so: only the position that was read with the database's clicks counts none of them twice.
+// Waiting counts the clicks behind a position since an instant, by link. The database has a batch a
+// little earlier than Span says so: only the position that was read with the database's clicks
+// counts none of them twice.
 func (l *Log) Waiting(position int64, since time.Time) (map[string]int64, error) {
 	counts := map[string]int64{}
 	if position == l.journal.End() {

@@ -55,8 +55,8 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	},
 }
 
-// TestRecorder_SetsPoisonAside: what cannot be ingested is set aside and counted, and everything else is ingested, by
-// the process that recorded it and by one that finds its log.
+// TestRecorder_SetsPoisonAside: what cannot be ingested is set aside and counted, and everything
+// else is ingested, by the process that recorded it and by one that finds its log.
 func TestRecorder_SetsPoisonAside(t *testing.T) {
 	t.Parallel()
 	for name, put := range poison {

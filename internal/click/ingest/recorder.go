@@ -42,8 +42,8 @@ type Leases interface {
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
-	// Carry is called before logs of dead processes are ingested: count returns their clicks of a month that the
-	// database does not have, by link.
+	// Carry is called before logs of dead processes are ingested: count returns their clicks of a
+	// month that the database does not have, by link.
 	Carry(ctx context.Context, count func(click.Month) (map[string]int64, error)) error
 }
 
@@ -82,9 +82,9 @@ func NewRecorder(c RecorderConfig) *Recorder {
 
 // RecorderStats are the statistics of a recorder.
 type RecorderStats struct {
-	// Recorded and Lost count clicks since the process began. Ingested counts the clicks that it has
-	// written to the database, including those of dead processes, in Batches batches. Waiting is the
-	// number of its clicks that are not in the database yet.
+	// Recorded and Lost count clicks since the process began. Ingested counts the clicks that it
+	// has written to the database, including those of dead processes, in Batches batches. Waiting
+	// is the number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Recent is how many clicks it has written lately, including those of dead processes: within
 	// recentSpan, or twice that.
@@ -193,8 +193,8 @@ func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	return true
 }
 
-// recentSpan is longer than floors of hits are used: a floor that was read before clicks were ingested does not
-// contain them.
+// recentSpan is longer than floors of hits are used: a floor that was read before clicks were
+// ingested does not contain them.
 const recentSpan = 2 * time.Second
 
 // recent counts clicks of the last spans.
@@ -291,8 +291,8 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	}
 }
 
-// errPanic is the error of a batch whose content made the writer panic: no content of a log can stop
-// the server.
+// errPanic is the error of a batch whose content made the writer panic: no content of a log can
+// stop the server.
 var errPanic = errors.New("panic while clicks were written")
 
 func (r *Recorder) write(ctx context.Context, b *batch) (err error) {

@@ -34,8 +34,8 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 	return of.Sum, of.Rows
 }
 
-// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as a
-// bot.
+// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as
+// a bot.
 func TestVisitors_AreCountedOnce(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		midnight := clicktest.Noon.Truncate(click.Day)
@@ -94,8 +94,8 @@ func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
 	})
 }
 
-// TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has been
-// written but for the clicks.
+// TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has
+// been written but for the clicks.
 func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -228,8 +228,8 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	})
 }
 
-// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and clicks have no
-// visitor.
+// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and
+// clicks have no visitor.
 func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon

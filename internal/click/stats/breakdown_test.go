@@ -96,8 +96,8 @@ func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 	})
 }
 
-// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there were too
-// many to keep each.
+// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there
+// were too many to keep each.
 func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		crowd(t, w, click.MaxValues+200)

@@ -28,8 +28,8 @@ type Texts interface {
 // Inspection describes a link to a visitor who has not followed it.
 type Inspection struct {
 	ShortURL string
-	// Host is the canonical host of the destination, URL the location; empty texts mean that the owner
-	// hides it.
+	// Host is the canonical host of the destination, URL the location; empty texts mean that the
+	// owner hides it.
 	Host, URL string
 	// Others are the canonical hosts that the link leads to for some visitors only.
 	Others    []string

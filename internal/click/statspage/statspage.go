@@ -31,7 +31,8 @@ var (
 	policy       = policyOf(pageText)
 )
 
-// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no form.
+// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no
+// form.
 func policyOf(page string) string {
 	return "default-src 'none'; style-src '" + hash(style(page)) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -12,7 +12,8 @@ import (
 
 var colour = regexp.MustCompile(`--(\w+): #(\w+);`)
 
-// TestStyle_HasEnoughContrast checks both palettes against WCAG AA: 4.5 to 1 for text, 3 to 1 for graphics.
+// TestStyle_HasEnoughContrast checks both palettes against WCAG AA: 4.5 to 1 for text, 3 to 1 for
+// graphics.
 func TestStyle_HasEnoughContrast(t *testing.T) {
 	t.Parallel()
 	light, rest, _ := strings.Cut(style(pageText), "@media")

@@ -22,8 +22,8 @@ const (
 	defaultPollInterval = 30 * time.Second
 	// maxFile bounds the size of a file in memory. The largest file of cities in 2025 has 130 MB.
 	maxFile = 1 << 30
-	// maxSampledNetworks is the number of networks that are searched for a country, to detect a file
-	// of another kind.
+	// maxSampledNetworks is the number of networks that are searched for a country, to detect a
+	// file of another kind.
 	maxSampledNetworks = 10_000
 )
 

@@ -54,8 +54,8 @@ func PreviewCrawlers() []string {
 	return names
 }
 
-// IsPreviewCrawler reports whether a user agent is that of a preview crawler: one of its products equals
-// that of an entry of the table, in upper or lower case.
+// IsPreviewCrawler reports whether a user agent is that of a preview crawler: one of its products
+// equals that of an entry of the table, in upper or lower case.
 func IsPreviewCrawler(agent string) bool {
 	agent = agent[:min(len(agent), maxAgent)]
 	isBrowser := strings.Contains(agent, "Mozilla/")

@@ -13,10 +13,10 @@ import (
 // Visit has the recorded properties of a visitor. Empty texts are unknown. Texts may share memory
 // with the request that they were read from: encode or clone values that outlive it.
 type Visit struct {
-	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading
-	// "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is
-	// empty for direct visits and for headers that cannot be parsed. For an app it is the package
-	// name.
+	// Referrer is the host that the visitor came from, in lower case, without port, user and a
+	// leading "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in
+	// brackets. It is empty for direct visits and for headers that cannot be parsed. For an app it
+	// is the package name.
 	Referrer string
 	// Country is ISO 3166-1 alpha-2, in upper case.
 	Country string
@@ -26,12 +26,12 @@ type Visit struct {
 	// pages itself, Browser is the app: "Instagram".
 	Browser string
 	OS      string `bun:"os"`
-	// Language is the primary subtag of the most preferred language, in lower case, from 2 to 8 letters:
-	// "en".
+	// Language is the primary subtag of the most preferred language, in lower case, from 2 to 8
+	// letters: "en".
 	Language string
-	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's
-	// own query, else of the destination's: trimmed, valid UTF-8 without control characters, at most
-	// 100 bytes.
+	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the
+	// request's own query, else of the destination's: trimmed, valid UTF-8 without control
+	// characters, at most 100 bytes.
 	Source   string `bun:"utm_source"`
 	Medium   string `bun:"utm_medium"`
 	Campaign string `bun:"utm_campaign"`

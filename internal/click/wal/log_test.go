@@ -306,8 +306,8 @@ func TestRelease_RemovesWholeSegments(t *testing.T) {
 	}
 }
 
-// TestLog_RespectsItsBound: what finds no room is not kept; there is room again once everything has been
-// released, however small the bound is.
+// TestLog_RespectsItsBound: what finds no room is not kept; there is room again once everything has
+// been released, however small the bound is.
 func TestLog_RespectsItsBound(t *testing.T) {
 	t.Parallel()
 	record := make([]byte, 92) // 100 bytes

@@ -1,7 +1,7 @@
 // Package audit owns the audit log: who changed what in a workspace, and when. An event is written
 // in the transaction of the change, so neither exists without the other. It does not check
-// permissions. Every package that changes tenant data writes events. Packages workspace, eventstream,
-// webhook, link and graph read them.
+// permissions. Every package that changes tenant data writes events. Packages workspace,
+// eventstream, webhook, link and graph read them.
 package audit
 
 import (
@@ -182,8 +182,8 @@ type numbered struct {
 	Seq int64
 }
 
-// nullColumns returns the columns that are null in all events, as in those of creations: inserting them would
-// cost as much as other columns.
+// nullColumns returns the columns that are null in all events, as in those of creations: inserting
+// them would cost as much as other columns.
 func nullColumns(events []*Event) (columns []string) {
 	for column, isSet := range map[string]func(e *Event) bool{
 		"changes":      func(e *Event) bool { return e.Changes != nil },

@@ -147,7 +147,8 @@ func TestExport_HasOnlyOwnEvents(t *testing.T) {
 	})
 }
 
-// TestWrite_UsesNoNumberAgain: a reader of the log misses no event after the newest ones were deleted.
+// TestWrite_UsesNoNumberAgain: a reader of the log misses no event after the newest ones were
+// deleted.
 func TestWrite_UsesNoNumberAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -191,8 +192,8 @@ func feedIn(t *testing.T, d *db.DB, r FeedRequest) page.Page[*Event] {
 	return p
 }
 
-// TestIndexes_AreUsed names a query for each index of the table: without it, the query would read all events of
-// the workspace, or of all workspaces.
+// TestIndexes_AreUsed names a query for each index of the table: without it, the query would read
+// all events of the workspace, or of all workspaces.
 func TestIndexes_AreUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -251,7 +252,8 @@ func TestIndexes_AreUsed(t *testing.T) {
 	})
 }
 
-// TestFeed_StopsEarly: a page reads a bounded part of the log. Its end is not that of the last event.
+// TestFeed_StopsEarly: a page reads a bounded part of the log. Its end is not that of the last
+// event.
 func TestFeed_StopsEarly(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -23,8 +23,8 @@ var reasons = map[webhook.Notice]string{
 		"status of the webhook to ACTIVE, or delete it.",
 }
 
-// announce hands over the emails about disabled webhooks to the owners and admins of their workspaces. A notice stays
-// stored until its emails were handed over.
+// announce hands over the emails about disabled webhooks to the owners and admins of their
+// workspaces. A notice stays stored until its emails were handed over.
 func (d *Dispatcher) announce(ctx context.Context) error {
 	var rows []*webhook.Webhook
 	err := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "name", "host", "notice").
@@ -39,8 +39,8 @@ func (d *Dispatcher) announce(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// announceOne hands over the emails of a notice in the transaction that removes it, so that one node does, and another
-// one if this node dies before.
+// announceOne hands over the emails of a notice in the transaction that removes it, so that one
+// node does, and another one if this node dies before.
 func (d *Dispatcher) announceOne(ctx context.Context, w *webhook.Webhook) error {
 	addresses, err := d.Workspaces.AdminAddresses(ctx, w.WorkspaceID)
 	if err != nil {

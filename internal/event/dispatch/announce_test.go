@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_AnnouncesAfterACrash has a webhook whose node died after it had disabled the webhook: two other nodes
-// send one email.
+// TestDispatcher_AnnouncesAfterACrash has a webhook whose node died after it had disabled the
+// webhook: two other nodes send one email.
 func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
@@ -37,7 +37,8 @@ func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesWebhooksOfLostAccounts: nothing more is sent, and another member can take the webhook over.
+// TestDispatcher_DisablesWebhooksOfLostAccounts: nothing more is sent, and another member can take
+// the webhook over.
 func TestDispatcher_DisablesWebhooksOfLostAccounts(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []string{

@@ -26,7 +26,8 @@ var schedule = []time.Duration{
 	14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// failAll makes all attempts of the only delivery, which fail, each when it is due. before is called before the last.
+// failAll makes all attempts of the only delivery, which fail, each when it is due. before is
+// called before the last.
 func (b *bundle) failAll(t *testing.T, w *webhook.Webhook, before func()) {
 	t.Helper()
 	for i, pause := range schedule {
@@ -136,7 +137,8 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two minutes.
+// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two
+// minutes.
 func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -158,8 +160,8 @@ func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has ended, and another node
-// has failed.
+// TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has
+// ended, and another node has failed.
 func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -278,7 +280,8 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 	})
 }
 
-// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another delivery, has succeeded.
+// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another
+// delivery, has succeeded.
 func TestStore_StartsWaitingDeliveriesAgain(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -356,7 +359,8 @@ func TestDispatcher_LimitsRedelivery(t *testing.T) {
 	})
 }
 
-// TestStore_ContinuesAfterARestore restores into another cluster, whose transactions have other numbers.
+// TestStore_ContinuesAfterARestore restores into another cluster, whose transactions have other
+// numbers.
 func TestStore_ContinuesAfterARestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -177,7 +177,8 @@ func TestDispatcher_RendersEachAttempt(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RecoversFromPanics panics when the body of a delivery is rendered: it is sent later.
+// TestDispatcher_RecoversFromPanics panics when the body of a delivery is rendered: it is sent
+// later.
 func TestDispatcher_RecoversFromPanics(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -200,7 +201,8 @@ func TestDispatcher_RecoversFromPanics(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large, and the default.
+// TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large,
+// and the default.
 func TestDispatcher_DoesWithoutLargeData(t *testing.T) {
 	t.Parallel()
 	b, r := setup(t, dbtest.MigratedSQLite(t)), newReceiver(t)

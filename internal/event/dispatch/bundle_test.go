@@ -62,7 +62,8 @@ func (plain) Clicks(
 	return data, nil
 }
 
-// failing renders as plain, except for a workspace: its events panic, and its clicks return an error.
+// failing renders as plain, except for a workspace: its events panic, and its clicks return an
+// error.
 type failing struct {
 	plain
 
@@ -322,7 +323,8 @@ func (b *bundle) send(t *testing.T, w *webhook.Webhook) {
 	must.NoError(t, b.dispatcher.SendNext(t.Context(), w.ID, w.Host))
 }
 
-// recorder returns a function that records clicks of a workspace, each on another link, and stores them.
+// recorder returns a function that records clicks of a workspace, each on another link, and stores
+// them.
 func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
 	t.Helper()
 	clicks := clicktest.New(t, b.DB, b.clock.Now)

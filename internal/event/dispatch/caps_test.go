@@ -17,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 )
 
-// TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits, and is not claimed.
+// TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits,
+// and is not claimed.
 func TestDispatcher_LimitsRates(t *testing.T) {
 	t.Parallel()
 	if a, b := dispatch.Rates(); a.Attempts != 20 || b.Attempts != 100 || a.Window != time.Second ||
@@ -48,8 +49,8 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a webhook has 8 on all
-// nodes.
+// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a
+// webhook has 8 on all nodes.
 func TestDispatcher_BoundsConnections(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -118,7 +119,8 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	})
 }
 
-// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all nodes are used up.
+// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all
+// nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)

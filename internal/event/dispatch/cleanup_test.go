@@ -58,7 +58,8 @@ func TestStore_RetainsDeliveries(t *testing.T) {
 	})
 }
 
-// TestStore_ReleasesDeliveriesAfterCleanUp removes a delivery that waits before another one about the same link.
+// TestStore_ReleasesDeliveriesAfterCleanUp removes a delivery that waits before another one about
+// the same link.
 func TestStore_ReleasesDeliveriesAfterCleanUp(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -86,8 +87,8 @@ func TestStore_ReleasesDeliveriesAfterCleanUp(t *testing.T) {
 	})
 }
 
-// TestStore_DeletesWebhooks deletes a webhook with more deliveries than a batch of the clean-up has: it is invisible at
-// once, and removed later.
+// TestStore_DeletesWebhooks deletes a webhook with more deliveries than a batch of the clean-up
+// has: it is invisible at once, and removed later.
 func TestStore_DeletesWebhooks(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)

@@ -43,7 +43,8 @@ func (b *bundle) awaitFinal(t *testing.T) {
 	})
 }
 
-// holdTransaction opens a transaction on PostgreSQL, so that later ones are not final until it is released.
+// holdTransaction opens a transaction on PostgreSQL, so that later ones are not final until it is
+// released.
 func (b *bundle) holdTransaction(t *testing.T) (release func()) {
 	t.Helper()
 	if b.DB.Kind == db.SQLite {
@@ -98,8 +99,9 @@ func TestDispatcher_ReadsClicksOfReceivers(t *testing.T) {
 	})
 }
 
-// TestDispatcher_CountsExpiredClicks reads nothing for more than 23 hours. The clicks of the last 23 hours are
-// delivered, and the others counted. The batch of the former is not final yet when the latter are counted.
+// TestDispatcher_CountsExpiredClicks reads nothing for more than 23 hours. The clicks of the last
+// 23 hours are delivered, and the others counted. The batch of the former is not final yet when the
+// latter are counted.
 func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := workspacetest.New(t, b.DB, "other")

@@ -105,8 +105,8 @@ func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
 	}
 }
 
-// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading and sending do not
-// wait for each other.
+// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading
+// and sending do not wait for each other.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	every := func(signal <-chan struct{}, message string, f func(context.Context) error) {

@@ -23,8 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook does not
-// have, and events from before it, are not sent.
+// TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook
+// does not have, and events from before it, are not sent.
 func TestDispatcher_DeliversMatchingEventsOnce(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -67,8 +67,8 @@ func (b *bundle) isFinal(t *testing.T, n int) bool {
 	return len(p.Items) >= n
 }
 
-// TestDispatcher_OrdersFirstAttempts sends the events of a link one after the other, and those of others
-// meanwhile.
+// TestDispatcher_OrdersFirstAttempts sends the events of a link one after the other, and those of
+// others meanwhile.
 func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.create(t, r.URL, audit.LinkUpdated)
@@ -110,8 +110,8 @@ func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesOnceAfterFourDays fails all attempts on two nodes, moves the clock by hours, and then
-// has everything delivered.
+// TestDispatcher_DisablesOnceAfterFourDays fails all attempts on two nodes, moves the clock by
+// hours, and then has everything delivered.
 func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.WebhookDisabled)
@@ -162,7 +162,8 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 	})
 }
 
-// TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first of two workspaces.
+// TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first
+// of two workspaces.
 func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		broken := *b

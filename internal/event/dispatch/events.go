@@ -57,7 +57,8 @@ func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) 
 	if !w.IsBehind() {
 		return true, nil
 	}
-	// Types and tags are read after the lock: a statement that waits for one reads other tables as of before.
+	// Types and tags are read after the lock: a statement that waits for one reads other tables as
+	// of before.
 	if err := d.WithFilter(tx.NewSelect().Model(w)).WherePK().Scan(ctx); err != nil {
 		return false, err
 	}

@@ -95,8 +95,8 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 	})
 }
 
-// TestStore_NeedsWhatWasReceived calls with a key that may not read the deliveries of a webhook which receives only
-// other types by now, and reads their events.
+// TestStore_NeedsWhatWasReceived calls with a key that may not read the deliveries of a webhook
+// which receives only other types by now, and reads their events.
 func TestStore_NeedsWhatWasReceived(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.DomainLost)
@@ -120,7 +120,8 @@ func TestStore_NeedsWhatWasReceived(t *testing.T) {
 	})
 }
 
-// TestStore_ForgetsStatistics selects statistics no more: waiting deliveries are rendered without them.
+// TestStore_ForgetsStatistics selects statistics no more: waiting deliveries are rendered without
+// them.
 func TestStore_ForgetsStatistics(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		change := hook(r.URL, audit.LinkUpdated)

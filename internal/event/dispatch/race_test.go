@@ -154,7 +154,8 @@ func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 	})
 }
 
-// TestDispatcher_SplitsOnlyItsOwn: a large batch of clicks that was skipped while it was claimed stays skipped.
+// TestDispatcher_SplitsOnlyItsOwn: a large batch of clicks that was skipped while it was claimed
+// stays skipped.
 func TestDispatcher_SplitsOnlyItsOwn(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.dispatcher.Renderer = sized{click: 3 * kib}
@@ -202,7 +203,8 @@ func TestDispatcher_SendsDespiteOneFailure(t *testing.T) {
 	})
 }
 
-// TestStore_RestoresTwice: a restore that was interrupted can be repeated, and sends no events from before a webhook.
+// TestStore_RestoresTwice: a restore that was interrupted can be repeated, and sends no events from
+// before a webhook.
 func TestStore_RestoresTwice(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.write(t, audit.LinkUpdated, newLinkID())

@@ -30,8 +30,9 @@ func (b *bundle) exec(t *testing.T, statement string, args ...any) {
 	must.Value(b.DB.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
-// TestDispatcher_ReadsAsFarAsItCanSend has 450 events: 200 deliveries exist before their first attempt, and all in the
-// end, in the order of the log. The others count as waiting, and get their deliveries when half of the room is free.
+// TestDispatcher_ReadsAsFarAsItCanSend has 450 events: 200 deliveries exist before their first
+// attempt, and all in the end, in the order of the log. The others count as waiting, and get their
+// deliveries when half of the room is free.
 func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -77,8 +78,8 @@ func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 	})
 }
 
-// TestStore_CountsEventsAsWaiting has events of other types, links with other tags, other workspaces, and of more than
-// 30 days.
+// TestStore_CountsEventsAsWaiting has events of other types, links with other tags, other
+// workspaces, and of more than 30 days.
 func TestStore_CountsEventsAsWaiting(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		change := hook("http://127.0.0.1:9999/", audit.LinkUpdated)
@@ -127,7 +128,8 @@ func (r blocking) Event(
 	return r.plain.Event(ctx, m, selection, e)
 }
 
-// TestDispatcher_SendsWhileItRenders blocks the rendering of one workspace: the events of other workspaces are sent.
+// TestDispatcher_SendsWhileItRenders blocks the rendering of one workspace: the events of other
+// workspaces are sent.
 func TestDispatcher_SendsWhileItRenders(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := *b

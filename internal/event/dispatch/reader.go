@@ -22,7 +22,8 @@ const (
 // readTimeout bounds the reading of one part of a log. Another node may read after it.
 const readTimeout = 30 * time.Second
 
-// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes share.
+// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes
+// share.
 type reader struct {
 	bun.BaseModel `bun:"table:webhook_readers,alias:reader"`
 

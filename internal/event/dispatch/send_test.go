@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and fails a claim.
+// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and
+// fails a claim.
 func TestDispatcher_FreesConnections(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -33,7 +34,8 @@ func TestDispatcher_FreesConnections(t *testing.T) {
 	})
 }
 
-// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits for other nodes.
+// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits
+// for other nodes.
 func TestDispatcher_StartsNoAttemptAfterItsEnd(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)

@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due for longer.
+// TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due
+// for longer.
 func TestDispatcher_TakesTurns(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		other := *b
@@ -38,8 +39,8 @@ func TestDispatcher_TakesTurns(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsShares uses up the requests of one subject after the other: others may send, and due leaves
-// out the webhooks of the subject.
+// TestDispatcher_BoundsShares uses up the requests of one subject after the other: others may send,
+// and due leaves out the webhooks of the subject.
 func TestDispatcher_BoundsShares(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		owner := workspacetest.Actor(t, b.DB)

@@ -82,8 +82,8 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RefusesPrivateAddresses sends to a name that has become private, and to an address that the
-// check of the URL accepts: nothing arrives, and redirects are not followed.
+// TestDispatcher_RefusesPrivateAddresses sends to a name that has become private, and to an address
+// that the check of the URL accepts: nothing arrives, and redirects are not followed.
 func TestDispatcher_RefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -261,7 +261,8 @@ func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BatchesClicks sends clicks in order and once, and counts those of a paused webhook.
+// TestDispatcher_BatchesClicks sends clicks in order and once, and counts those of a paused
+// webhook.
 func TestDispatcher_BatchesClicks(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
@@ -309,8 +310,8 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 	})
 }
 
-// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read returns before a
-// click of its own.
+// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read
+// returns before a click of its own.
 func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := workspacetest.New(t, b.DB, "other")

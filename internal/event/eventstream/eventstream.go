@@ -1,5 +1,5 @@
-// Package eventstream delivers committed events to subscriptions, in the order of the event log, which
-// is the same on every node. Package audit owns the log. GraphQL subscriptions call it.
+// Package eventstream delivers committed events to subscriptions, in the order of the event log,
+// which is the same on every node. Package audit owns the log. GraphQL subscriptions call it.
 package eventstream
 
 import (

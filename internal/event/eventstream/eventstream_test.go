@@ -116,9 +116,9 @@ func auditLog(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []s
 	}
 }
 
-// TestLive_AgreesWithFeedAndAuditLog: while several writers commit, subscribers at two nodes receive all
-// events of their workspaces in the order of the feed, also subscribers that join later or at
-// another node.
+// TestLive_AgreesWithFeedAndAuditLog: while several writers commit, subscribers at two nodes
+// receive all events of their workspaces in the order of the feed, also subscribers that join later
+// or at another node.
 func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -188,8 +188,8 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 	})
 }
 
-// TestLive_WaitsForOpenTransactions: a transaction that began earlier and commits later has its events
-// in its position. Nothing is delivered before.
+// TestLive_WaitsForOpenTransactions: a transaction that began earlier and commits later has its
+// events in its position. Nothing is delivered before.
 func TestLive_WaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -211,7 +211,8 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		for _, w := range watches {
 			w.expectNone(t)
 		}
-		// A client that knows the id from the audit log may start there: it receives no earlier event.
+		// A client that knows the id from the audit log may start there: it receives no earlier
+		// event.
 		nodes[0].watch(t, m, Filter{}, late.ID).expectNone(t)
 		if got := feedIDs(t, s, m); len(got) > 0 {
 			t.Errorf("the feed has %v before the earlier transaction ends", got)

@@ -43,7 +43,8 @@ type Listed struct {
 	CreatedAt    time.Time  `json:"createdAt"`
 }
 
-// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with the newest.
+// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with
+// the newest.
 func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []Listed, err error) {
 	waiting := s.DB.NewSelect().Model((*Delivery)(nil)).ColumnExpr("count(*)").Where("webhook_id = webhook.id").
 		Where("status = 'WAITING'")

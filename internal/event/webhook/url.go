@@ -51,8 +51,8 @@ func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	return u, nil
 }
 
-// checkHost returns UnsafeURL if the host of a new URL has an address that is not public. A host without
-// addresses is accepted: its record may follow.
+// checkHost returns UnsafeURL if the host of a new URL has an address that is not public. A host
+// without addresses is accepted: its record may follow.
 func (s *Store) checkHost(ctx context.Context, u urlnorm.URL) error {
 	if s.Lookup == nil {
 		return nil

@@ -25,7 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Section is a part of an archive. Its text is the name in the GraphQL schema, and in lower case that in archives.
+// Section is a part of an archive. Its text is the name in the GraphQL schema, and in lower case
+// that in archives.
 type Section string
 
 // The sections, in the order of archives.
@@ -118,7 +119,8 @@ func ReportOf(t *task.Task) (*Report, error) {
 // SchemaVersion returns the version of the form of the archive.
 func (r *Report) SchemaVersion() int { return importsource.ArchiveVersion }
 
-// Bytes returns the size of the archive, and SHA256 its hash in hexadecimal; nil until the export has succeeded.
+// Bytes returns the size of the archive, and SHA256 its hash in hexadecimal; nil until the export
+// has succeeded.
 func (r *Report) Bytes() *int64 {
 	if r.Status != task.Succeeded {
 		return nil
@@ -154,7 +156,8 @@ func (r *Report) StartedAt() time.Time { return r.progress.StartedAt }
 type SectionReport struct {
 	Kind    Section
 	Records int64
-	// SHA256 is that of the files of the section in their order, without compression, in hexadecimal.
+	// SHA256 is that of the files of the section in their order, without compression, in
+	// hexadecimal.
 	SHA256 string
 }
 

@@ -131,7 +131,8 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 	return nil
 }
 
-// claimedFolders returns the names of the folders that earlier rows of a dry run would have created.
+// claimedFolders returns the names of the folders that earlier rows of a dry run would have
+// created.
 func (b *step) claimedFolders(ctx context.Context) (map[string]bool, error) {
 	names := map[string]bool{}
 	if !b.in.DryRun {

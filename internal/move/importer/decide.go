@@ -13,7 +13,8 @@ type facts struct {
 	own *own
 	// earlier is a row of the same import with the same source id.
 	earlier *Row
-	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
+	// origin is that of an earlier import of the row, and imported its link; nil if there is none,
+	// or if it was purged.
 	origin   *Origin
 	imported *link.Link
 	// isHidden means that own, or the link of an earlier import, does not exist for the caller, and

@@ -32,7 +32,8 @@ type exchange struct {
 	Text            string
 }
 
-// replay is an http.RoundTripper that plays exchanges. A URL that occurs twice gets the responses in this order.
+// replay is an http.RoundTripper that plays exchanges. A URL that occurs twice gets the responses
+// in this order.
 type replay struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -147,7 +148,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// importSink creates a dry run by the API of a Sink server, which returns a status and a body for each request, from 1.
+// importSink creates a dry run by the API of a Sink server, which returns a status and a body for
+// each request, from 1.
 func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header http.Header, body string)) *task.Task {
 	t.Helper()
 	n := 0

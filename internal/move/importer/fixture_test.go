@@ -182,7 +182,8 @@ func (f *fixture) settings(t *testing.T, b *bundle) importer.Settings {
 	return in
 }
 
-// TestImport_EqualsFixtures imports the file of each source into an empty workspace: first as a dry run, then twice.
+// TestImport_EqualsFixtures imports the file of each source into an empty workspace: first as a dry
+// run, then twice.
 func TestImport_EqualsFixtures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ folder, file, expected string }{

@@ -71,7 +71,8 @@ type Settings struct {
 	Label      string
 	DryRun     bool
 	OnConflict ConflictPolicy
-	// Hosts are where the links of hosts go; others go to the verified domain of the same name, or to the shared codes.
+	// Hosts are where the links of hosts go; others go to the verified domain of the same name, or
+	// to the shared codes.
 	Hosts []Host
 	// FolderID is the folder of all links; nil means that of each row.
 	FolderID *string

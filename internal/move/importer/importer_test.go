@@ -61,7 +61,8 @@ func wantSaid(t *testing.T, what string, rows []*importer.Row, want ...string) {
 	}
 }
 
-// TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same outcomes.
+// TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same
+// outcomes.
 func TestImport_FollowsItsConflictPolicy(t *testing.T) {
 	t.Parallel()
 	lines := []string{"mine,https://example.com/mine", "taken,https://example.com/new",
@@ -210,7 +211,8 @@ func TestImport_RefusesInvalidSettings(t *testing.T) {
 	})
 }
 
-// TestImport_SurvivesNodes stops nodes and ends leases while they import, and compares with an undisturbed import.
+// TestImport_SurvivesNodes stops nodes and ends leases while they import, and compares with an
+// undisturbed import.
 func TestImport_SurvivesNodes(t *testing.T) {
 	t.Parallel()
 	lines := suitetest.Size(3_000, 100_000)

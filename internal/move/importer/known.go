@@ -13,7 +13,8 @@ import (
 // earlier rows.
 type known struct {
 	*step
-	// earlier are rows of the import, by source id, origins those of earlier imports, and links their links by id.
+	// earlier are rows of the import, by source id, origins those of earlier imports, and links
+	// their links by id.
 	earlier map[string]*Row
 	origins map[string]*Origin
 	links   map[string]*link.Link

@@ -254,7 +254,8 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 // errDry rolls back the transaction of a dry run.
 var errDry = errors.New("a dry run changes nothing")
 
-// begin begins the transaction of a step: it creates folders, and in a dry run has the links of earlier steps count.
+// begin begins the transaction of a step: it creates folders, and in a dry run has the links of
+// earlier steps count.
 func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 	if b.in.DryRun {
 		earlier := int(b.progress.Counts[Created] + b.progress.Counts[Renamed])

@@ -23,7 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// dryAndReal imports a file as a dry run, then for good, compares the outcomes, and returns the rows.
+// dryAndReal imports a file as a dry run, then for good, compares the outcomes, and returns the
+// rows.
 func (b *bundle) dryAndReal(t *testing.T, in importer.Settings, file string) []*importer.Row {
 	t.Helper()
 	in.DryRun = true

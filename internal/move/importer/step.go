@@ -20,7 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 )
 
-// maxRenames is the number of the last code that RENAME tries, and renamesAtOnce how many a statement looks up.
+// maxRenames is the number of the last code that RENAME tries, and renamesAtOnce how many a
+// statement looks up.
 const (
 	maxRenames    = 99
 	renamesAtOnce = 14
@@ -272,7 +273,8 @@ func (b *step) finishCreations(results []link.Result) error {
 	return nil
 }
 
-// describe writes the code and the link of an item into its row. The links that a dry run creates do not last.
+// describe writes the code and the link of an item into its row. The links that a dry run creates
+// do not last.
 func (b *step) describe(it *item, isNew bool) {
 	row := it.written
 	if it.code != "" || !b.in.DryRun || !isNew {
@@ -323,7 +325,8 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot be protected here.
+// deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot
+// be protected here.
 func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 	if len(b.toDelete) == 0 {
 		return nil

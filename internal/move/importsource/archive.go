@@ -61,7 +61,8 @@ type ManifestWorkspace struct {
 	DefaultRedirectStatus int    `json:"defaultRedirectStatus"`
 }
 
-// ManifestSection is a part of an archive. SHA256 is that of its files in their order, in hexadecimal.
+// ManifestSection is a part of an archive. SHA256 is that of its files in their order, in
+// hexadecimal.
 type ManifestSection struct {
 	Name    string   `json:"name"`
 	Files   []string `json:"files"`

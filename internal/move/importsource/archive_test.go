@@ -114,7 +114,8 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	}
 }
 
-// TestRows_ReadArchives: parts of a routing that are not valid are losses, an unreadable gate deletes the link.
+// TestRows_ReadArchives: parts of a routing that are not valid are losses, an unreadable gate
+// deletes the link.
 func TestRows_ReadArchives(t *testing.T) {
 	t.Parallel()
 	links := strings.Join([]string{
@@ -161,7 +162,8 @@ func TestRows_ReadArchives(t *testing.T) {
 	}
 }
 
-// TestCheckArchive_BoundsSparseFiles whose text the archive does not have: a few bytes would be read forever.
+// TestCheckArchive_BoundsSparseFiles whose text the archive does not have: a few bytes would be
+// read forever.
 func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
 	t.Parallel()
 	const size, name = "1000000000000000000", "links/00001.jsonl"

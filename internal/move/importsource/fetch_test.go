@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// server answers by the part of the URL after the host, with each of the responses once and then the last.
+// server answers by the part of the URL after the host, with each of the responses once and then
+// the last.
 type server struct {
 	responses map[string][]string
 	requests  []string

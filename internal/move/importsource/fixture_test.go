@@ -165,7 +165,8 @@ func read(t *testing.T, s *importsource.Settings, file []byte) (rows []*importso
 	return rows
 }
 
-// replay answers with the exchanges of api.jsonl. Like any caller it repeats a request that is refused by a rate.
+// replay answers with the exchanges of api.jsonl. Like any caller it repeats a request that is
+// refused by a rate.
 func replay(t *testing.T, folder string) importsource.Fetch {
 	t.Helper()
 	type exchange struct {
@@ -388,7 +389,8 @@ func (f *fixture) fields(t *testing.T, out map[string]any, row *importsource.Row
 	}
 }
 
-// routed returns the routing of a link that has all defaults of a workspace before, which must not remain.
+// routed returns the routing of a link that has all defaults of a workspace before, which must not
+// remain.
 func routed(t *testing.T, row *importsource.Row) map[string]any {
 	t.Helper()
 	other := "https://default.example/"

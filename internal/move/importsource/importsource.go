@@ -62,8 +62,8 @@ type Row struct {
 	Line int64
 	// SourceID identifies the link at the source.
 	SourceID string
-	// SourceURL is the short URL there, Host its host and Code its code, neither checked nor normalized. Any of them
-	// may be empty; without a code the link gets a generated one.
+	// SourceURL is the short URL there, Host its host and Code its code, neither checked nor
+	// normalized. Any of them may be empty; without a code the link gets a generated one.
 	SourceURL, Host, Code string
 	// FoldsCase means that the source ignores the case of codes at the host.
 	FoldsCase bool
@@ -88,8 +88,8 @@ type Row struct {
 	// Describes are the fields that the source describes, with or without a value. Updates leave
 	// others as they are here.
 	Describes []Field
-	// Deleted means that the link is created and deleted at once: it was protected, blocked or used up at the source,
-	// and must not redirect without that protection.
+	// Deleted means that the link is created and deleted at once: it was protected, blocked or used
+	// up at the source, and must not redirect without that protection.
 	Deleted bool
 
 	Origin Origin
@@ -103,8 +103,8 @@ type Row struct {
 
 	// Skipped means that the row is no link that can be imported; Losses has the reason.
 	Skipped bool
-	// Err is why the row fails; its field is the one at the source. A row that fails or is skipped only has the fields
-	// up to Code and its losses.
+	// Err is why the row fails; its field is the one at the source. A row that fails or is skipped
+	// only has the fields up to Code and its losses.
 	Err *errs.Error
 }
 

@@ -216,7 +216,8 @@ func (m *mapper) ignore(v value) {
 	}
 }
 
-// protect is a setter of protection that is not kept: the link must not redirect without it. The loss has the name.
+// protect is a setter of protection that is not kept: the link must not redirect without it. The
+// loss has the name.
 func protect(name string, reason LossReason) setter {
 	return func(m *mapper, v value) {
 		if isEmpty(v.is) {
@@ -253,7 +254,8 @@ func (m *mapper) finish() {
 	m.checkURL()
 }
 
-// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as written.
+// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as
+// written.
 func (m *mapper) finishLimit() {
 	if m.limit == nil {
 		return
@@ -274,7 +276,8 @@ func (m *mapper) finishLimit() {
 	m.row.MaxClicks = &remaining
 }
 
-// identify sets the id and the short URL of a row that has none, and leaves nothing else in one that fails.
+// identify sets the id and the short URL of a row that has none, and leaves nothing else in one
+// that fails.
 func (m *mapper) identify(row *Row) {
 	row.FoldsCase = row.FoldsCase || m.foldsCase[row.Host]
 	if row.SourceURL == "" && row.Host != "" && row.Code != "" {

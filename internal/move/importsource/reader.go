@@ -17,8 +17,8 @@ import (
 
 // format describes the items of a source.
 type format struct {
-	// list is where a JSON file that is an object has its items. Each element of a file that is an array is such an
-	// object if isPaged, and otherwise an item.
+	// list is where a JSON file that is an object has its items. Each element of a file that is an
+	// array is such an object if isPaged, and otherwise an item.
 	list    []string
 	isPaged bool
 	// isKeyed means that the items are the values of an object.
@@ -27,8 +27,8 @@ type format struct {
 	version string
 	// isFolded means that names are compared without case, spaces, _ and -.
 	isFolded bool
-	// isTable means that items are records of a CSV file, whose unknown columns are only ignored, and isOwn that the
-	// file is of the user, so that its limits are what remains.
+	// isTable means that items are records of a CSV file, whose unknown columns are only ignored,
+	// and isOwn that the file is of the user, so that its limits are what remains.
 	isTable, isOwn bool
 	// status is that of redirects; zero means the default of the workspace.
 	status int
@@ -55,7 +55,8 @@ type reader struct {
 	line int64
 	// record is the item as an archive has it; nil for other sources.
 	record *ArchivedLink
-	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of codes.
+	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of
+	// codes.
 	folders   map[string]string
 	foldsCase map[string]bool
 }

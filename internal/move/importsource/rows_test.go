@@ -25,7 +25,8 @@ import (
 
 var now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 
-// summaries returns one line for each row: its id, and its error or code; then the error that ends the file.
+// summaries returns one line for each row: its id, and its error or code; then the error that ends
+// the file.
 func summaries(source importsource.Source, file string) (lines []string) {
 	for row, err := range importsource.Rows(&importsource.Settings{Source: source, Now: now}, strings.NewReader(file)) {
 		switch {
@@ -588,7 +589,8 @@ func (r *repeat) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink accepts the fields.
+// FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink
+// accepts the fields.
 func FuzzRows(f *testing.F) {
 	all := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
 		importsource.Shlink,

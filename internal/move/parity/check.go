@@ -29,7 +29,8 @@ import (
 )
 
 const (
-	// originBatch is how many origins a statement reads, and stepSize how many comparisons a step commits.
+	// originBatch is how many origins a statement reads, and stepSize how many comparisons a step
+	// commits.
 	originBatch = 500
 	stepSize    = 10
 	// maxTries bounds the requests of a short URL whose host refuses them by a rate.

@@ -36,7 +36,8 @@ type bundle struct {
 	db *db.DB
 
 	mu sync.Mutex
-	// answers are those of the hosts by URL: a status and a Location. requests are all requested URLs.
+	// answers are those of the hosts by URL: a status and a Location. requests are all requested
+	// URLs.
 	answers  map[string]string
 	requests []string
 }

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can take the task then.
+	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can
+	// take the task then.
 	leaseLife = time.Minute
 	// renewEvery is how often a node renews the lease of a task, and checks whether its
 	// cancellation was requested.
@@ -60,8 +61,8 @@ type Runner struct {
 	Slots int
 	// Handlers are those of the kinds that the node knows.
 	Handlers map[Kind]Handler
-	// MemberOf returns the membership of the account or API key that started a task, as it is now. It returns NotFound,
-	// Forbidden or Unauthenticated.
+	// MemberOf returns the membership of the account or API key that started a task, as it is now.
+	// It returns NotFound, Forbidden or Unauthenticated.
 	MemberOf func(ctx context.Context, t *Task) (workspace.Membership, error)
 	Log      *slog.Logger
 }

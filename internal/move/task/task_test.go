@@ -216,7 +216,8 @@ func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
 	})
 }
 
-// TestRunner_TakesTurnsBetweenSteps: a task completes a step that lasts longer than its turn, then others are served.
+// TestRunner_TakesTurnsBetweenSteps: a task completes a step that lasts longer than its turn, then
+// others are served.
 func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.SetTurn(time.Millisecond, 5*time.Millisecond)
@@ -459,7 +460,8 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 	})
 }
 
-// TestReceive_RefusesOvertakenUploads whose beginning a later upload, which has not ended, has deleted.
+// TestReceive_RefusesOvertakenUploads whose beginning a later upload, which has not ended, has
+// deleted.
 func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		created := must.Value(

@@ -89,7 +89,8 @@ func RequireUser(ctx context.Context) (Actor, error) {
 	return a, err
 }
 
-// PermitsOrigin reports whether an Authorization header has an API key that names the origin of a page.
+// PermitsOrigin reports whether an Authorization header has an API key that names the origin of a
+// page.
 func (s *Store) PermitsOrigin(ctx context.Context, authorization, origin string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)

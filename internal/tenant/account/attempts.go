@@ -86,7 +86,8 @@ func (s *Store) chargeAttempt(ctx context.Context, by attempt) ([]ratelimit.Char
 		ratelimit.Counter{Rate: lastFromAddress, Subject: from}, all...)
 }
 
-// forgive deletes the counts of wrong passwords of an account that its owner has proved to be theirs.
+// forgive deletes the counts of wrong passwords of an account that its owner has proved to be
+// theirs.
 func (s *Store) forgive(ctx context.Context, email, address string) {
 	from := email + " " + address
 	for _, c := range []ratelimit.Counter{

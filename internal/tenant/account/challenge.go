@@ -40,7 +40,8 @@ type pendingLogin struct {
 	Groups []string `json:"groups"`
 
 	account *Account
-	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof that completes it.
+	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof
+	// that completes it.
 	challenge []byte
 	spent     proven
 }

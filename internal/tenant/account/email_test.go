@@ -25,7 +25,8 @@ func TestCheckEmail_ReturnsTheComparedForm(t *testing.T) {
 	}
 }
 
-// TestAccount_IsOneForAllSpellingsOfItsAddress at registration, log-in, password resets and the operator's commands.
+// TestAccount_IsOneForAllSpellingsOfItsAddress at registration, log-in, password resets and the
+// operator's commands.
 func TestAccount_IsOneForAllSpellingsOfItsAddress(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		from := Client{Address: "192.0.2.1"}

@@ -19,7 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
-// TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238, appendix B.
+// TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238,
+// appendix B.
 func TestStepOf_MatchesVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
@@ -195,7 +196,8 @@ func TestCompleteLogin_BoundsTries(t *testing.T) {
 	})
 }
 
-// TestChallenge_EndsWithSessions: half a login with the old password is worth nothing after it has changed.
+// TestChallenge_EndsWithSessions: half a login with the old password is worth nothing after it has
+// changed.
 func TestChallenge_EndsWithSessions(t *testing.T) {
 	eachOwner(t, func(t *testing.T, o *owner) {
 		for name, end := range map[string]func() error{

@@ -286,7 +286,8 @@ func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 	}
 }
 
-// TestLimits_BoundHashing: a new password is hashed for each of these proofs before the proof is spent.
+// TestLimits_BoundHashing: a new password is hashed for each of these proofs before the proof is
+// spent.
 func TestLimits_BoundHashing(t *testing.T) {
 	eachOwner(t, func(t *testing.T, o *owner) {
 		change := func() error {

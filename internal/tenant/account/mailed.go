@@ -16,8 +16,8 @@ import (
 const (
 	// mailedPrefix identifies mailed tokens to users and secret scanners.
 	mailedPrefix = "mailed_"
-	// minResetDuration is the minimum duration of RequestPasswordReset, which hides whether a token was
-	// stored.
+	// minResetDuration is the minimum duration of RequestPasswordReset, which hides whether a token
+	// was stored.
 	minResetDuration = 250 * time.Millisecond
 )
 

@@ -170,7 +170,8 @@ func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address 
 	return s.prove(ctx, actor, p, address)
 }
 
-// requireFactor is prove with a second factor of an account that has one. It returns Conflict for others.
+// requireFactor is prove with a second factor of an account that has one. It returns Conflict for
+// others.
 func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// refreshGrace is how long a spent refresh token still returns its successor, for retries and concurrent
-	// tabs. A later use means that one of two clients has stolen it.
+	// refreshGrace is how long a spent refresh token still returns its successor, for retries and
+	// concurrent tabs. A later use means that one of two clients has stolen it.
 	refreshGrace = 10 * time.Second
 	// refreshPrefix identifies refresh tokens to users and secret scanners.
 	refreshPrefix = "refresh_"

@@ -237,8 +237,8 @@ func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestChangePassword_SucceedsOnceConcurrently: the first change wins, so that a thief who knows the old
-// password cannot undo the owner's change. A deleted account gets no password.
+// TestChangePassword_SucceedsOnceConcurrently: the first change wins, so that a thief who knows the
+// old password cannot undo the owner's change. A deleted account gets no password.
 func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -324,7 +324,8 @@ func TestLogoutEverywhere_WaitsForChanges(t *testing.T) {
 	})
 }
 
-// TestChanges_NeedLiveSession: a request that was authenticated before its session ended changes nothing afterwards.
+// TestChanges_NeedLiveSession: a request that was authenticated before its session ended changes
+// nothing afterwards.
 func TestChanges_NeedLiveSession(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -84,7 +84,8 @@ func (s *signOn) finish(t *testing.T, u ssotest.User) (Login, error) {
 	return s.FinishSSO(t.Context(), s.respond(t, u), s.from())
 }
 
-// TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the identity.
+// TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the
+// identity.
 func TestFinishSSO_CreatesAccount(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
 		grace := ssotest.User{Subject: "1", Email: "Grace-" + s.email, Name: "Grace", Groups: []string{"engines"}}
@@ -165,7 +166,8 @@ func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 	})
 }
 
-// TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within ten minutes.
+// TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within
+// ten minutes.
 func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.SessionTTL = time.Hour

@@ -276,8 +276,8 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// TestToken_VerifiesWithEverySecret: a key is replaced in three rolling restarts, and every token is
-// accepted by every node throughout.
+// TestToken_VerifiesWithEverySecret: a key is replaced in three rolling restarts, and every token
+// is accepted by every node throughout.
 func TestToken_VerifiesWithEverySecret(t *testing.T) {
 	t.Parallel()
 	before, after := []byte("the secret before the replacement"), []byte("the secret after the replacement.")

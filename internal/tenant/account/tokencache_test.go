@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked at, however
-// much like it.
+// TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked
+// at, however much like it.
 func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

@@ -291,8 +291,8 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 	})
 }
 
-// TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and expired
-// ones do not count.
+// TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and
+// expired ones do not count.
 func TestCreate_BoundsActiveKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.MaxKeys = 3
@@ -392,7 +392,8 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 	})
 }
 
-// TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are not about more.
+// TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are
+// not about more.
 func TestKeys_AreRestrictedToFolders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -433,7 +434,8 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 	})
 }
 
-// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never refused.
+// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never
+// refused.
 func TestRotate_FailsNoRequest(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, secret := b.key(t, b.mine, workspace.ReadLinks)

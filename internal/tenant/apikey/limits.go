@@ -19,16 +19,19 @@ const (
 	maxDestinationHosts = 100
 	maxOrigins          = 20
 	maxNetworks         = 20
-	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable key without one.
+	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable
+	// key without one.
 	maxRequestsPerMinute = 60000
 	publishableRequests  = 60
 )
 
 // Limits restrict a key in addition to its scopes. Empty lists limit nothing.
 type Limits struct {
-	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all hosts below too.
+	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all
+	// hosts below too.
 	DestinationHosts []string `bun:"type:text"`
-	// Origins are the pages that may use the key. Programs send no origin, so that they may use it, too.
+	// Origins are the pages that may use the key. Programs send no origin, so that they may use it,
+	// too.
 	Origins []string `bun:"type:text"`
 	// Networks are those of the clients that may use the key, in CIDR notation.
 	Networks []string `bun:"type:text"`
@@ -36,7 +39,8 @@ type Limits struct {
 	RequestsPerMinute *int
 }
 
-// check validates the limits of a new key, and returns them as they are stored. It returns InvalidInput.
+// check validates the limits of a new key, and returns them as they are stored. It returns
+// InvalidInput.
 func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts,
 		canonicalHost); err != nil {

@@ -290,8 +290,8 @@ func TestClaim_IsIdempotentConcurrently(t *testing.T) {
 	})
 }
 
-// TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains than it
-// may have.
+// TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains
+// than it may have.
 func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 	each(t, func(t *testing.T, z *zone) {
 		first := z.claim(t, z.adas, "0.example.com")

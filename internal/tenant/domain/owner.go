@@ -23,8 +23,8 @@ type owner struct {
 	CaseSensitive bool
 }
 
-// startOwnership records that the workspace of a domain has the host from an instant on. The context has
-// the scope of the system: the owner before may be another workspace.
+// startOwnership records that the workspace of a domain has the host from an instant on. The
+// context has the scope of the system: the owner before may be another workspace.
 func startOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) error {
 	var end *time.Time
 	err := tx.NewSelect().Model((*owner)(nil)).ColumnExpr("max(ends_at)").Where("host = ?", d.Host).Scan(ctx, &end)

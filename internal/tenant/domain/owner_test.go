@@ -37,8 +37,8 @@ func (z *zone) wantOwners(t *testing.T, host string, want ...string) {
 	}
 }
 
-// TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace whose node has
-// a clock behind, removed, verified again, and lost.
+// TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace
+// whose node has a clock behind, removed, verified again, and lost.
 func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
 	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")

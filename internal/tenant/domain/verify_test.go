@@ -127,8 +127,8 @@ func TestVerify_RestoresAFailingDomain(t *testing.T) {
 	})
 }
 
-// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any search domains of
-// the machine.
+// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any
+// search domains of the machine.
 func TestVerify_QueriesTheRecordName(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.MigratedSQLite(t))
@@ -227,8 +227,8 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 	}
 }
 
-// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then
-// it is the other's.
+// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and
+// then it is the other's.
 func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
@@ -259,9 +259,9 @@ func TestVerify_ConcurrentWithRemove(t *testing.T) {
 	})
 }
 
-// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time with equal proof,
-// exactly one succeeds, and the others receive DOMAIN_TAKEN. This holds for a free host, and for
-// one whose owner is about to lose it.
+// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time
+// with equal proof, exactly one succeeds, and the others receive DOMAIN_TAKEN. This holds for a
+// free host, and for one whose owner is about to lose it.
 func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {

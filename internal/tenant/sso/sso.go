@@ -1,6 +1,6 @@
-// Package sso is the client of the identity provider of the instance: single sign-on by OpenID Connect, with the
-// authorization code flow and PKCE. It has no tables and no cookies: package account stores transactions and decides
-// which account an identity opens.
+// Package sso is the client of the identity provider of the instance: single sign-on by OpenID
+// Connect, with the authorization code flow and PKCE. It has no tables and no cookies: package
+// account stores transactions and decides which account an identity opens.
 package sso
 
 import (
@@ -23,7 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 )
 
-// requestTimeout bounds a request to the provider with its body. A login takes three requests at most.
+// requestTimeout bounds a request to the provider with its body. A login takes three requests at
+// most.
 const requestTimeout = 4 * time.Second
 
 // Config has the settings and dependencies of a Provider.
@@ -44,7 +45,8 @@ type Config struct {
 	// Secrets are the keys of access tokens. The first derives the values that a transaction sends
 	// to the provider; all finish transactions, so that they outlive the rotation of a key.
 	Secrets [][]byte
-	// CheckEmail returns the stored form of an address, with its domain in lower case and ASCII, or an error.
+	// CheckEmail returns the stored form of an address, with its domain in lower case and ASCII, or
+	// an error.
 	CheckEmail func(email string) (string, error)
 	Now        func() time.Time
 	Log        *slog.Logger
@@ -91,7 +93,8 @@ type Response struct {
 type User struct {
 	// Issuer and Subject identify the user for ever.
 	Issuer, Subject string
-	// Email is verified by the provider, of an allowed domain, and in the form of Config.CheckEmail.
+	// Email is verified by the provider, of an allowed domain, and in the form of
+	// Config.CheckEmail.
 	Email string
 	// Name is as the provider has it; it may be empty.
 	Name string
@@ -99,8 +102,9 @@ type User struct {
 	Groups []string
 }
 
-// AuthorizationURL returns where a browser begins the transaction with the secret, which has at least 128 random
-// bits. It returns InvalidInput at redirectUri unless that is listed in the configuration, and Unavailable.
+// AuthorizationURL returns where a browser begins the transaction with the secret, which has at
+// least 128 random bits. It returns InvalidInput at redirectUri unless that is listed in the
+// configuration, and Unavailable.
 func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI string) (string, error) {
 	if !slices.Contains(p.config.Redirects, redirectURI) {
 		return "", errs.New(errs.InvalidInput,
@@ -116,9 +120,9 @@ func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI str
 		nil
 }
 
-// Identify redeems a response of the provider for the identity of the user. The caller has consumed the transaction.
-// It returns BadCredentials, with one message for all failed checks, or Unavailable. Each is logged
-// with the name of the check.
+// Identify redeems a response of the provider for the identity of the user. The caller has consumed
+// the transaction. It returns BadCredentials, with one message for all failed checks, or
+// Unavailable. Each is logged with the name of the check.
 func (p *Provider) Identify(ctx context.Context, r Response) (User, error) {
 	i, err := p.identify(ctx, r)
 	if err != nil {
@@ -165,7 +169,8 @@ func (p *Provider) identify(ctx context.Context, r Response) (User, error) {
 // derived has the values that a transaction sends to the provider.
 type derived struct{ state, nonce, verifier string }
 
-// derive computes the values of a transaction from its secret and a key of access tokens, so that none is stored.
+// derive computes the values of a transaction from its secret and a key of access tokens, so that
+// none is stored.
 func (p *Provider) derive(key []byte, secret string) derived {
 	value := func(label string) string {
 		return base64.RawURLEncoding.EncodeToString(mac(mac(key, "linkforge sso "+label), secret))

@@ -30,7 +30,8 @@ const (
 var ada = ssotest.User{Subject: "248289761001", Email: "Ada@Example.com", Name: "Ada",
 	Groups: []string{"engineering", "it"}}
 
-// bundle is a provider, and the server's client of it. Its clock stands still until a test moves it.
+// bundle is a provider, and the server's client of it. Its clock stands still until a test moves
+// it.
 type bundle struct {
 	*sso.Provider
 	server *ssotest.Server
@@ -175,7 +176,8 @@ func claims(changes map[string]any) func(s *ssotest.Server) {
 	}
 }
 
-// TestProvider_RefusesFaults: each fault has one line in the log, which names the check and no secret.
+// TestProvider_RefusesFaults: each fault has one line in the log, which names the check and no
+// secret.
 func TestProvider_RefusesFaults(t *testing.T) {
 	t.Parallel()
 	faults := ssotest.Faults()
@@ -325,7 +327,8 @@ func TestIdentify_BindsResponses(t *testing.T) {
 	}
 }
 
-// TestIdentify_RefusesTokenOfAnotherTransaction has a provider that mixes up two users who log in at once.
+// TestIdentify_RefusesTokenOfAnotherTransaction has a provider that mixes up two users who log in
+// at once.
 func TestIdentify_RefusesTokenOfAnotherTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -339,8 +342,8 @@ func TestIdentify_RefusesTokenOfAnotherTransaction(t *testing.T) {
 	}
 }
 
-// TestIdentify_OutlivesRotatedSecret: a transaction that began before the rotation of a secret ends after it, and not
-// without the old secret.
+// TestIdentify_OutlivesRotatedSecret: a transaction that began before the rotation of a secret ends
+// after it, and not without the old secret.
 func TestIdentify_OutlivesRotatedSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -84,8 +84,8 @@ func TestDelete_CanBeRestored(t *testing.T) {
 	})
 }
 
-// TestPurge_KeepsSlugsReserved: nothing else of a workspace that was deleted for long, and nothing at
-// all of others.
+// TestPurge_KeepsSlugsReserved: nothing else of a workspace that was deleted for long, and nothing
+// at all of others.
 func TestPurge_KeepsSlugsReserved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

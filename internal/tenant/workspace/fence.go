@@ -117,7 +117,8 @@ func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkI
 	return inside, err
 }
 
-// LinksInside returns a predicate for those of the links that the membership can see. Without a fence it reads nothing.
+// LinksInside returns a predicate for those of the links that the membership can see. Without a
+// fence it reads nothing.
 func (m Membership) LinksInside(
 	ctx context.Context, d *db.DB, linkIDs ...string,
 ) (sees func(linkID string) bool, err error) {

@@ -133,7 +133,8 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_WritesEvents: the provider's changes are in the log, without an actor, and repeated log-ins are not.
+// TestSyncGroups_WritesEvents: the provider's changes are in the log, without an actor, and
+// repeated log-ins are not.
 func TestSyncGroups_WritesEvents(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")
@@ -202,7 +203,8 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay as they are.
+// TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay
+// as they are.
 func TestSyncGroups_SparesOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -253,7 +255,8 @@ func TestSyncGroups_Concurrent(t *testing.T) {
 	})
 }
 
-// TestResolveGroups_FollowsWorkspace: a slug means the workspace that had it when a start first named it.
+// TestResolveGroups_FollowsWorkspace: a slug means the workspace that had it when a start first
+// named it.
 func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")

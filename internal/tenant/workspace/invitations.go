@@ -25,8 +25,8 @@ const (
 	invitationPrefix = "invite_"
 )
 
-// The rates of invitations bound the mail that a workspace and an account cause, and the mail that a
-// recipient receives.
+// The rates of invitations bound the mail that a workspace and an account cause, and the mail that
+// a recipient receives.
 var (
 	invitationsPerWorkspace = ratelimit.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
 	invitationsPerAccount   = ratelimit.Rate{Name: "invitations-account", Attempts: 50, Window: time.Hour}
@@ -228,7 +228,8 @@ func (s *Store) checkFound(i *Invitation, err error) error {
 	return err
 }
 
-// Presented returns the invitation with the token, for a new account: only one with the invited address can accept it.
+// Presented returns the invitation with the token, for a new account: only one with the invited
+// address can accept it.
 func (s *Store) Presented(token string) account.Invitation { return presented{s, token} }
 
 type presented struct {

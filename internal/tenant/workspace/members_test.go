@@ -154,8 +154,8 @@ func TestTransferOwnership_ChangesRoles(t *testing.T) {
 	})
 }
 
-// TestMembers_LastOwnerStays has two owners do away with each other, and with themselves, at once, in
-// every way there is. On PostgreSQL each has a connection of its own.
+// TestMembers_LastOwnerStays has two owners do away with each other, and with themselves, at once,
+// in every way there is. On PostgreSQL each has a connection of its own.
 func TestMembers_LastOwnerStays(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ways := map[string]func(ctx context.Context, m Membership, accountID string) error{

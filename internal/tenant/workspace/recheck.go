@@ -25,8 +25,8 @@ type remembrance struct{ forget func() }
 // ErrStale means that a workspace has changed since the membership was read, see Refresh.
 var ErrStale = errors.New("the workspace has changed")
 
-// Presume is Require for transactions that call Recheck before anything else: the membership may be one that this node
-// remembers, which had the permission.
+// Presume is Require for transactions that call Recheck before anything else: the membership may be
+// one that this node remembers, which had the permission.
 func (s *Store) Presume(ctx context.Context, a account.Actor, workspaceID string, p Permission) (Membership, error) {
 	key := keyOf(a, workspaceID, live)
 	if row, known := s.remembered().GetIfPresent(key); known {
@@ -57,7 +57,8 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// fact is the present version of a workspace's row, and the role of an account; each is empty if there is none.
+// fact is the present version of a workspace's row, and the role of an account; each is empty if
+// there is none.
 type fact struct {
 	WorkspaceID, AccountID, Version string
 	Role                            Role

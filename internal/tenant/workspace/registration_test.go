@@ -90,7 +90,8 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 	})
 }
 
-// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its verification.
+// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its
+// verification.
 func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
 	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		m := b.create(t, b.ada, "team")

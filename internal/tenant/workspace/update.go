@@ -19,8 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Change is the input for changing a workspace's settings. Nil fields and fields without Set stay; nil resets a
-// field that has Set.
+// Change is the input for changing a workspace's settings. Nil fields and fields without Set stay;
+// nil resets a field that has Set.
 type Change struct {
 	Name *string
 	// Slug replaces the slug. The old one keeps working and stays reserved.
@@ -45,13 +45,13 @@ type Change struct {
 	// be inserted.
 	CaseSensitiveCodes *bool
 	FoldCodes          func(context.Context, bun.Tx) error
-	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
-	// own host. It needs WriteDomains, the other fields WriteSettings.
+	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil
+	// selects the instance's own host. It needs WriteDomains, the other fields WriteSettings.
 	PrimaryHost func(context.Context, bun.Tx) (*string, error)
 }
 
-// Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL, SlugTaken, Forbidden, or an
-// error of FoldCodes or PrimaryHost.
+// Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL,
+// SlugTaken, Forbidden, or an error of FoldCodes or PrimaryHost.
 func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership, error) {
 	ctx, err := c.enter(ctx, m)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c Change) enter(ctx context.Context, m Membership) (context.Context, error
 	return m.Enter(ctx, WriteSettings)
 }
 
-// update writes a change, and returns the changed workspace. It locks a domain before the workspace, and the workspace
-// before its slug, as in Create, which avoids deadlocks.
+// update writes a change, and returns the changed workspace. It locks a domain before the
+// workspace, and the workspace before its slug, as in Create, which avoids deadlocks.
 func (s *Store) update(
 	ctx context.Context, tx bun.Tx, m Membership, c Change, style *qr.Style,
 ) (_ *Workspace, err error) {
@@ -251,7 +251,8 @@ func (w *Workspace) settings() []audit.Field {
 	}
 }
 
-// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or UnsafeURL.
+// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or
+// UnsafeURL.
 func (s *Store) check(ctx context.Context, c *Change) error {
 	if c.Name != nil {
 		name, err := validate.Line("The name", *c.Name, 1, 100)

@@ -281,7 +281,8 @@ func TestCreate_BoundsWorkspaces(t *testing.T) {
 	})
 }
 
-// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among them.
+// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among
+// them.
 func TestUpdate_BoundsSlugChanges(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.SlugChanges = 10
@@ -304,7 +305,8 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 	})
 }
 
-// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a day.
+// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a
+// day.
 func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		now := noon

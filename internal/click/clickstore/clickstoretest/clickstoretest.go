@@ -305,7 +305,8 @@ func verifies(t *testing.T, w *clicktest.World) {
 	w.CheckTotals(t)
 }
 
-// concurrent writes several logs at once, each of them by two processes, which try again until a batch is written.
+// concurrent writes several logs at once, each of them by two processes, which try again until a
+// batch is written.
 func concurrent(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 8))
 	var writing sync.WaitGroup

@@ -30,8 +30,8 @@ type Fault struct {
 	Apply func(s *Server)
 }
 
-// Faults returns all faults that concern one log-in. Servers accept the domain example.com only, and wait less than
-// Slow.
+// Faults returns all faults that concern one log-in. Servers accept the domain example.com only,
+// and wait less than Slow.
 func Faults() []Fault {
 	return concat(redirectFaults(), metadataFaults(), tokenFaults(), algorithmFaults(), signatureFaults(),
 		claimFaults())
