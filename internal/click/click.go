@@ -1,5 +1,6 @@
-// Package click owns the fact that a visitor was redirected: the Click, the table of its dimensions, and its row in the
-// database. It does not record, count or query clicks: see ingest, rollup and stats. All of these call it.
+// Package click owns the fact that a visitor was redirected: the Click, the table of its
+// dimensions, and its row in the database. It does not record or query clicks: see ingest,
+// clickstore and stats. All of these call it.
 package click
 
 import (
@@ -9,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.
+// BucketLength is the resolution of counts over time. Days of every time zone start on a quarter of
+// an hour in UTC.
 const BucketLength = 15 * time.Minute
 
 // Day is a day in UTC.
@@ -28,10 +30,11 @@ type Click struct {
 	Status int
 	// Visit has the stored properties of the visitor.
 	visitor.Visit
-	// Visitor distinguishes the link's visitors on the day of the click. It is zero for visitors who
-	// asked not to be tracked.
+	// Visitor distinguishes the link's visitors on the day of the click. It is zero for visitors
+	// who asked not to be tracked.
 	Visitor int64
-	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the database knows.
+	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the
+	// database knows.
 	IsVisit bool
 
 	// RuleID and TargetID are the rule that chose the destination and its target; empty: none, or a

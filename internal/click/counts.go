@@ -201,7 +201,8 @@ func QuarterOf(t time.Time) byte {
 	return byte(t.Sub(t.UTC().Truncate(Day)) / BucketLength)
 }
 
-// AddQuarter counts clicks of the quarter of an hour that an instant lies in among the counts of its day.
+// AddQuarter counts clicks of the quarter of an hour that an instant lies in among the counts of
+// its day.
 func (c Counts) AddQuarter(at time.Time, n Count) {
 	c.Add(QuarterDimension, string([]byte{QuarterOf(at)}), n)
 }

@@ -184,8 +184,8 @@ func TestCounts_EncodeCanonically(t *testing.T) {
 	}
 }
 
-// TestCounts_InventedValuesEvictNone: made-up values do not replace values that were counted before and
-// more often.
+// TestCounts_InventedValuesEvictNone: made-up values do not replace values that were counted before
+// and more often.
 func TestCounts_InventedValuesEvictNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -40,7 +40,7 @@ type Definition struct {
 	// Column is its column in clicks and click_details.
 	Column string
 
-	text func(*Click) *string // nil for those that are no texts
+	text func(*Click) *string // nil for dimensions without text
 }
 
 // Text returns the field of a click; only the dimensions of VisitDimensions have one.
@@ -61,7 +61,7 @@ func camelCase(name string) string {
 }
 
 // The numbers of the dimensions that are not texts. The values of LatencyDimension are
-// steps (see rollup.LatencyStep), those of QuarterDimension quarters of an hour on a day.
+// steps (see LatencyStep), those of QuarterDimension quarters of an hour on a day.
 const (
 	StatusDimension  = 12
 	LinkDimension    = 13

@@ -2,8 +2,8 @@ package click
 
 import "math"
 
-// Tally is a count of redirects and how long they took: a running mean and the sum of squared deviations from
-// it, which stay accurate however many are added (Welford) or merged (Chan).
+// Tally is a count of redirects and how long they took: a running mean and the sum of squared
+// deviations from it, which stay accurate however many are added (Welford) or merged (Chan).
 type Tally struct {
 	// Clicks is the count.
 	Clicks int64

@@ -47,7 +47,7 @@ func database(t *testing.T) *url.URL {
 	return u
 }
 
-// answer returns what a database answers to a question.
+// answer returns the result of a query.
 func answer(t *testing.T, database *url.URL, question string) string {
 	t.Helper()
 	to := *database
@@ -116,7 +116,7 @@ func newUnreliable(t *testing.T, to *url.URL) *unreliable {
 }
 
 // try calls f with one of its statements failing, in each way of the failure's turn, and reports
-// whether it has that many. What is late arrives after f was called again, without a failure.
+// whether it has that many. A late statement arrives after f was called again without a failure.
 func (u *unreliable) try(step int, f func()) (more bool) {
 	u.mu.Lock()
 	u.until, u.how, u.held = step/int(failures), failure(step%int(failures)), nil
@@ -180,8 +180,8 @@ func (f *failing) check(t *testing.T, from, to time.Time) {
 	}
 }
 
-// everyFailure calls prepare, and then a job of which one statement fails, until each has failed.
-// Every stride-th failure is tried.
+// everyFailure calls prepare and then a job, one statement of which fails, until each statement has
+// failed. Every stride-th failure is tried.
 func (f *failing) everyFailure(
 	t *testing.T, stride int, prepare func(), job func(context.Context) error, check func(),
 ) {
@@ -200,7 +200,7 @@ func (f *failing) everyFailure(
 	}
 }
 
-// TestWrite_SurvivesLostStatements: what is tried again counts once, also if another batch is tried.
+// TestWrite_SurvivesLostStatements: a retried batch counts once, also if another batch is tried.
 func TestWrite_SurvivesLostStatements(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
@@ -221,7 +221,8 @@ func TestWrite_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
-// TestRebuild_LeavesOutWhatIsNotCounted: clicks of a batch without an end are counted once it is written again.
+// TestRebuild_LeavesOutWhatIsNotCounted: clicks of a batch without an end are counted once it is
+// written again.
 func TestRebuild_LeavesOutWhatIsNotCounted(t *testing.T) {
 	t.Parallel()
 	eachFailing(t, func(t *testing.T, f *failing) {
@@ -346,8 +347,8 @@ func TestRetain_SurvivesLostStatements(t *testing.T) {
 	})
 }
 
-// TestCopy_AnswersAsBefore copies clicks of 15 months, some of which are sums only, with a failure
-// now and then. Both stores give the same answers, also when the copy is made again and when clicks
+// TestCopy_AnswersAsBefore copies clicks of 15 months, some stored as rollups only, with occasional
+// failures. Both stores give the same answers, also when the copy is made again and when clicks
 // follow.
 func TestCopy_AnswersAsBefore(t *testing.T) {
 	t.Parallel()
@@ -442,7 +443,8 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 
 		gone, inSQL := w.Members[1], &clicksql.Store{DB: d, Now: w.Now}
 		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			// The rows of the first stay without an owner in the SQL database, those of the second in ClickHouse.
+			// The rows of the first stay without an owner in the SQL database, those of the second
+			// in ClickHouse.
 			return errors.Join(copied.Move(ctx, tx, unowned[2], gone.ID()), inSQL.Move(ctx, tx, unowned[3], gone.ID()))
 		}))
 		must.NoError(t, copied.MoveClicks(t.Context()))
@@ -464,7 +466,7 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 	})
 }
 
-// TestCopy_IgnoresEarlierRuns whose statements arrive late, or that still go on.
+// TestCopy_IgnoresEarlierRuns whose statements arrive late or are still running.
 func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -511,7 +513,8 @@ func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 	})
 }
 
-// TestCopy_LeavesClicksOnTheirWay: a node inserts the first click of a link before it makes the total.
+// TestCopy_LeavesClicksOnTheirWay: a node inserts the first click of a link before it makes the
+// total.
 func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -521,8 +524,9 @@ func TestCopy_LeavesClicksOnTheirWay(t *testing.T) {
 		copied := clickhouse.New(clickhouse.Config{DB: d, URL: u, ReadTimeout: time.Minute, Now: w.Now})
 		must.Value(
 			d.NewRaw(
-				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
-			redirect_status, created_at, updated_at) VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
+				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, 
+			canonical_hash, redirect_status, created_at, updated_at)
+			VALUES (?, ?, 'code', 'code', 'RANDOM', 'u', 'u', ?, 302, ?, ?)`, linkID,
 				id.PublicWorkspace, []byte("h"), w.Now(), w.Now()).Exec(system))(t)
 		first := click.Click{WorkspaceID: id.PublicWorkspace, LinkID: linkID, ClickedAt: clicktest.Noon, Status: 302}
 		must.NoError(t,
@@ -572,7 +576,7 @@ func TestCopy_CountsDaysWithoutQuarters(t *testing.T) {
 	})
 }
 
-// TestCopy_AddsMonthsOnce, and not to those that ClickHouse counts itself.
+// TestCopy_AddsMonthsOnce, and not to months that ClickHouse counts itself.
 func TestCopy_AddsMonthsOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -76,7 +76,8 @@ var refusedCodes = []int{321, 469}
 func (c *client) send(ctx context.Context, statement string, data []byte, settings ...string) ([]byte, error) {
 	to := c.base
 	q := to.Query()
-	// An error in the middle of an answer would be a part of it. Nothing is written later than it is confirmed.
+	// An error in the middle of an answer would be a part of it. Nothing is written later than it
+	// is confirmed.
 	for name, value := range map[string]string{"wait_end_of_query": "1", "async_insert": "0", "mutations_sync": "2",
 		"max_query_size": strconv.Itoa(1 << 26)} {
 		q.Set(name, value)
@@ -120,7 +121,8 @@ func (c *client) send(ctx context.Context, statement string, data []byte, settin
 	return nil, e
 }
 
-// away is the error of a statement that was not answered. It says nothing of the URL, which may have a password.
+// away is the error of a statement that was not answered. It says nothing of the URL, which may
+// have a password.
 func away(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -145,7 +147,7 @@ func ask[T any](ctx context.Context, c *client, question string, args ...any) (r
 	return fetch[T](ctx, c, question, args...)
 }
 
-// fetch is ask for jobs, which have time.
+// fetch is ask with the longer timeout of jobs.
 func fetch[T any](ctx context.Context, c *client, question string, args ...any) (rows []T, err error) {
 	answer, err := c.send(ctx, render(question, args...)+" FORMAT JSONEachRow", nil,
 		"output_format_json_quote_64bit_integers", "0",

@@ -25,7 +25,8 @@ const copiedAtOnce = 10_000
 type Copied struct {
 	// Day is the day (UTC) that was copied last.
 	Day time.Time
-	// Clicks are those that ClickHouse did not have, Days the days of links without single clicks.
+	// Clicks counts the clicks that ClickHouse lacked, Days the days of links without single
+	// clicks.
 	Clicks, Days int64
 }
 
@@ -143,7 +144,8 @@ func (c *copying) copyDay(ctx context.Context, day time.Time) error {
 	return err
 }
 
-// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those without an owner.
+// copiedOf returns the ids of the clicks of a day that ClickHouse has, and the links of those
+// without an owner.
 func (s *Store) copiedOf(
 	ctx context.Context, day time.Time,
 ) (isKnown map[int64]bool, unowned map[string]bool, err error) {
@@ -166,7 +168,7 @@ func (s *Store) copiedOf(
 }
 
 // insertCopies inserts clicks with the workspaces that their links have now, and adds the links
-// without an owner to unowned. What has no total was purged.
+// without an owner to unowned. A subject without a total was purged.
 func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowned map[string]bool) error {
 	workspaces, err := clickstore.WorkspacesOfLinks(ctx, c.DB, linksOf(clicks))
 	if err != nil {
@@ -192,7 +194,7 @@ func (c *copying) insertCopies(ctx context.Context, clicks []click.Click, unowne
 	return err
 }
 
-// statementID is that of the next statement, by which the next run ends it.
+// statementID is the ID of the next statement, by which the next run ends it.
 func (c *copying) statementID() string { return c.queryID("copy", time.Now().UnixNano()) }
 
 // settle looks at links whose clicks ClickHouse has without an owner. If a link has one now, it
@@ -227,7 +229,8 @@ func (c *copying) settle(ctx context.Context, linkIDs []string) error {
 	return nil
 }
 
-// removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after they were copied.
+// removePurged removes the clicks of workspaces that nodes without ClickHouse have purged after
+// they were copied.
 func (s *Store) removePurged(ctx context.Context) error {
 	spaces, err := fetch[struct{ ID string }](ctx, s.client,
 		"SELECT DISTINCT workspace_id AS ID FROM clicks UNION DISTINCT "+

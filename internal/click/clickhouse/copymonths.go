@@ -44,7 +44,8 @@ func (c *copying) copyMonths(ctx context.Context) error {
 	return nil
 }
 
-// countsMonths reports whether ClickHouse counts months itself that have no single clicks in the SQL database.
+// countsMonths reports whether ClickHouse counts months itself that have no single clicks in the
+// SQL database.
 func (c *copying) countsMonths(ctx context.Context, bounds map[string]time.Time) (bool, error) {
 	own, err := c.has(ctx, "clicks", render("clicked_at < ? AND NOT late", c.since))
 	return own || bounds[forgottenBound].After(never), err

@@ -12,8 +12,8 @@ import (
 )
 
 // This file ends days and months. Every step can be repeated, and questions are answered exactly
-// between two steps: a bound moves when what follows it is written, and what it replaces is removed
-// by the next run, when no question reads it.
+// between two steps: a bound moves once the rows behind it are written. The next run removes the
+// rows that they replace, which no query reads any more.
 
 // Seal implements clickstore.Store: it moves days for whose clicks no more visitors are compared
 // from clicks_open to clicks, without the numbers of the visitors.
@@ -51,7 +51,8 @@ func (s *Store) Seal(ctx context.Context) error {
 	return s.moveBound(ctx, sealedBound, sealed, s.sealable(), always)
 }
 
-// seal copies a day to clicks, where no question reads it yet: so what an interrupted run has left there goes first.
+// seal copies a day to clicks, where no query reads it yet. It first removes the rows that an
+// interrupted run has left there.
 func (s *Store) seal(ctx context.Context, day time.Time) error {
 	if err := s.kill(ctx, "sealing"); err != nil {
 		return err
@@ -67,8 +68,9 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	}
 	_, err = s.client.send(ctx,
 		render("INSERT INTO clicks (?, visit, late) SELECT ?, id IN (SELECT argMin(id, (clicked_at, id)) "+
-			"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false FROM clicks_open WHERE ? "+
-			"AND ?", sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
+			"FROM clicks_open WHERE ? AND visitor != 0 AND NOT bot GROUP BY link_id, visitor), false "+
+			"FROM clicks_open WHERE ? AND ?",
+			sql(columns), sql(columns), sql(of), sql(of), sql(until(sealedBound, day))),
 		nil, "query_id", s.queryID("sealing", day.Unix()))
 	if err == nil {
 		copied, err = s.copied(ctx, of)
@@ -79,7 +81,8 @@ func (s *Store) seal(ctx context.Context, day time.Time) error {
 	return err
 }
 
-// until is the condition that a bound has not passed an instant: a statement that is late does nothing then.
+// until is the condition that a bound has not passed an instant: a statement that is late does
+// nothing then.
 func until(bound string, at time.Time) string {
 	return render("(SELECT max(at) FROM bounds WHERE name = ?) <= ?", bound, at)
 }
@@ -110,7 +113,8 @@ func (s *Store) daysOf(ctx context.Context, before time.Time) (days []time.Time,
 	return days, nil
 }
 
-// sealable is the instant before which days can be sealed: a day before it no click is written with a visitor.
+// sealable is the instant before which days can be sealed: a day before it no click is written with
+// a visitor.
 func (s *Store) sealable() time.Time {
 	return s.Now().Add(-openFor - click.Day).UTC().Truncate(click.Day)
 }
@@ -133,8 +137,8 @@ func (s *Store) moveBound(
 	return nil
 }
 
-// Retain implements clickstore.Store: it counts months by days that have been kept for long enough,
-// and deletes the single clicks of those that are counted.
+// Retain implements clickstore.Store: it counts expired months by days, and deletes the single
+// clicks of counted months.
 func (s *Store) Retain(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -174,8 +178,8 @@ func (s *Store) Retain(ctx context.Context) error {
 	return nil
 }
 
-// countDays counts the clicks of a month. No question reads them from days yet, so what an
-// interrupted run has left goes first.
+// countDays counts the clicks of a month. No query reads them from days yet, so rows of an
+// interrupted run are removed first.
 func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	if err := s.kill(ctx, "days"); err != nil {
 		return err
@@ -186,9 +190,9 @@ func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	for day := m.Start(); day.Before(m.End()); day = day.Add(click.Day) {
 		_, err := s.client.send(ctx,
 			render("INSERT INTO days SELECT workspace_id, link_id, toDate(clicked_at) AS day, dimension, value, "+
-				"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, varPopStable(latency_ns / 1e6) * count() "+
-				"FROM clicks ARRAY JOIN ? AS dimension, ? AS value WHERE clicked_at >= ? AND clicked_at < ? "+
-				"AND ? GROUP BY workspace_id, link_id, day, dimension, value",
+				"count(), countIf(visit), countIf(bot), avg(latency_ns) / 1e6, "+
+				"varPopStable(latency_ns / 1e6) * count() FROM clicks ARRAY JOIN ? AS dimension, ? AS value "+
+				"WHERE clicked_at >= ? AND clicked_at < ? AND ? GROUP BY workspace_id, link_id, day, dimension, value",
 				sql(countedNumbers), sql(countedValues), day, day.Add(click.Day),
 				sql(until(forgottenBound, m.Start()))),
 			nil, "query_id", s.queryID("days", day.Unix()))
@@ -199,7 +203,8 @@ func (s *Store) countDays(ctx context.Context, m click.Month) error {
 	return nil
 }
 
-// removeDays removes what an interrupted run has left of a month, which no question reads yet, under a condition.
+// removeDays removes the rows that an interrupted run has left of a month, under a condition. No
+// query reads them yet.
 func (s *Store) removeDays(ctx context.Context, m click.Month, condition string) error {
 	of := render("toYYYYMM(day) = ?", sql(m.Start().Format("200601")))
 	if some, err := s.has(ctx, "days", of); err != nil || !some {
@@ -209,7 +214,8 @@ func (s *Store) removeDays(ctx context.Context, m click.Month, condition string)
 		sql(until(forgottenBound, m.Start())), sql(condition))
 }
 
-// countedNumbers and countedValues are the dimensions that days count by, and their values of a click.
+// countedNumbers and countedValues are the dimensions that days count by, and their values of a
+// click.
 var countedNumbers, countedValues = func() (string, string) {
 	numbers := []int64{0, click.LatencyDimension, click.QuarterDimension}
 	values := []string{"''", "toString(" + stepOf + ")",

@@ -43,7 +43,7 @@ func (r *row) click() *click.Click {
 	return c
 }
 
-// clicks asks for clicks.
+// clicks queries clicks.
 func (s *Store) clicks(ctx context.Context, question string, args ...any) ([]*click.Click, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err

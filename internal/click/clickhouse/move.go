@@ -34,7 +34,7 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 	return queueMoves(ctx, tx, map[string]string{linkID: workspaceID})
 }
 
-// queueMoves notes the workspaces of links whose clicks are to be moved.
+// queueMoves stores the workspaces of links whose clicks must be moved.
 func queueMoves(ctx context.Context, tx bun.Tx, moved map[string]string) error {
 	rows := make([]moveRow, 0, len(moved))
 	for _, linkID := range slices.Sorted(maps.Keys(moved)) {
@@ -81,7 +81,7 @@ func (s *Store) moveClicks(ctx context.Context, m *moveRow) error {
 	if err != nil || n == 0 { // another process moves them
 		return err
 	}
-	for _, table := range []string{"clicks_open", "clicks"} { // in the order in which a day is sealed
+	for _, table := range []string{"clicks_open", "clicks"} { // in the order of sealing
 		all := sql(columns + ", visitor")
 		if table == "clicks" {
 			all = sql(columns + ", visit, late")

@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file counts. Each question has two parts: single clicks and, before the bound "forgotten", the counts of days.
+// This file counts. Each question has two parts: single clicks and, before the bound "forgotten",
+// the counts of days.
 
 // parts are those of a question. A part without time is empty.
 type parts struct {
@@ -115,7 +116,8 @@ func (p *parts) isSingle() string {
 // withSealed defines the bound that fromBoth needs.
 const withSealed = "WITH (SELECT max(at) FROM bounds WHERE name = 'sealed') AS sealed "
 
-// fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It needs withSealed.
+// fromBoth are the single clicks of both tables that a condition keeps, with columns of each. It
+// needs withSealed.
 func fromBoth(sealed, open, condition string) string {
 	return render("(SELECT ? FROM clicks WHERE ? AND (clicked_at < sealed OR late) UNION ALL SELECT ? FROM "+
 		"clicks_open WHERE ? "+
@@ -242,7 +244,7 @@ func (s *Store) hasQuarters(ctx context.Context, p *parts) (bool, error) {
 	return len(missing) == 0 || missing[0].Clicks == 0, err
 }
 
-// askDays asks for days of a range.
+// askDays queries the days of a range.
 func askDays[T any](ctx context.Context, c *client, question string, args ...any) ([]T, error) {
 	rows, err := ask[T](ctx, c, question, args...)
 	if err != nil {
@@ -258,7 +260,8 @@ func (p *parts) dividesDay(cuts []time.Time) bool {
 	})
 }
 
-// checkNone returns InvalidInput if the subject has clicks in days of the range, which can only be counted as a whole.
+// checkNone returns InvalidInput if the subject has clicks in days of the range, which can only be
+// counted as a whole.
 func (s *Store) checkNone(ctx context.Context, p *parts) error {
 	rows, err := ask[countRow](ctx, s.client,
 		"SELECT ? FROM days WHERE ? AND dimension = 0 AND day >= toDate(?) AND day <= toDate(?)",
@@ -339,7 +342,7 @@ type latencyRow struct {
 	M2     float64
 }
 
-// stepOf is rollup.LatencyStep of a latency in nanoseconds.
+// stepOf is click.LatencyStep of a latency in nanoseconds.
 var stepOf = fmt.Sprintf("if(latency_ns > 1000, least(255, toInt32(ceil(log(latency_ns / 1000) / log(%g)))), 0)",
 	click.LatencyGrowth)
 
@@ -385,7 +388,8 @@ func (s *Store) Latencies(ctx context.Context, q clickstore.Query) (click.Tally,
 func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *click.Tally, steps click.Values) error {
 	condition := render("? AND day >= toDate(?) AND day < toDate(?)", sql(p.subject()), p.days.From, p.days.To)
 	rows, err := askDays[latencyRow](ctx, s.client, "SELECT value AS Step, sum(clicks) AS Clicks, "+
-		"sum(clicks * latency_mean) / sum(clicks) AS Mean, sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
+		"sum(clicks * latency_mean) / sum(clicks) AS Mean, "+
+		"sum(latency_m2) + sum(clicks * latency_mean * latency_mean) - sum(clicks) * Mean * Mean AS M2 "+
 		"FROM days WHERE ? AND dimension IN (0, ?) GROUP BY value", sql(condition), click.LatencyDimension)
 	for _, r := range rows {
 		if step, err := strconv.Atoi(r.Step); err == nil {

@@ -15,9 +15,9 @@ import (
 // is marked as a visit then. Clicks that come when their day is no longer open are late: they are
 // written to clicks at once.
 //
-// days have what is known of months whose single clicks are deleted, by dimension. The dimension 0
-// has all clicks of the day, and the values of click.LatencyDimension and click.QuarterDimension
-// are written as numbers.
+// days has the counts of months whose single clicks are deleted, by dimension. The dimension 0 has
+// all clicks of the day, and the values of click.LatencyDimension and click.QuarterDimension are
+// written as numbers.
 //
 // bounds only grow: the days before "sealed" are in clicks, and those before "forgotten" in days.
 // Of these, Copy has copied the days before "copied" from the SQL database, and "copying" is the
@@ -40,14 +40,16 @@ func tables() []string {
 			"ENGINE = MergeTree PARTITION BY toYYYYMM(clicked_at) ORDER BY (workspace_id, link_id, clicked_at, id)" +
 			durable,
 		`CREATE TABLE IF NOT EXISTS days (
-			workspace_id String CODEC(ZSTD), link_id String CODEC(ZSTD), day Date CODEC(Delta, ZSTD), dimension UInt8 CODEC(ZSTD),
-			value String CODEC(ZSTD), clicks Int64 CODEC(T64, ZSTD), visits Int64 CODEC(T64, ZSTD), bots Int64 CODEC(T64, ZSTD),
+			workspace_id String CODEC(ZSTD), link_id String CODEC(ZSTD), day Date CODEC(Delta, ZSTD),
+			dimension UInt8 CODEC(ZSTD), value String CODEC(ZSTD), clicks Int64 CODEC(T64, ZSTD),
+			visits Int64 CODEC(T64, ZSTD), bots Int64 CODEC(T64, ZSTD),
 			latency_mean Float64 CODEC(ZSTD), latency_m2 Float64 CODEC(ZSTD)
-		) ENGINE = MergeTree PARTITION BY toYYYYMM(day) ORDER BY (workspace_id, link_id, day, dimension, value)` + durable,
+		) ENGINE = MergeTree PARTITION BY toYYYYMM(day)
+		ORDER BY (workspace_id, link_id, day, dimension, value)` + durable,
 		`CREATE TABLE IF NOT EXISTS bounds (name String, at DateTime64(6, 'UTC')) ENGINE = MergeTree ORDER BY name` +
 			durable,
-		`CREATE TABLE IF NOT EXISTS fences (attempt Int64, at DateTime DEFAULT now()) ENGINE = MergeTree ORDER BY attempt
-			TTL at + INTERVAL 7 DAY` + durable,
+		`CREATE TABLE IF NOT EXISTS fences (attempt Int64, at DateTime DEFAULT now()) ENGINE = MergeTree
+			ORDER BY attempt TTL at + INTERVAL 7 DAY` + durable,
 	}
 }
 

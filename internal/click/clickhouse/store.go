@@ -18,7 +18,7 @@ type Config struct {
 	DB *db.DB
 	// URL is http(s)://USER:PASSWORD@HOST:PORT/DATABASE, of ClickHouse's HTTP interface.
 	URL *url.URL
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means
+	// ClickMonths is the retention of single clicks in whole months; zero means
 	// clickstore.DefaultMonths.
 	ClickMonths int
 	// ReadTimeout is how long a question may take; zero means two seconds.

@@ -88,7 +88,8 @@ type comparison struct {
 	isStable bool
 }
 
-// compareIn compares the totals of a workspace once, without those of links whose clicks are still to be moved.
+// compareIn compares the totals of a workspace once, without those of links whose clicks are still
+// to be moved.
 func (s *Store) compareIn(ctx context.Context, space string) (c comparison, err error) {
 	moving := map[string]bool{}
 	sent, err := s.uncounted(ctx, moving)
@@ -166,9 +167,10 @@ func (s *Store) countedIn(ctx context.Context, space string, without []string) (
 		Mean, M2             float64
 	}](ctx, s.client,
 		withSealed+"SELECT link_id AS LinkID, toInt64(count()) AS Clicks, toInt64(countIf(bot)) AS Bots, "+
-			"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, varPopStable(latency_ns / 1e6) * count() AS M2 "+
-			"FROM ? GROUP BY link_id UNION ALL "+
-			"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days WHERE workspace_id = ? AND dimension = 0",
+			"toInt64(countIf(clicked_at < ?)) AS Before, avg(latency_ns) / 1e6 AS Mean, "+
+			"varPopStable(latency_ns / 1e6) * count() AS M2 FROM ? GROUP BY link_id UNION ALL "+
+			"SELECT link_id, clicks, bots, clicks, latency_mean, latency_m2 FROM days "+
+			"WHERE workspace_id = ? AND dimension = 0",
 		this.Start(),
 		sql(singleClicks("link_id, bot, clicked_at, latency_ns",
 			render("workspace_id = ? AND clicked_at >= ? AND NOT (?)", space, bounds[forgottenBound],

@@ -25,9 +25,9 @@ var errOvertaken = errors.New("another process writes the click log")
 //  2. The batch is inserted.
 //  3. In one transaction the totals are added, the position moves on, and the row forgets the ids.
 //
-// An attempt of which the row still has the ids may have inserted everything, a part or nothing.
-// The next one, of this or another process, says in the row that it has given it up, removes what
-// is there, and begins again: with new ids, and perhaps another batch.
+// While the row has the ids of an attempt, that attempt may have inserted everything, a part or
+// nothing. The next attempt, of this or another process, marks it in the row as given up, removes
+// its clicks, and starts again with new ids, and perhaps another batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.prepare(ctx); err != nil {
@@ -95,7 +95,8 @@ func (s *Store) move(ctx context.Context, on bun.IDB, from *logRow, to logRow) e
 	return err
 }
 
-// giveUp ends an attempt, whose transaction may still be on its way, and then removes what it has inserted.
+// giveUp ends an attempt, whose insert may still be in flight, and then removes the clicks that it
+// has inserted.
 func (s *Store) giveUp(ctx context.Context, log *logRow) error {
 	if log.SendingClicks > 0 {
 		given := *log
@@ -108,7 +109,8 @@ func (s *Store) giveUp(ctx context.Context, log *logRow) error {
 	return s.undo(ctx, log.SendingID, -log.SendingClicks)
 }
 
-// skip moves the position over records that are no clicks. An attempt without end stays for the next clicks.
+// skip moves the position over records that are no clicks. An attempt without end stays for the
+// next clicks.
 func (s *Store) skip(ctx context.Context, log *logRow, to int64) error {
 	if log.Position >= to {
 		return nil
@@ -174,7 +176,8 @@ func (s *Store) end(ctx context.Context, log *logRow, position int64, clicks []c
 	})
 }
 
-// columns are those of both tables of single clicks, in the order of appendClick, and types their types.
+// columns are those of both tables of single clicks, in the order of appendClick, and types their
+// types.
 var columns, types = func() (names, types string) {
 	types = "workspace_id String, link_id String, clicked_at DateTime64(6, 'UTC'), id Int64, latency_ns Int64, bot " +
 		"Bool, status Int32"
@@ -186,7 +189,7 @@ var columns, types = func() (names, types string) {
 }()
 
 // insert inserts clicks whose ids are consecutive. A click of a month whose single clicks are
-// deleted is refused: what is counted of the month is final.
+// deleted is refused: the counts of the month are final.
 func (s *Store) insert(ctx context.Context, clicks []click.Click) error {
 	bounds, err := s.bounds(ctx)
 	if err != nil {
@@ -234,7 +237,8 @@ func (s *Store) insertAs(
 	return err
 }
 
-// queryID is that of a statement of an attempt, or of a job. Another database of the server may have the same attempt.
+// queryID is that of a statement of an attempt, or of a job. Another database of the server may
+// have the same attempt.
 func (s *Store) queryID(of, statement any) string {
 	return fmt.Sprintf("linkforge-%s-%v-%v", database(s.URL), of, statement)
 }
@@ -258,8 +262,8 @@ func (s *Store) fence(ctx context.Context, attempt int64) error {
 	return s.kill(ctx, attempt)
 }
 
-// undo removes what an attempt has inserted. Few attempts have late clicks, and a deletion looks at
-// each part of a table.
+// undo removes the clicks that an attempt has inserted. Few attempts have late clicks, and a
+// deletion looks at each part of a table.
 func (s *Store) undo(ctx context.Context, first, n int64) error {
 	if err := s.fence(ctx, first); err != nil {
 		return err

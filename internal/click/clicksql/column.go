@@ -26,7 +26,7 @@ func (c *column) add(value string) {
 	c.codes, c.clicks = appendCode(c.codes, code, c.width), c.clicks+1
 }
 
-// widen stores each index in so many bytes.
+// widen stores each index in the given number of bytes.
 func (c *column) widen(width int) {
 	if width == c.width {
 		return

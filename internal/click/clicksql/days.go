@@ -18,8 +18,8 @@ import (
 // days is the table of the days.
 const days = "click_days"
 
-// day is what a subject, a link or a workspace, has on a day in UTC: the clicks before the instant
-// up to which the subject is sealed. Later ones are counted from their rows.
+// day has the counts of a subject (a link or a workspace) on a day in UTC: of the clicks before the
+// instant until which the subject is sealed. Later ones are counted from their rows.
 type day struct {
 	bun.BaseModel `bun:"table:click_days"`
 
@@ -48,7 +48,7 @@ type dayKey struct {
 	start   int64
 }
 
-// addition is what is added to a day.
+// addition has the counts that are added to a day.
 type addition struct {
 	day
 	counts click.Counts
@@ -129,7 +129,8 @@ func (a additions) clicks() (n int64) {
 	return n
 }
 
-// lateOf are the clicks of days that are sealed already, by the totals of their links and workspaces.
+// lateOf are the clicks of days that are sealed already, by the totals of their links and
+// workspaces.
 func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	sealed := map[string]time.Time{}
 	for _, t := range slices.Concat(links, spaces) {
@@ -148,7 +149,8 @@ func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	return late
 }
 
-// addToSealed adds late or moved clicks to days that are sealed, and has the details of their workspaces written again.
+// addToSealed adds late or moved clicks to days that are sealed, and has the details of their
+// workspaces written again.
 func (s *Store) addToSealed(ctx context.Context, tx bun.Tx, more additions) error {
 	if err := s.addDays(ctx, tx, more, isNeverNew); err != nil {
 		return err
@@ -185,8 +187,8 @@ const replaceDay = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
 // addDays adds to the table. The caller has locked the totals of the subjects, so no other writer
-// changes these rows. Days for which isNew is true are written as they are: rows of them are left
-// over from a total that was lost.
+// changes these rows. If isNew is true, days are written unchanged: rows of them are left over from
+// a total that was lost.
 func (s *Store) addDays(ctx context.Context, tx bun.Tx, more additions, isNew func(*addition) bool) error {
 	all := more.sorted()
 	known, err := s.existing(ctx, tx, slices.DeleteFunc(slices.Clone(all), isNew))
@@ -233,7 +235,9 @@ func (s *Store) lookUp(tx bun.Tx, all []*addition) *bun.RawQuery {
 			subjects[i], starts[i] = one.SubjectID, one.StartsAt
 		}
 		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
-			CROSS JOIN LATERAL (SELECT * FROM click_days WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
+			CROSS JOIN LATERAL (
+				SELECT * FROM click_days WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0
+			) AS b`,
 			pgdialect.Array(subjects), pgdialect.Array(starts))
 	}
 	keys := make([][]any, len(all))

@@ -23,9 +23,9 @@ const details = "click_details"
 // Tests reduce it.
 var minDetailedClicks = 8
 
-// maxDetailedClicks is the number of clicks of a workspace up to which a day is stored by column.
-// It bounds memory: each click takes about 60 bytes while its day is written. The clicks of larger
-// days are read one by one. Tests reduce it.
+// maxDetailedClicks is the maximum number of clicks of a workspace on a day that is stored by
+// column. It bounds memory: each click takes about 60 bytes while its day is written. The clicks of
+// larger days are read one by one. Tests reduce it.
 var maxDetailedClicks = 5_000_000
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
@@ -102,8 +102,8 @@ clicks:
 	}
 }
 
-// eachDetail reads the days of spans whose details are stored by column, and returns what is left
-// of the spans. A day whose number of clicks has changed since is left. It returns InvalidInput if
+// eachDetail reads the days of spans whose details are stored by column, and returns the rest of
+// the spans. A day whose number of clicks has changed since is left. It returns InvalidInput if
 // there were clicks that are not stored any more.
 func (q *query) eachDetail(
 	ctx context.Context, spans []clickstore.Range, columns []click.Dimension, f func(clickstore.Range, *storedDetail),

@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -27,12 +26,10 @@ func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	return n, clicks
 }
 
-// TestDetails_SplitBusyDaysByColumn, of a workspace and of its busy links, and again when clicks come
-// late.
+// TestDetails_SplitBusyDaysByColumn, of a workspace and of its busy links, and again when clicks
+// come late.
 func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		busy, quiet, foreign := w.Links[0], w.Links[1], w.Links[len(w.Links)-1]
 		at := func(c click.Click, n int, start time.Time) (clicks []click.Click) {
 			for i := range n {
@@ -51,7 +48,7 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 		w.SealDays(t)
 		want := func(what string, subject string, days, clicks int) {
 			t.Helper()
-			if n, m := detailed(t, d, subject); n != int64(days) || m != int64(clicks) {
+			if n, m := detailed(t, w.DB, subject); n != int64(days) || m != int64(clicks) {
 				t.Errorf("%s: %d days with %d clicks, want %d with %d", what, n, m, days, clicks)
 			}
 		}
@@ -75,16 +72,14 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 
 // TestDetails_LeaveLargeDays: their clicks are read one by one.
 func TestDetails_LeaveLargeDays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		c := w.Links[0]
 		c.Country, c.ClickedAt = "NP", clicktest.Noon.Add(-2*click.Day)
 		for i, want := range []int64{1, 0} {
 			w.Write(t, slices.Repeat([]click.Click{c}, []int{clicksql.LargeDay, 1}[i])...)
-			must.Value(d.NewDelete().Table(clicksql.Details).Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
+			must.Value(w.DB.NewDelete().Table(clicksql.Details).Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 			w.SealDays(t)
-			if n, _ := detailed(t, d, c.WorkspaceID); n != want {
+			if n, _ := detailed(t, w.DB, c.WorkspaceID); n != want {
 				t.Errorf("%d days are stored by column, want %d", n, want)
 			}
 			q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
@@ -96,21 +91,18 @@ func TestDetails_LeaveLargeDays(t *testing.T) {
 	})
 }
 
-// TestDetails_CombinedFiltersReadColumns: clicks that are stored by column are not read one by one. Columns
-// of a day with a different number of clicks are ignored.
+// TestDetails_CombinedFiltersReadColumns: clicks that are stored by column are not read one by one.
+// Columns of a day with a different number of clicks are ignored.
 func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		c := w.Links[0]
 		c.Country, c.Browser, c.ClickedAt = "NP", "Firefox", clicktest.Noon.Add(-2*click.Day)
 		w.Write(t, c, c, c, c)
 		w.SealDays(t)
-		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
+		must.Value(w.DB.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())))(t)
 		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
 			{Member: w.Members[0], Of: clickstore.Subject{LinkID: c.LinkID},
-				R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day),
-					To: clicktest.Noon}}} {
+				R: clickstore.Range{From: clicktest.Noon.Add(-3 * click.Day), To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 			ask := func(what string, want click.Count) {
 				t.Helper()
@@ -127,7 +119,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 			q.F.Values[click.Browser] = "Chrome"
 			ask("another browser", click.Count{})
 		}
-		must.Value(d.NewUpdate().Table(clicksql.Days).Set("clicks = clicks + 1").Where("TRUE").
+		must.Value(w.DB.NewUpdate().Table(clicksql.Days).Set("clicks = clicks + 1").Where("TRUE").
 			Exec(db.AsSystem(t.Context())))(t)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}

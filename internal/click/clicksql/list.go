@@ -37,8 +37,8 @@ func (s *Store) ByID(ctx context.Context, workspaceID string, ids ...string) ([]
 	return scanClicks(ctx, q)
 }
 
-// WorkspacesOf implements clickstore.Store. The primary key begins with the workspace, so each id costs one key
-// look-up per workspace, and no index of its own.
+// WorkspacesOf implements clickstore.Store. The primary key begins with the workspace, so each id
+// costs one key look-up per workspace, and no index of its own.
 func (s *Store) WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error) {
 	spaces := map[string]string{}
 	q, valid := withIDs(s.DB.NewSelect().Model((*click.Row)(nil)).Column("workspace_id", "clicked_at", "id"), ids)
@@ -65,8 +65,8 @@ func withIDs(q *bun.SelectQuery, ids []string) (_ *bun.SelectQuery, valid bool) 
 	return q, valid
 }
 
-// Span implements clickstore.Store. The condition on the time selects by the primary key, where the time follows the
-// workspace.
+// Span implements clickstore.Store. The condition on the time selects by the primary key, where the
+// time follows the workspace.
 func (s *Store) Span(
 	ctx context.Context, spans []clickstore.Span, workspaceIDs []string, linkID string,
 ) ([]*click.Click, error) {

@@ -21,9 +21,7 @@ import (
 // TestStore_LooksUpClicksByKey checks that the database reads whole keys of the primary key, also
 // for a caller with many workspaces.
 func TestStore_LooksUpClicksByKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		ctx := db.AsSystem(t.Context())
 		must.NoError(t, w.Retain(ctx)) // creates the month's partition
 		clicked := func(n int) time.Time { return clicktest.Noon.Add(-time.Duration(n) * time.Millisecond) }
@@ -37,15 +35,15 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 				rows = append(rows, &click.Row{ID: int64(n), WorkspaceID: space, LinkID: fmt.Sprint("lnk_", n),
 					ClickedAt: clicked(n), Status: 302})
 			}
-			must.Value(d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx))(t)
+			must.Value(w.DB.NewInsert().Model(&rows).Returning("NULL").Exec(ctx))(t)
 		}
-		dbtest.Analyze(t, d)
+		dbtest.Analyze(t, w.DB)
 		var ids []string
 		for n := range 10 {
 			ids = append(ids, id.Join(id.Click, clicked(50*n+50).UnixMicro(), int64(50*n+50)))
 		}
 		spaces := []string{w.Members[0].ID(), w.Members[1].ID(), "ws_1", "ws_2", "ws_3"}
-		plans := dbtest.Plans(t, d, func(watched *db.DB) {
+		plans := dbtest.Plans(t, w.DB, func(watched *db.DB) {
 			s := &clicksql.Store{DB: watched, Now: w.Now}
 			found, err := s.WorkspacesOf(t.Context(), spaces, ids...)
 			if err != nil || len(found) != len(ids) {
@@ -67,16 +65,14 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 
 // TestStore_FindsClicksOfTheCallersWorkspacesAlone passes ids of two tenants to each of them.
 func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		ctx := db.AsSystem(t.Context())
 		must.NoError(t, w.Retain(ctx)) // creates the month's partition
 		var ids []string
 		for i, m := range w.Members {
 			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon,
 				Status: 302}
-			must.Value(d.NewInsert().Model(r).Exec(ctx))(t)
+			must.Value(w.DB.NewInsert().Model(r).Exec(ctx))(t)
 			ids = append(ids, r.Click().PublicID())
 		}
 		ids = append(ids, id.Join(id.Click, clicktest.Noon.Add(time.Second).UnixMicro(), 1), id.New(id.Link), "")

@@ -65,8 +65,7 @@ func TestClaim_MovesClickHistory(t *testing.T) {
 				q.Of.LinkID, q.Links = anonymous, []string{anonymous}
 				w.Check(t, random, q)
 				if all := w.Meant(q); !slices.ContainsFunc(all, func(c *click.Click) bool {
-					return c.LinkID == anonymous &&
-						c.IsVisit
+					return c.LinkID == anonymous && c.IsVisit
 				}) {
 					t.Fatal("the link has no visitors")
 				}

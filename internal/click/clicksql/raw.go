@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file counts single clicks, as long as they are stored: by column those of busy days, and one by one the others.
+// This file counts single clicks, as long as they are stored: by column those of busy days, and one
+// by one the others.
 
 // CheckKept implements clickstore.Store.
 func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {

@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file reads days. What they do not know is counted from single clicks: the open time, and parts of days. Only the
-// number of clicks in a part of a day is known by the day, which counts its quarters of an hour.
+// This file reads days. Single clicks are counted where days have no counts: in the open time, and
+// in parts of days. Only the number of clicks in a part of a day is known by the day, which counts
+// its quarters of an hour.
 
 // eachDay calls f with the days of the range in their order, and returns the instant from which on
 // clicks are in no day. That of a single subject is read with its days, by one statement, so that
@@ -65,7 +66,8 @@ func (q *query) eachDay(
 	return sealed, nil
 }
 
-// sealedAt returns the instant before which all clicks of the subjects that the query selects are in days.
+// sealedAt returns the instant before which all clicks of the subjects that the query selects are
+// in days.
 func (s *Store) sealedAt(ctx context.Context, totals *bun.SelectQuery) (time.Time, error) {
 	var open []clickstore.Total
 	err := totals.Model(&open).Column("sealed_at").Where("last_at >= sealed_at").Order("sealed_at").Limit(1).Scan(ctx)
@@ -121,7 +123,8 @@ func (q *query) addSpan(spans []clickstore.Range, extends bool, from, to time.Ti
 	return append(spans, span)
 }
 
-// quartersOf selects of the counts of some days the quarters of an hour, which come first, and nothing of other days.
+// quartersOf selects of the counts of some days the quarters of an hour, which come first, and
+// nothing of other days.
 func quartersOf(isCut map[time.Time]bool) schema.QueryWithArgs {
 	if len(isCut) == 0 {
 		return bun.SafeQuery("NULL")
@@ -169,7 +172,8 @@ func (q *query) countDays(ctx context.Context, cuts []time.Time) (points []click
 	return append(points, more...), err
 }
 
-// countValue counts clicks of one value. If a day may have counted some among others, it counts all from single clicks.
+// countValue counts clicks of one value. If a day may have counted some among others, it counts all
+// from single clicks.
 func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clickstore.Point, err error) {
 	all := true
 	rest, err := q.eachWhole(ctx, cuts, func(d *day) error {
@@ -195,7 +199,8 @@ func (q *query) countValue(ctx context.Context, cuts []time.Time) (points []clic
 	return append(points, more...), err
 }
 
-// checkKept returns InvalidInput if there were clicks in a span that are not stored one by one any more.
+// checkKept returns InvalidInput if there were clicks in a span that are not stored one by one any
+// more.
 func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error {
 	since := q.store.ClicksSince()
 	for _, span := range spans {

@@ -23,7 +23,8 @@ func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (
 	return s.compareAll(ctx, false, found)
 }
 
-// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month each.
+// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month
+// each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.compareAll(ctx, true, func(clickstore.Difference) {})
 }
@@ -79,7 +80,7 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 			return err
 		}
 		want, err := s.addUp(ctx, tx, t)
-		// nobody asks for a workspace's
+		// no query reads a workspace's
 		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth
 		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots && isMonth {
 			return err

@@ -23,9 +23,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// TestStats_AddUpForEveryQuery writes clicks of 14 months in any order, many of them for sealed days,
-// and compares random queries with the written clicks at each stage: queries by day, by quarter of
-// an hour, and click by click.
+// TestStats_AddUpForEveryQuery writes clicks of 14 months in any order, many of them for sealed
+// days, and compares random queries with the written clicks at each stage: queries by day, by
+// quarter of an hour, and click by click.
 func TestStats_AddUpForEveryQuery(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -26,7 +26,7 @@ func (s *Store) Retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	since := clickstore.Earlier(s.ClicksSince(), sealed) // of what is not sealed, nothing else is known
+	since := clickstore.Earlier(s.ClicksSince(), sealed) // unsealed clicks have no other counts
 	if s.DB.Kind == db.Postgres {
 		return s.forgetMonths(ctx, since)
 	}

@@ -100,7 +100,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 		wantStored(t, w)
 		w.CheckTotals(t)
 		w.VerifyRollups(t)
-		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change what it cannot compute
+		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change counts that it cannot compute
 			t.Fatal(err)
 		}
 		w.CheckTotals(t)
@@ -177,8 +177,8 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 	})
 }
 
-// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks of
-// its batch.
+// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks
+// of its batch.
 func TestRetention_AcceptsLateClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -260,12 +260,10 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 	})
 }
 
-// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known by its
-// day.
+// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known
+// by its day.
 func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
 		w.Tidy(t)
@@ -287,9 +285,7 @@ func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 // TestRetention_CanBeExtended: raising the number of stored months does not rebuild rollups from
 // deleted clicks.
 func TestRetention_CanBeExtended(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Store.(*clicksql.Store).ClickMonths = 2
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
@@ -331,8 +327,8 @@ func TestRetention_DaysWithoutQuarters(t *testing.T) {
 	})
 }
 
-// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read as a
-// whole.
+// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read
+// as a whole.
 func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

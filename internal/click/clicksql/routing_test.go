@@ -25,8 +25,8 @@ const (
 	targetA, targetB = "tgt_01k0000000000000000000000a", "tgt_01k0000000000000000000000b"
 )
 
-// writeRouted writes two clicks of a link without a rule and four with one on a day, three of them scans of QR
-// codes, and two without a rule of another link.
+// writeRouted writes two clicks of a link without a rule and four with one on a day, three of them
+// scans of QR codes, and two without a rule of another link.
 func writeRouted(t *testing.T, w *clicktest.World, at time.Time) (routed, plain string) {
 	t.Helper()
 	c, other := w.Links[0], w.Links[1]
@@ -42,9 +42,7 @@ func writeRouted(t *testing.T, w *clicktest.World, at time.Time) (routed, plain 
 
 // TestRouting_AddsUpByRuleAndTarget by the quarter of an hour, by the day and by column.
 func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		day := clicktest.Noon.Add(-2 * click.Day)
 		routed, plain := writeRouted(t, w, day)
 		check := func(stage string) {
@@ -83,12 +81,12 @@ func TestRouting_AddsUpByRuleAndTarget(t *testing.T) {
 		}
 		check("by the quarter of an hour")
 		w.SealDays(t)
-		if n, clicks := detailed(t, d, routed); n != 1 || clicks != 6 {
+		if n, clicks := detailed(t, w.DB, routed); n != 1 || clicks != 6 {
 			t.Errorf("%d days with %d clicks by column, want 1 with 6", n, clicks)
 		}
 		check("by the day")
 		ctx := db.AsSystem(t.Context())
-		must.Value(d.NewDelete().Table("clicks").Where("TRUE").Exec(ctx))(t)
+		must.Value(w.DB.NewDelete().Table("clicks").Where("TRUE").Exec(ctx))(t)
 		q := w.All(w.Members[0], day.Add(-click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Rule: ruleA, click.Target: targetA}
 		got, err := w.QueryStats(t, q).Total(t.Context())
@@ -124,21 +122,19 @@ func TestRouting_CostsPlainLinksNothing(t *testing.T) {
 
 // TestRouting_IsRebuilt: rollups and columns that lack the rule are found and written again.
 func TestRouting_IsRebuilt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		routed, _ := writeRouted(t, w, clicktest.Noon.Add(-2*click.Day))
 		w.SealDays(t)
 		noColumn := []byte{1, 0} // one value, which is empty
 		for name, damage := range map[string]func() error{
 			"rollups": func() error {
-				_, err := d.NewUpdate().Table(clicksql.Days).Set("counts = ?", []byte{}).
+				_, err := w.DB.NewUpdate().Table(clicksql.Days).Set("counts = ?", []byte{}).
 					Where("subject_id = ?", routed).
 					Exec(db.AsSystem(t.Context()))
 				return err
 			},
 			"columns": func() error {
-				_, err := d.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).
+				_, err := w.DB.NewUpdate().Table(clicksql.Details).Set("rule_id = ?", noColumn).
 					Where("subject_id = ?", routed).
 					Exec(db.AsSystem(t.Context()))
 				return err
@@ -168,9 +164,7 @@ func TestRouting_IsRebuilt(t *testing.T) {
 
 // TestRouting_IsListedAndExported: the list and both formats of an export have the ids.
 func TestRouting_IsListedAndExported(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		routed, _ := writeRouted(t, w, clicktest.Noon)
 		of := clickstore.Subject{LinkID: routed}
 		listed := must.Value(w.Stats.List(t.Context(), w.Members[0], of, nil, clickstore.Filter{},

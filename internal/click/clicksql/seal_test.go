@@ -14,8 +14,8 @@ import (
 )
 
 // TestSeal_SealsBusyDaysInParts writes clicks of a day before and after each part of it is sealed,
-// by time and late, and then none: the day is sealed as a whole when it is over. What is left over
-// from a total that was lost is not counted.
+// by time and late, and then none: the day is sealed as a whole when it is over. Days that remain
+// of a lost total are not counted.
 func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -36,7 +36,8 @@ func TestSeal_SealsBusyDaysInParts(t *testing.T) {
 			name string
 			now  time.Duration // since midnight
 			do   func()
-			// sealed is up to when the busy link is sealed, and inDays how many of its clicks are in days.
+			// sealed is up to when the busy link is sealed, and inDays how many of its clicks are
+			// in days.
 			sealed time.Duration
 			inDays int64
 		}{

@@ -1,5 +1,6 @@
 // Package clicksql keeps clicks in the SQL database: their rows, the sums of days, and the details
-// of busy days by column. It implements package clickstore. Stores, jobs and commands construct and call it.
+// of busy days by column. It implements package clickstore. Stores, jobs and commands construct and
+// call it.
 package clicksql
 
 import (
@@ -21,7 +22,7 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths is the number of whole months for which single clicks are stored; zero means
+	// ClickMonths is the retention of single clicks in whole months; zero means
 	// clickstore.DefaultMonths.
 	ClickMonths int
 	// Now is the clock.

@@ -12,9 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// Write implements clickstore.Store: the clicks, the totals and the position are one transaction. What lies before the
-// position that the database has is not written again, so a commit whose answer got lost can be tried again, also as a
-// part of a larger batch.
+// Write implements clickstore.Store: the clicks, the totals and the position are one transaction.
+// What lies before the position that the database has is not written again, so a commit whose
+// answer got lost can be tried again, also as a part of a larger batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.keepMonths(ctx, b.Clicks); err != nil {
@@ -64,7 +64,8 @@ func (s *Store) keepMonths(ctx context.Context, batch []click.Click) error {
 //
 // Links come first and workspaces last, each in the order of their IDs, so that concurrent writers
 // do not deadlock. The total of each is locked until the commit, so no link moves to another
-// workspace meanwhile, and no day is sealed. A workspace's total, which many writers need, is locked for a short time.
+// workspace meanwhile, and no day is sealed. A workspace's total, which many writers need, is
+// locked for a short time.
 func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	links := clickstore.TotalsOfLinks(clicks)
 	if err := clickstore.MergeTotals(ctx, tx, links); err != nil {

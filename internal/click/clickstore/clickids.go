@@ -24,7 +24,8 @@ func (r *ClickIDs) Take(ctx context.Context, d *db.DB, n int64) (first int64, er
 	if r.end-r.next < n {
 		block := max(idBlock, n)
 		err := d.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
-			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(db.AsSystem(ctx), &r.end)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).
+			Scan(db.AsSystem(ctx), &r.end)
 		if err != nil {
 			return 0, fmt.Errorf("reserving click ids: %w", err)
 		}
@@ -37,7 +38,8 @@ func (r *ClickIDs) Take(ctx context.Context, d *db.DB, n int64) (first int64, er
 // skippedIDs are more than the clicks between a backup and its restore.
 const skippedIDs = 1 << 40
 
-// AfterRestore advances the ids of a restored database: ClickHouse may have clicks that were written after the backup.
+// AfterRestore advances the ids of a restored database: ClickHouse may have clicks that were
+// written after the backup.
 func AfterRestore(ctx context.Context, d *db.DB) error {
 	_, err := d.NewRaw("UPDATE counters SET next = next + ? WHERE name = 'click'", skippedIDs).Exec(db.AsSystem(ctx))
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package clickstore says what a store of clicks does: it keeps single clicks, and what is counted of them, and answers
-// questions about the clicks of one workspace. Packages stats, clickstream, ingest and link know no more of it. Package
-// clicksql is the store in the SQL database. A Ledger has the totals, positions and announcements of any store.
+// Package clickstore defines a store of clicks: it stores single clicks and their counts, and
+// queries the clicks of one workspace. Packages stats, clickstream, ingest and link depend on this
+// interface only. Package clicksql is the store in the SQL database. The Ledger of this package has
+// the totals, the positions and the announcements of every store.
 package clickstore
 
 import (
@@ -15,58 +16,66 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// Store keeps clicks. Callers of methods with a Query or a workspace's id pass a context that has
+// Store stores clicks. Callers of methods with a Query or a workspace's id pass a context that has
 // entered the workspace, see workspace.Membership.Enter. Points, Slices and Latencies return
-// InvalidInput, which names the first day that works, for a range of which something that the
-// answer needs is deleted.
+// InvalidInput for a range whose required clicks are partly deleted; it names the first day that
+// works.
 type Store interface {
 	// Write writes a batch, with the totals, the position of its log and the announcement: all of
 	// them once, however often the batch, or a larger one that begins where it does, is written.
 	Write(ctx context.Context, b Batch) error
 
-	// Points counts clicks in pieces, none of which spans a cut, in the order of time.
+	// Points counts clicks in chronological pieces that span no cut.
 	Points(ctx context.Context, q Query, cuts []time.Time) ([]Point, error)
-	// Slices counts clicks by the values of a dimension. Those of rollup.Others are of values that are not known.
+	// Slices counts clicks by the values of a dimension. Those of click.Others have values that are
+	// not known.
 	Slices(ctx context.Context, q Query, by click.Dimension) (click.Values, error)
-	// Latencies tallies latencies, and counts clicks by the step of their latency, see rollup.LatencyStep.
+	// Latencies tallies latencies, and counts clicks by the step of their latency, see
+	// click.LatencyStep.
 	Latencies(ctx context.Context, q Query) (click.Tally, click.Values, error)
-	// List returns single clicks. It returns those that are left of a range of which some are deleted.
+	// List returns single clicks. It omits deleted clicks of a range without an error.
 	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
 	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
 	CheckKept(ctx context.Context, q Query) error
 	// ByID returns the clicks of a workspace with the public ids. Other ids are missing.
 	ByID(ctx context.Context, workspaceID string, ids ...string) ([]*click.Click, error)
-	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id. Other ids are missing.
+	// WorkspacesOf returns which of the workspaces have the clicks with the public ids, by id.
+	// Other ids are missing.
 	WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...string) (map[string]string, error)
-	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them to its own.
+	// Span returns the clicks of workspaces that are in spans, in any order. A link restricts them
+	// to its own.
 	Span(ctx context.Context, spans []Span, workspaceIDs []string, linkID string) ([]*click.Click, error)
 
-	// Count counts the clicks of a workspace after an instant whose numbers are lower than another's.
+	// Count counts the clicks of a workspace after an instant whose numbers are lower than
+	// another's.
 	Count(ctx context.Context, workspaceID string, after time.Time, below int64) (int64, error)
 
-	// Move moves the clicks of a link without an account to a workspace, including those that are not written yet.
+	// Move moves the clicks of a link without an account to a workspace, including clicks that are
+	// not written yet.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
-	// PurgeWorkspace removes all clicks of a workspace, and what was counted of them.
+	// PurgeWorkspace removes all clicks of a workspace and their counts.
 	PurgeWorkspace(ctx context.Context, workspaceID string) error
 	// Seal sums up the clicks of days (UTC) that are over, and of busy subjects those of the day so
 	// far. Later clicks of that time are added when they are written.
 	Seal(ctx context.Context) error
-	// Retain prepares the next months, and deletes what has been kept for long enough.
+	// Retain prepares the next months, and deletes expired clicks.
 	Retain(ctx context.Context) error
 
-	// Verify compares what is counted of every link and workspace with the single clicks, and calls
+	// Verify compares the counts of every link and workspace with the single clicks, and calls
 	// found for each difference. It returns the number of links and workspaces. Only months whose
 	// clicks are all kept are compared. Clicks may be written meanwhile.
 	Verify(ctx context.Context, found func(Difference)) (subjects int, err error)
-	// Rebuild counts again what Verify finds to differ, and returns the number of links and workspaces.
+	// Rebuild counts again what Verify finds to differ, and returns the number of links and
+	// workspaces.
 	Rebuild(ctx context.Context) (subjects int, err error)
 }
 
-// DefaultMonths is the default number of whole months for which single clicks are stored. What is
-// counted of days is stored forever.
+// DefaultMonths is the default number of whole months for which single clicks are stored. Counts of
+// days are stored forever.
 const DefaultMonths = 13
 
-// KeptSince is the instant since which single clicks are kept for whole months; zero months mean DefaultMonths.
+// KeptSince is the instant from which single clicks are retained for whole months; zero months mean
+// DefaultMonths.
 func KeptSince(now time.Time, months int) time.Time {
 	return click.MonthOf(now).Start().AddDate(0, -cmp.Or(months, DefaultMonths), 0)
 }
@@ -74,7 +83,7 @@ func KeptSince(now time.Time, months int) time.Time {
 // ErrRefused says that a click of a batch can never be written.
 var ErrRefused = errors.New("the store of clicks refuses a click")
 
-// NotKept is the error of a question that needs single clicks of a time in which they are deleted.
+// NotKept is the error of a query that needs single clicks of a time whose clicks are deleted.
 func NotKept(since time.Time) error {
 	return errs.New(errs.InvalidInput,
 		"Several filters, and parts of a day (UTC), are counted from single clicks, which "+
@@ -88,7 +97,8 @@ type Difference struct {
 	// Month is the first instant of the month in UTC; zero if the total differs from the
 	// other counts.
 	Month time.Time
-	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs from it.
+	// Clicks is the count of single clicks, or of the other counts. Counted is the one that differs
+	// from it.
 	Clicks, Counted int64
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// Ledger reads what the SQL database has of clicks, whichever store has the clicks themselves: the
-// totals of links and workspaces, and the positions of click logs. Stores change both, and the list
-// of written batches, in the transaction that makes a batch count.
+// Ledger reads the counts of clicks in the SQL database, whichever store has the clicks themselves:
+// the totals of links and workspaces, and the positions of click logs. Stores change both, and the
+// list of written batches, in the transaction that makes a batch count.
 type Ledger struct{ DB *db.DB }
 
 // LinkTotal is what users see of the total of a link.
@@ -71,7 +71,8 @@ func (l *Ledger) Platform(ctx context.Context) (click.Tally, error) {
 	return t, nil
 }
 
-// Position returns the position up to which the clicks of a log count; zero for a log that is not known.
+// Position returns the end of the part of a log whose clicks count; zero for a log that is not
+// known.
 func (l *Ledger) Position(ctx context.Context, logID string) (position int64, err error) {
 	err = l.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).
 		Scan(db.AsSystem(ctx), &position)
@@ -81,9 +82,9 @@ func (l *Ledger) Position(ctx context.Context, logID string) (position int64, er
 	return position, err
 }
 
-// AdvancePosition moves the log's position forward, and returns the previous one. It locks the position's
-// row first, so that it waits for other writers of the same log, such as a commit whose caller has
-// given up.
+// AdvancePosition moves the log's position forward, and returns the previous one. It locks the
+// position's row first, so that it waits for other writers of the same log, such as a commit whose
+// caller has given up.
 func AdvancePosition(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
 	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
 		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)

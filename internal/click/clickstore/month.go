@@ -26,8 +26,8 @@ func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
 }
 
 // Since counts the clicks of links that the context sees since the start of a month, and returns
-// the position up to which they contain those of a log, as Position does: one statement reads both.
-// Links without a click are missing.
+// the end of the part of a log that they include, as Position does: one statement reads both. Links
+// without a click are missing.
 func (l *Ledger) Since(
 	ctx context.Context, logID string, linkIDs []string, m click.Month,
 ) (counts map[string]int64, position int64, err error) {

@@ -27,7 +27,8 @@ type Total struct {
 	LastAt time.Time
 	// SealedAt is the quarter of an hour before which the clicks of the subject are in click_days.
 	SealedAt time.Time
-	// SealedClicks is about how many clicks are there: those that the subject had when it was sealed.
+	// SealedClicks is about how many clicks are there: the clicks that the subject had when it was
+	// sealed.
 	SealedClicks int64 `bun:"_sealed_clicks,scanonly"`
 	// Month is that of the latest click, BeforeMonth the number of clicks before it, and BeforeLast
 	// before the month that precedes it.
@@ -48,8 +49,8 @@ const TotalColumns = "subject_id, workspace_id, clicks, latency_mean, latency_m2
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // addTotal adds to an existing total by Chan's formula, and returns what only the table has: the
-// workspace, and up to when it is sealed. If all its clicks are sealed, the following days without clicks are sealed
-// too.
+// workspace, and up to when it is sealed. If all its clicks are sealed, the following days without
+// clicks are sealed too.
 const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at

@@ -13,8 +13,8 @@ import (
 // database. The day's key is forgotten when the day is over.
 const VisitorsKept = 2 * click.Day
 
-// ForgetVisitors deletes the keys of past days, and visitors of days for which no more clicks are
-// expected.
+// ForgetVisitors deletes the keys of past days, and the visitors of days that expect no more
+// clicks.
 func (l *Ledger) ForgetVisitors(ctx context.Context, now time.Time) error {
 	ctx = db.AsSystem(ctx)
 	_, err := l.DB.NewDelete().Table("visitor_keys").Where("day < ?", click.DayOf(now)).Exec(ctx)

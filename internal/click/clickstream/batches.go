@@ -23,7 +23,8 @@ const (
 	batchRetention = 24 * time.Hour
 	// Life is how long clicks can be read after a position.
 	Life = batchRetention - time.Hour
-	// maxBatchesPerRead and maxClicksPerRead bound one read; a single batch is always read as a whole.
+	// maxBatchesPerRead and maxClicksPerRead bound one read; a single batch is always read as a
+	// whole.
 	maxBatchesPerRead = 500
 	maxClicksPerRead  = 10_000
 	// wholeBatch is the click of the position after a batch.
@@ -42,8 +43,8 @@ type batchRow struct {
 }
 
 // clickPosition returns the position of a click of the batch. Positions are in the order of the
-// transactions that wrote batches, and the clicks of a batch in the order of their ids. SQLite commits in
-// the order of batch ids.
+// transactions that wrote batches, and the clicks of a batch in the order of their ids. SQLite
+// commits in the order of batch ids.
 func (b *batchRow) clickPosition(click int64) feed.Position {
 	return feed.Position{XID: b.XID, Seq: b.ID, Item: click, At: b.WrittenAt}
 }
@@ -89,7 +90,7 @@ func (l *clickLog) batchOf(ctx context.Context, clickID int64) (*batchRow, error
 	return &rows[0], nil
 }
 
-// After implements stream.Log: clicks that were written more than Life ago may have been deleted.
+// After implements feed.Log: clicks that were written more than Life ago may have been deleted.
 func (l *clickLog) After(
 	ctx context.Context, after feed.Position, workspaceIDs []string,
 ) (s feed.Step[*click.Click], err error) {
@@ -117,7 +118,8 @@ func (l *clickLog) After(
 	return s, nil
 }
 
-// selectAfter selects the batches with clicks after a position, in order. The first one may also have earlier clicks.
+// selectAfter selects the batches with clicks after a position, in order. The first one may also
+// have earlier clicks.
 func (l *clickLog) selectAfter(after feed.Position) *bun.SelectQuery {
 	first := after.Seq
 	if after.Item == wholeBatch && first < math.MaxInt64 {

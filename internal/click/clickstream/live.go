@@ -102,7 +102,8 @@ func (l *Live) Head(ctx context.Context) (feed.Position, error) {
 	return l.clicks.head(ctx)
 }
 
-// After returns clicks of workspaces after a position. It returns Expired if some may have been deleted.
+// After returns clicks of workspaces after a position. It returns Expired if some may have been
+// deleted.
 func (l *Live) After(
 	ctx context.Context, after feed.Position, workspaceIDs ...string,
 ) (feed.Step[*click.Click], error) {

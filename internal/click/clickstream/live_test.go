@@ -168,8 +168,8 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 	})
 }
 
-// TestLive_WaitsForEarlierTransactions: clicks are delivered in the order in which
-// their transactions began, even if an earlier one commits last.
+// TestLive_WaitsForEarlierTransactions: clicks are delivered in the order of the starts of their
+// transactions, even if an earlier one commits last.
 func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -211,9 +211,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		}
 	}
 	close(goOn)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-ended)
 	l.run(t)
 	var received []string
 	for len(received) < 2 {

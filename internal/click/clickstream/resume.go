@@ -10,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/feed"
 )
 
-// Resume returns the first position whose clicks can still be read, for readers whose position has expired.
+// Resume returns the first position whose clicks can still be read, for readers whose position has
+// expired.
 func (l *Live) Resume(ctx context.Context) (at feed.Position, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
@@ -28,9 +29,8 @@ func (l *Live) Resume(ctx context.Context) (at feed.Position, err error) {
 	return at, nil
 }
 
-// Missed returns the number of clicks of a workspace that happened since an instant and were
-// written before those that can be read. The clicks of batches that are not final yet can be read
-// later.
+// Missed returns the number of clicks of a workspace since an instant that are too old to be read.
+// The clicks of batches that are not final yet can be read later.
 func (l *Live) Missed(ctx context.Context, workspaceID string, since time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -40,7 +41,7 @@ func textsOf(d click.Dimension) []string {
 	return []string{"", "a", "b"}
 }
 
-// World records all clicks that tests write, beside the database, so that each query has an
+// World records all clicks that tests write, apart from the database, so that each query has an
 // expected result.
 type World struct {
 	clickstore.Store
@@ -75,7 +76,17 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 	return NewWorldOf(t, d, func(now func() time.Time) clickstore.Store { return &clicksql.Store{DB: d, Now: now} })
 }
 
-// NewWorldOf has two workspaces with some links each, and some links without an owner. The database has their totals.
+// EachWorld runs a test in parallel with others, on both databases.
+func EachWorld(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, NewWorld(t, d))
+	})
+}
+
+// NewWorldOf has two workspaces with some links each, and some links without an owner. The database
+// has their totals.
 func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clickstore.Store) *World {
 	t.Helper()
 	w := &World{Log: id.New(id.Log), DB: d, seen: map[visitorOf]bool{}}

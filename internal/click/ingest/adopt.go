@@ -84,8 +84,9 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	return r.ingest(ctx, &second)
 }
 
-// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It runs
-// beside redirects: the counters contain all leased hits of the dead processes, or else their clicks.
+// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It
+// runs while the node redirects: the counters contain all leased hits of the dead processes, or
+// else their clicks.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir, false)
 	return err
@@ -155,9 +156,9 @@ func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (c
 	return clicks, err
 }
 
-// adopt ingests a log up to its end, from the position that the database has for its identity: a copy
-// adds nothing that was ingested before. The process of a copied log may be alive, and use its leases,
-// unless the operator says that it is not.
+// adopt ingests a log up to its end, from the position that the database has for its identity: a
+// copy adds nothing that was ingested before. The process of a copied log may be alive, and use its
+// leases, unless the operator says that it is not.
 func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adopted int, err error) {
 	position, err := r.ledger.Position(ctx, j.ID())
 	if err != nil {

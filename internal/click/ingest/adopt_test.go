@@ -100,8 +100,7 @@ func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d logs found, want 1: %v", len(found), err)
 		}
-		b, err := first.Next(found[0], 0, ingest.MaxBatch)
-		must.NoError(t, err)
+		b := must.Value(first.Next(found[0], 0, ingest.MaxBatch))(t)
 		must.NoError(t, first.Ingest(t.Context(), b))
 		must.NoError(t, found[0].Close())
 		wantClicks(t, d, linkID, ingest.MaxBatch-1)
@@ -287,20 +286,21 @@ func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	}
 }
 
-// The environment variables that make TestRecording_Process a recording process, and the line that it
-// prints when it has recorded.
+// The environment variables that make TestRecording_Process a recording process, and the line that
+// it prints when it has recorded.
 const (
 	recordingKind = "LINKFORGE_TEST_RECORDING_KIND"
 	recordingURL  = "LINKFORGE_TEST_RECORDING_URL"
 	recordingDir  = "LINKFORGE_TEST_RECORDING_DIR"
 	recordingLink = "LINKFORGE_TEST_RECORDING_LINK"
 	recording     = "recorded"
-	// recordingClicks are more than fit into a batch: the process is killed while they are ingested.
+	// recordingClicks are more than fit into a batch: the process is killed while they are
+	// ingested.
 	recordingClicks = 4 * ingest.MaxBatch
 )
 
-// TestRecording_Process is the process that TestRecorder_KilledProcessLosesNoClick kills; by itself it does
-// nothing.
+// TestRecording_Process is the process that TestRecorder_KilledProcessLosesNoClick kills; by itself
+// it does nothing.
 func TestRecording_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(recordingKind))
@@ -333,8 +333,9 @@ func TestRecorder_KilledProcessLosesNoClick(t *testing.T) {
 	})
 }
 
-// TestAdopt_CopyAddsNothing: a copy of a click log appears, of a process that is alive and of one whose
-// log was ingested and removed. Each click is counted once, and no lease of the live process ends.
+// TestAdopt_CopyAddsNothing: a copy of a click log appears, of a process that is alive and of one
+// whose log was ingested and removed. Each click is counted once, and no lease of the live process
+// ends.
 func TestAdopt_CopyAddsNothing(t *testing.T) {
 	t.Parallel()
 	for _, alive := range []bool{true, false} {
@@ -379,8 +380,8 @@ func TestAdopt_CopyAddsNothing(t *testing.T) {
 	}
 }
 
-// TestRecorder_SurvivesLossOfItsFiles: somebody removes or truncates the files of a log in use. The
-// clicks that are gone are counted as lost within a second, and later ones are recorded.
+// TestRecorder_SurvivesLossOfItsFiles: files of a log in use are removed or truncated. The clicks
+// that are gone are counted as lost within a second, and later ones are recorded.
 func TestRecorder_SurvivesLossOfItsFiles(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(folder string) error{

@@ -34,12 +34,10 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 	return of.Sum, of.Rows
 }
 
-// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as a
-// bot.
+// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as
+// a bot.
 func TestVisitors_AreCountedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		midnight := clicktest.Noon.Truncate(click.Day)
 		c := w.Links[0]
 		c.Status, c.Visitor = 302, clicktest.Person(&c, 1)
@@ -74,11 +72,9 @@ func TestVisitors_AreCountedOnce(t *testing.T) {
 
 // TestVisitors_FailedBatchCountsNobody: the retry counts each visitor once, as new.
 func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon,
-			20), clicktest.ClickOf(clicktest.RefuseOne(t, d))
+			20), clicktest.ClickOf(clicktest.RefuseOne(t, w.DB))
 		poison.Visitor = clicktest.Person(&poison, 1)
 		for range 2 {
 			if err := w.Store.Write(t.Context(),
@@ -98,15 +94,16 @@ func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
 	})
 }
 
-// TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has been
-// written but for the clicks.
+// TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has
+// been written but for the clicks.
 func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	w := clicktest.NewWorld(t, d)
 	for _, statement := range []string{
 		"CREATE SEQUENCE tries",
-		`CREATE FUNCTION call_off() RETURNS TRIGGER LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$ BEGIN
+		`CREATE FUNCTION call_off() RETURNS TRIGGER LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+			AS $$ BEGIN
 			IF nextval('tries') <= 2 THEN RAISE EXCEPTION 'called off' USING ERRCODE = '40001'; END IF;
 			RETURN NEW;
 		END $$`,
@@ -231,8 +228,8 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	})
 }
 
-// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and clicks have no
-// visitor.
+// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and
+// clicks have no visitor.
 func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
@@ -280,14 +277,12 @@ func TestVisitorKey_IsErased(t *testing.T) {
 // TestVisitors_AreErased: a day's visitors are stored for two more days, so that late clicks do
 // not count as new visits.
 func TestVisitors_AreErased(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		for n := range 4 {
 			w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(time.Duration(n-3)*click.Day), 5)...)
 		}
 		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
-		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, d, "visitors")); diff != "" {
+		if diff := cmp.Diff([]int64{-2, -1, 0}, daysKept(t, w.DB, "visitors")); diff != "" {
 			t.Errorf("visitors are kept of the days (-want +got):\n%s", diff)
 		}
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.Add(-2*click.Day), 5)...)
@@ -296,7 +291,7 @@ func TestVisitors_AreErased(t *testing.T) {
 		}
 		w.Set(clicktest.Noon.Add(3 * click.Day))
 		must.NoError(t, w.Ledger.ForgetVisitors(t.Context(), w.Now()))
-		if kept := daysKept(t, d, "visitors"); len(kept) > 0 {
+		if kept := daysKept(t, w.DB, "visitors"); len(kept) > 0 {
 			t.Errorf("visitors are kept of the days %v", kept)
 		}
 	})

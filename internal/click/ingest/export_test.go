@@ -26,7 +26,7 @@ var AppendClick = appendClick
 // Journal returns the log below the click log.
 func (l *Log) Journal() *wal.Log { return l.journal }
 
-// Position returns the position in the log up to which clicks are in the database.
+// Position returns the end of the part of the log whose clicks are in the database.
 func (l *Log) Position() int64 { return l.position.Load() }
 
 // Progress returns the channel that is closed when the position moves.

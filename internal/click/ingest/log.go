@@ -136,13 +136,15 @@ func (l *Log) lose(err error) {
 // End is the position that the log has reached.
 func (l *Log) End() int64 { return l.journal.End() }
 
-// Span returns the position up to which the database has the log, its end, and how many bytes it may retain.
+// Span returns the position that the database has reached in the log, its end, and how many bytes
+// it may retain.
 func (l *Log) Span() (ingested, end, capacity int64) {
 	return l.position.Load(), l.journal.End(), l.MaxBytes
 }
 
-// Waiting counts the clicks behind a position since an instant, by link. The database has a batch a little earlier than
-// Span says so: only the position that was read with the database's clicks counts none of them twice.
+// Waiting counts the clicks behind a position since an instant, by link. The database has a batch a
+// little earlier than Span says so: only the position that was read with the database's clicks
+// counts none of them twice.
 func (l *Log) Waiting(position int64, since time.Time) (map[string]int64, error) {
 	counts := map[string]int64{}
 	if position == l.journal.End() {

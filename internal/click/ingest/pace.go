@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// throttleRatio is the pause after a batch as a multiple of its duration, while redirects wait for
-	// processors and the log is empty. The fuller the log, the shorter the pause.
+	// throttleRatio is the pause after a batch as a multiple of its duration, while redirects wait
+	// for processors and the log is empty. The fuller the log, the shorter the pause.
 	throttleRatio = 9
-	// maxPause bounds that pause, because a batch may have waited for the database. It ends when the
-	// processors have been idle for idleTime.
+	// maxPause bounds that pause, because a batch may have waited for the database. It ends when
+	// the processors have been idle for idleTime.
 	maxPause = 15 * time.Second
 	idleTime = time.Second
-	// maxBatchDuration is the longest time of a batch while redirects wait for processors. minBatch is
-	// the number of clicks that a batch has in any case, because a part of its time does not depend on
-	// clicks. When only minFreeLog of the log is free, full batches are written, which take less time
-	// per click.
+	// maxBatchDuration is the longest time of a batch while redirects wait for processors. minBatch
+	// is the number of clicks that a batch has in any case, because a part of its time does not
+	// depend on clicks. When only minFreeLog of the log is free, full batches are written, which
+	// take less time per click.
 	maxBatchDuration = 250 * time.Millisecond
 	minBatch         = 1000
 	minFreeLog       = 0.5
 )
 
-// pace keeps batches of clicks, which are safe in the log, out of the way of redirects that wait for processors.
+// pace keeps batches of clicks, which are safe in the log, out of the way of redirects that wait
+// for processors.
 type pace struct {
 	// crowded reports whether many goroutines waited for a processor since the last call.
 	crowded func() bool

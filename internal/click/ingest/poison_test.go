@@ -15,7 +15,7 @@ import (
 )
 
 // poison has the possible defects of a record. Each function writes one into a log, and returns the
-// bytes that are to be set aside.
+// bytes that the recorder must set aside.
 var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	"no record": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		must.Value(r.Journal().Append([]byte("gibberish")))(t)
@@ -55,8 +55,8 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	},
 }
 
-// TestRecorder_SetsPoisonAside: what cannot be ingested is set aside and counted, and everything else is ingested, by
-// the process that recorded it and by one that finds its log.
+// TestRecorder_SetsPoisonAside: what cannot be ingested is set aside and counted, and everything
+// else is ingested, by the process that recorded it and by one that finds its log.
 func TestRecorder_SetsPoisonAside(t *testing.T) {
 	t.Parallel()
 	for name, put := range poison {

@@ -83,8 +83,7 @@ func TestRecord_KeepsItsFormat(t *testing.T) {
 		"lease": {"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
 	} {
 		t.Run(name, func(t *testing.T) {
-			record, err := hex.DecodeString(c.record)
-			must.NoError(t, err)
+			record := must.Value(hex.DecodeString(c.record))(t)
 			click, lease, err := parseRecord(record)
 			if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
 				t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)
@@ -110,11 +109,9 @@ func TestRecord_RefusesInvalid(t *testing.T) {
 		"more than a click":            append(appendClick(nil, &c), 0),
 		"more than a lease":            append(appendLease(nil, &l), 0),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if click, lease, err := parseRecord(record); err == nil {
-				t.Errorf("%s is read as %v, %v", name, click, lease)
-			}
-		})
+		if click, lease, err := parseRecord(record); err == nil {
+			t.Errorf("%s is read as %v, %v", name, click, lease)
+		}
 	}
 	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {

@@ -1,6 +1,6 @@
 // Package ingest takes clicks from redirects to the database exactly once: the click log, which
 // survives a crash; the recorder, which writes the log's clicks in batches; adoption of the logs of
-// dead processes; and the daily keys by which visitors are counted once. It does not query clicks:
+// dead processes; and the daily keys that recognize repeated visitors. It does not query clicks:
 // package stats does. Package redirect records clicks, and hitquota records its leases in the same
 // log.
 package ingest
@@ -37,13 +37,13 @@ const (
 
 // Leases owns the leases whose records are in click logs; hitquota.Leases implements it.
 type Leases interface {
-	// Pin is the position of the oldest open lease in this process's log, which is retained from there
-	// on.
+	// Pin is the position of the oldest open lease in this process's log, which is retained from
+	// that position.
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
-	// Carry is called before logs of dead processes are ingested: count returns their clicks of a month that the
-	// database does not have, by link.
+	// Carry is called before logs of dead processes are ingested: count returns their clicks of a
+	// month that the database does not have, by link.
 	Carry(ctx context.Context, count func(click.Month) (map[string]int64, error)) error
 }
 
@@ -82,9 +82,9 @@ func NewRecorder(c RecorderConfig) *Recorder {
 
 // RecorderStats are the statistics of a recorder.
 type RecorderStats struct {
-	// Recorded and Lost count clicks since the process began. Ingested counts the clicks that it has
-	// written to the database, including those of dead processes, in Batches batches. Waiting is the
-	// number of its clicks that are not in the database yet.
+	// Recorded and Lost count clicks since the process began. Ingested counts the clicks that it
+	// has written to the database, including those of dead processes, in Batches batches. Waiting
+	// is the number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Recent is how many clicks it has written lately, including those of dead processes: within
 	// recentSpan, or twice that.
@@ -145,7 +145,7 @@ func (r *Recorder) free() float64 { return 1 - float64(r.journal.Bytes())/float6
 // Otherwise another process adopts it.
 func (r *Recorder) leave(ctx context.Context) error {
 	if r.needed(r.position.Load()) >= r.journal.End() {
-		return r.journal.Remove() // its row stays: a copy of the log may come back
+		return r.journal.Remove() // its row stays: a copy of the log may be restored
 	}
 	waiting := r.recorded.Load() - r.handled.Load()
 	r.Logger.WarnContext(ctx, "the click log stays for the next start", "clicks", waiting, "log", r.LogID())
@@ -193,8 +193,8 @@ func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	return true
 }
 
-// recentSpan is longer than floors of hits are used: a floor that was read before clicks were ingested does not
-// contain them.
+// recentSpan is longer than floors of hits are used: a floor that was read before clicks were
+// ingested does not contain them.
 const recentSpan = 2 * time.Second
 
 // recent counts clicks of the last spans.
@@ -240,8 +240,8 @@ func (r *Recorder) moveTo(b *batch) {
 	}
 }
 
-// countMissing counts the clicks as lost that were recorded and could not be read again, except those
-// that were set aside. All records have been read, and none is added meanwhile.
+// countMissing counts as lost the recorded clicks that could not be read again, except clicks that
+// were set aside. All records have been read, and none is added meanwhile.
 func (r *Recorder) countMissing() {
 	missing := r.recorded.Load() - r.handled.Load() - r.aside
 	if r.handled.Store(r.recorded.Load()); missing > 0 {
@@ -254,8 +254,8 @@ func (r *Recorder) countMissing() {
 // checkEvery is how often a process checks the files of its log.
 const checkEvery = 500 * time.Millisecond
 
-// watch goes on with a new segment after files of the log were removed or truncated, and has the
-// recorder count what is lost.
+// watch starts a new segment after files of the log were removed or truncated, and has the recorder
+// count lost clicks.
 func (r *Recorder) watch(ctx context.Context) {
 	for poll.Wait(ctx, checkEvery) == nil {
 		repaired, err := r.journal.Check()
@@ -291,8 +291,8 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	}
 }
 
-// errPanic is the error of a batch whose content made the writer panic: no content of a log can stop
-// the server.
+// errPanic is the error of a batch whose content made the writer panic: no content of a log can
+// stop the server.
 var errPanic = errors.New("panic while clicks were written")
 
 func (r *Recorder) write(ctx context.Context, b *batch) (err error) {

@@ -218,9 +218,9 @@ func TestRecorder_ReportsLag(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRecorder_PausesBriefly: the pause is bounded while redirects wait for processors, and does not follow an
-// outage of the database or a full log. Batches are short meanwhile: one of ten thousand clicks can
-// take seconds.
+// TestRecorder_PausesBriefly: the pause is bounded while redirects wait for processors, and does
+// not follow an outage of the database or a full log. Batches are short meanwhile: one of ten
+// thousand clicks can take seconds.
 func TestRecorder_PausesBriefly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -362,9 +362,7 @@ func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began := time.Now()
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, r.Run(ctx))
 		if got := time.Since(began); got < ingest.DrainDeadline || got > ingest.DrainDeadline+time.Second {
 			t.Errorf("it took %s to give up, want %s", got, ingest.DrainDeadline)
 		}
@@ -382,8 +380,8 @@ func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestRecorder_SurvivesALostCommitAnswer: the database has committed a batch, but the recorder received an error.
-// Its next batch begins with the same clicks, and has more.
+// TestRecorder_SurvivesALostCommitAnswer: the database has committed a batch, but the recorder
+// received an error. Its next batch begins with the same clicks, and has more.
 func TestRecorder_SurvivesALostCommitAnswer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -451,8 +449,8 @@ func TestRecorder_FailedBatchLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestRecorder_NodesMergeIntoTheSameRows has several recorders write clicks of the same links: rollups
-// stay exact, and there is no deadlock.
+// TestRecorder_NodesMergeIntoTheSameRows has several recorders write clicks of the same links:
+// rollups stay exact, and there is no deadlock.
 func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

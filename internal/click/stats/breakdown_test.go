@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/stats"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -41,9 +40,7 @@ func crowd(t *testing.T, w *clicktest.World, n int) {
 // TestBreakdown_BoundsValues: the rest are others, and all of them add up, by the quarter of
 // an hour and by the day.
 func TestBreakdown_BoundsValues(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		crowd(t, w, click.MaxValues+200)
 		check := func() {
 			t.Helper()
@@ -84,9 +81,7 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 
 // TestBreakdown_KeepsTheMostFrequent, also where there is no room for each.
 func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		crowd(t, w, click.MaxValues+200)
 		for _, now := range []time.Time{clicktest.Noon, clicktest.Noon.Add(click.Day)} {
 			w.Set(now)
@@ -101,12 +96,10 @@ func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 	})
 }
 
-// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there were too
-// many to keep each.
+// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there
+// were too many to keep each.
 func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		crowd(t, w, click.MaxValues+200)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour))
 		for i := range 2 * click.MaxValues {
@@ -124,9 +117,7 @@ func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
 
 // TestBreakdown_UnknownValues: an empty text means unknown, in a filter and in a slice.
 func TestBreakdown_UnknownValues(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		c := w.Links[0]
 		c.ClickedAt, c.Status = clicktest.Noon, 302
 		known := c
@@ -152,17 +143,15 @@ func TestBreakdown_UnknownValues(t *testing.T) {
 				click.Content,
 				[]stats.Slice{{Count: click.Count{Clicks: 1}}}},
 		} {
-			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
-				q.F = one.f
-				got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
-				if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-					t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
-				}
-				total, err := w.QueryStats(t, q).Total(t.Context())
-				if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
-					t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
-				}
-			})
+			q.F = one.f
+			got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
+			if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+				t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
+			}
+			total, err := w.QueryStats(t, q).Total(t.Context())
+			if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
+				t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
+			}
 		}
 	})
 }
@@ -178,12 +167,10 @@ func TestBreakdown_RefusesBadArguments(t *testing.T) {
 	}
 	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
 		"the others": click.Others} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
-				clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err,
-				errs.InvalidInput) {
-				t.Error(err)
-			}
-		})
+		if _, err := w.Stats.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+			clickstore.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err,
+			errs.InvalidInput) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // exportedAtOnce is how many clicks of an export are in memory.
 const exportedAtOnce = 1000
 
-// Export reads the clicks of a subject in a range, in the order of time, each of those that were
-// written before exactly once. It returns InvalidInput for a range of which clicks are deleted.
+// Export reads the clicks of a subject in a range in chronological order, and each click written
+// before the call exactly once. It returns InvalidInput for a range with deleted clicks.
 func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
 	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -72,9 +72,9 @@ type Exports struct {
 	PublicURL string
 }
 
-// SignExport makes the URL, and returns when it expires. The session is the one of the account that signs
-// it, and empty for an API key. The caller has checked that the member may read the stats.
-// It returns InvalidInput for a byte order mark in another format than CSV.
+// SignExport makes the URL, and returns when it expires. The session is the one of the account that
+// signs it, and empty for an API key. The caller has checked that the member may read the stats. It
+// returns InvalidInput for a byte order mark in another format than CSV.
 func (e Exports) SignExport(
 	s *Stats, folderID *string, f Format, bom bool, sessionID string,
 ) (url string, until time.Time, err error) {
@@ -91,8 +91,8 @@ func (e Exports) SignExport(
 	return e.PublicURL + "/export/clicks?token=" + token, until, err
 }
 
-// OpenExport returns the download that a token permits. It returns NotFound for a token that was not
-// signed by this instance, and Expired.
+// OpenExport returns the download that a token permits. It returns NotFound for a token that was
+// not signed by this instance, and Expired.
 func (e Exports) OpenExport(token string) (*ExportRequest, error) {
 	r := &ExportRequest{}
 	return r, e.Open(exports, token, r)

@@ -57,8 +57,8 @@ func ExportHead() []string {
 	return head
 }
 
-// ExportRow returns the cells of an exported click. No spreadsheet takes them for formulas, though a
-// visitor chooses the campaign and the referrer.
+// ExportRow returns the cells of an exported click. No spreadsheet takes them for formulas, though
+// a visitor chooses the campaign and the referrer.
 func ExportRow(c *click.Click) []string {
 	row := []string{
 		c.PublicID(), c.LinkID, c.ClickedAt.Format(time.RFC3339Nano), strconv.Itoa(c.Status),

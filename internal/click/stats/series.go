@@ -81,8 +81,8 @@ func (s *Stats) start(interval Interval, t time.Time) time.Time {
 	y, m, d := t.Date()
 	switch interval {
 	case Hour:
-		// Hours are cut in elapsed time from the zone's offset: when clocks go back, the hour that comes
-		// twice is two.
+		// Hours are cut in elapsed time from the zone's offset: when clocks go back, the hour that
+		// comes twice is two.
 		_, offset := t.Zone()
 		shift := time.Duration(offset) * time.Second
 		return t.Add(shift).Truncate(time.Hour).Add(-shift)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// defaultRange is how far stats reach back when no range is given, longestRange how far apart its
-	// ends may be.
+	// defaultRange is how far stats reach back when no range is given, longestRange how far apart
+	// its ends may be.
 	defaultRange = 30 * click.Day
 	longestRange = 3700 * click.Day
 	// MostSlices bounds a breakdown.
@@ -37,9 +37,9 @@ type Stats struct {
 	count *click.Count
 }
 
-// Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends are
-// moved outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or
-// Forbidden.
+// Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends
+// are moved outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput
+// or Forbidden.
 func (s *Store) Stats(
 	ctx context.Context, m workspace.Membership, of clickstore.Subject, r *clickstore.Range, timezone string,
 	f clickstore.Filter,
@@ -126,7 +126,7 @@ func (s *Stats) Total(ctx context.Context) (click.Count, error) {
 	return all, nil
 }
 
-// points counts clicks in pieces, none of which spans a cut, in the order of time.
+// points counts clicks in chronological pieces that span no cut.
 func (s *Stats) points(ctx context.Context, cuts []time.Time) ([]clickstore.Point, error) {
 	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {

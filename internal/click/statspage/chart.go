@@ -10,7 +10,7 @@ import (
 const (
 	mostBars   = 62   // more days than this are drawn as an area
 	widestBar  = 12.0 // percent of the plot
-	lowestBar  = .75  // percent of the plot: one click stays visible beside a billion
+	lowestBar  = .75  // percent of the plot: one click stays visible next to a billion
 	areaHeight = 1000 // units of the area's own coordinates
 )
 

@@ -25,11 +25,11 @@ type Texts interface {
 	T(key string, pairs ...string) string
 }
 
-// Inspection is what a visitor learns of a link before following it.
+// Inspection describes a link to a visitor who has not followed it.
 type Inspection struct {
 	ShortURL string
-	// Host is the canonical host of the destination, URL the location; empty texts mean that the owner
-	// hides it.
+	// Host is the canonical host of the destination, URL the location; empty texts mean that the
+	// owner hides it.
 	Host, URL string
 	// Others are the canonical hosts that the link leads to for some visitors only.
 	Others    []string
@@ -43,8 +43,8 @@ type Inspection struct {
 // hostName is a host as visitors read it. ASCII is empty unless it differs.
 type hostName struct{ Name, ASCII string }
 
-// nameOf returns a canonical host in Unicode, beside the form of which every letter is known: many Unicode
-// letters look like others.
+// nameOf returns a canonical host in Unicode, and its ASCII form, whose letters are unambiguous:
+// many Unicode letters look like others.
 func nameOf(host string) hostName {
 	if name := urlnorm.Unicode(host); name != host {
 		return hostName{name, host}

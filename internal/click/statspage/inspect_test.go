@@ -46,9 +46,9 @@ func TestWriteInspection_ShowsHostsAndURL(t *testing.T) {
 				got = append(got, n.Data+": "+words(n))
 			}
 			if diff := cmp.Diff([]string{
-				"title: inspect.title host pаypal.example", "h1: pаypal.example xn--pypal-4ve.example", "li: a.example",
-				"li: bücher.example (xn--bcher-kva.example)", "dt: inspect.shortUrl", "dd: https://lnk.example/autumn",
-				"dt: inspect.created", "dd: 2026-11-25", "time: 2026-11-25",
+				"title: inspect.title host pаypal.example", "h1: pаypal.example xn--pypal-4ve.example",
+				"li: a.example", "li: bücher.example (xn--bcher-kva.example)", "dt: inspect.shortUrl",
+				"dd: https://lnk.example/autumn", "dt: inspect.created", "dd: 2026-11-25", "time: 2026-11-25",
 			}, got); diff != "" {
 				t.Errorf("the page (-want +got):\n%s", diff)
 			}
@@ -79,7 +79,7 @@ func TestWriteInspection_HidesTheDestination(t *testing.T) {
 	}
 }
 
-// TestNameOf_ShowsLookalikes: a host is shown in Unicode only beside its ASCII form.
+// TestNameOf_ShowsLookalikes: a host is shown in Unicode only with its ASCII form.
 func TestNameOf_ShowsLookalikes(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]hostName{

@@ -1,5 +1,5 @@
-// Package statspage renders what a short URL with a + at its end shows: the public stats of a link, and
-// where it leads. It is pure: the server checks who may see what, and reads it.
+// Package statspage renders the page of a short URL with a + at its end: the public stats of a
+// link, and where it leads. It is pure: the server checks who may see what, and reads it.
 package statspage
 
 import (
@@ -31,7 +31,8 @@ var (
 	policy       = policyOf(pageText)
 )
 
-// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no form.
+// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no
+// form.
 func policyOf(page string) string {
 	return "default-src 'none'; style-src '" + hash(style(page)) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -48,8 +48,7 @@ func body(p Page) string { return write(http.MethodGet, p).Body.String() }
 // parse reads a page as a browser does.
 func parse(t *testing.T, page string) *html.Node {
 	t.Helper()
-	doc := must.Value(html.Parse(strings.NewReader(page)))(t)
-	return doc
+	return must.Value(html.Parse(strings.NewReader(page)))(t)
 }
 
 // elements are the elements of those names, in order.
@@ -181,20 +180,18 @@ func TestPage_ShowsDestination(t *testing.T) {
 		"//example.com/":                                                      false,
 		"http://[::1":                                                         false,
 	} {
-		t.Run(fmt.Sprintf("%q", destination), func(t *testing.T) {
-			p := example(1)
-			p.Destination = destination
-			doc := parse(t, body(p))
-			links := elements(doc, "a")
-			if got := len(links) == 1; got != linked ||
-				strings.Contains(words(doc), "Leads to "+destination) != (destination != "") {
-				t.Errorf("%q is a link: %t, want %t", destination, got, linked)
-			}
-			if linked && (attribute(links[0], "href") != destination ||
-				attribute(links[0], "rel") != "nofollow noopener noreferrer") {
-				t.Errorf("%q is linked as %v", destination, links[0].Attr)
-			}
-		})
+		p := example(1)
+		p.Destination = destination
+		doc := parse(t, body(p))
+		links := elements(doc, "a")
+		if got := len(links) == 1; got != linked ||
+			strings.Contains(words(doc), "Leads to "+destination) != (destination != "") {
+			t.Errorf("%q is a link: %t, want %t", destination, got, linked)
+		}
+		if linked && (attribute(links[0], "href") != destination ||
+			attribute(links[0], "rel") != "nofollow noopener noreferrer") {
+			t.Errorf("%q is linked as %v", destination, links[0].Attr)
+		}
 	}
 }
 
@@ -211,15 +208,13 @@ func TestPage_HeadingFallsBackToShortURL(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]string{"Autumn": "Autumn", "": "https://lnk.example/autumn",
 		" \u202e ": "https://lnk.example/autumn"} {
-		t.Run(fmt.Sprintf("%q", title), func(t *testing.T) {
-			p := example(1)
-			p.Title = title
-			doc := parse(t, body(p))
-			if got := words(elements(doc, "h1")[0]); got != want ||
-				strings.Count(words(elements(doc, "main")[0]), p.ShortURL) != 1 {
-				t.Errorf("%q: the heading is %q, want %q, and the short URL once", title, got, want)
-			}
-		})
+		p := example(1)
+		p.Title = title
+		doc := parse(t, body(p))
+		if got := words(elements(doc, "h1")[0]); got != want ||
+			strings.Count(words(elements(doc, "main")[0]), p.ShortURL) != 1 {
+			t.Errorf("%q: the heading is %q, want %q, and the short URL once", title, got, want)
+		}
 	}
 }
 
@@ -286,8 +281,7 @@ func TestPage_TableMatchesChart(t *testing.T) {
 
 func number(t *testing.T, grouped string) int64 {
 	t.Helper()
-	n := must.Value(strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64))(t)
-	return n
+	return must.Value(strconv.ParseInt(strings.ReplaceAll(grouped, ",", ""), 10, 64))(t)
 }
 
 func TestPage_ListsDimensions(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxAgent is the length of the part of a User-Agent that is read, in bytes. Those of browsers are
-	// shorter than half of it.
+	// maxAgent is the length of the part of a User-Agent that is read, in bytes. Those of browsers
+	// are shorter than half of it.
 	maxAgent = 512
 	// memoBytes bounds the cache of user agents: about 15,000.
 	memoBytes = 4 << 20
@@ -84,7 +84,8 @@ func (a *agents) parse(text string) agent {
 	return known
 }
 
-// isApple reports whether a user agent names a device of Apple. Others have some of the same browsers.
+// isApple reports whether a user agent names a device of Apple. Others have some of the same
+// browsers.
 func isApple(text string) bool {
 	return strings.Contains(text, "Macintosh") || strings.Contains(text, "iPhone") || strings.Contains(text, "iPad")
 }

@@ -11,8 +11,8 @@ import (
 const (
 	// maxQuery is the length of the part of a query that is read, in bytes.
 	maxQuery = 8 << 10
-	// maxText is the maximum length of a campaign text in bytes, maxDecoded the number of bytes that
-	// are decoded for it, before some of them are removed.
+	// maxText is the maximum length of a campaign text in bytes, maxDecoded the number of bytes
+	// that are decoded for it, before some of them are removed.
 	maxText    = 100
 	maxDecoded = 512
 )
@@ -62,7 +62,8 @@ func (v *Visit) campaign(name string) *string {
 	return nil
 }
 
-// decodeText decodes a query's value in validate.Normal form without its control and invisible characters.
+// decodeText decodes a query's value in validate.Normal form without its control and invisible
+// characters.
 func decodeText(raw string) string {
 	if isPlain(raw) {
 		return raw

@@ -22,8 +22,8 @@ const (
 	defaultPollInterval = 30 * time.Second
 	// maxFile bounds the size of a file in memory. The largest file of cities in 2025 has 130 MB.
 	maxFile = 1 << 30
-	// maxSampledNetworks is the number of networks that are searched for a country, to detect a file
-	// of another kind.
+	// maxSampledNetworks is the number of networks that are searched for a country, to detect a
+	// file of another kind.
 	maxSampledNetworks = 10_000
 )
 
@@ -111,8 +111,8 @@ type database struct {
 	records sync.Pool // decoding into one that is used again allocates nothing
 }
 
-// record has the fields that are read of a network: its country, or else the country in which its
-// owner is registered.
+// record has the fields that are read of a network: its country, or else the country of its
+// registered owner.
 type record struct {
 	Country    country `maxminddb:"country"`
 	Registered country `maxminddb:"registered_country"`

@@ -3,7 +3,6 @@ package visitor
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -76,19 +75,13 @@ func TestCountries_FindAddress(t *testing.T) {
 		"2001:219::1":          "",
 		"10.1.2.3":             "", // private, even if the file has it
 		"fd00::1":              "",
-		"127.0.0.1":            "",
-		"::1":                  "",
 		"fe80::1":              "",
 		"0.0.0.0":              "",
-		"255.255.255.255":      "",
-		"ff02::1":              "",
 		"::ffff:10.0.0.1":      "",
 		"64:ff9b::5102:4501":   "",
 		"ffff:ffff:ffff::ffff": "",
 	} {
-		t.Run(fmt.Sprintf("%q", address), func(t *testing.T) {
-			wantCountry(t, c, address, want)
-		})
+		wantCountry(t, c, address, want)
 	}
 	if got := c.CountryCode(netip.Addr{}); got != "" {
 		t.Errorf("the country of no address is %q", got)
@@ -99,9 +92,7 @@ func TestCountries_WithoutFile(t *testing.T) {
 	t.Parallel()
 	var c *Countries
 	wantCountry(t, c, "81.2.69.1", "")
-	if err := c.Watch(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, c.Watch(t.Context()))
 }
 
 func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 // crawlers distinguishes bots from browsers.
 type crawlers struct {
 	now  func() time.Time // or nil
-	paid atomic.Int64     // the time, in nanoseconds since 1970, up to which the budget is used
+	paid atomic.Int64     // the end of the used budget, in nanoseconds since 1970
 }
 
 // isOne reports whether the user agent of a browser belongs to a bot, and whether the result is

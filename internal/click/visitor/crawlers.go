@@ -5,10 +5,10 @@ import "strings"
 // previewCrawler is a service that fetches pages to show previews of them.
 type previewCrawler struct {
 	service string
-	// products are those that its agent names, in the spelling of robots.txt.
+	// products are the product tokens of its agent, in the spelling of robots.txt.
 	products []string
-	// appProducts are those that the app of the service may name too, in its agent as a browser. They
-	// count in agents that do not name Mozilla, as all browsers do.
+	// appProducts are the product tokens that the app of the service may also use, in its agent as
+	// a browser. They count in agents that do not name Mozilla, as all browsers do.
 	appProducts []string
 	// source is where the agent is documented, or else recorded.
 	source string
@@ -54,8 +54,8 @@ func PreviewCrawlers() []string {
 	return names
 }
 
-// IsPreviewCrawler reports whether a user agent is that of a preview crawler: one of its products equals
-// that of an entry of the table, in upper or lower case.
+// IsPreviewCrawler reports whether a user agent is that of a preview crawler: one of its products
+// equals that of an entry of the table, in upper or lower case.
 func IsPreviewCrawler(agent string) bool {
 	agent = agent[:min(len(agent), maxAgent)]
 	isBrowser := strings.Contains(agent, "Mozilla/")

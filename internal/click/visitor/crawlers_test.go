@@ -12,8 +12,9 @@ import (
 //go:embed testdata/crawlers.txt
 var crawlerAgents string
 
-// browserAgents are user agents of 200 browsers, recorded or in the format of recorded ones, half of them
-// in apps: Facebook, Messenger, Instagram, LINE, KakaoTalk, Snapchat, Pinterest, WhatsApp, X, LinkedIn and others.
+// browserAgents are user agents of 200 browsers, recorded or in the format of recorded ones, half
+// of them in apps: Facebook, Messenger, Instagram, LINE, KakaoTalk, Snapchat, Pinterest, WhatsApp,
+// X, LinkedIn and others.
 //
 //go:embed testdata/browsers.txt
 var browserAgents string

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// The limits of what is read of an Accept-Language header. Those of browsers are shorter.
+// The limits of an Accept-Language header. Those of browsers are shorter.
 const (
 	maxLanguages      = 16
 	maxAcceptLanguage = 512
 )
 
-// Languages returns the tags of an Accept-Language header with hyphens, the most preferred first: by quality
-// value, then in the order of the header. Wildcards and languages with the value 0 are none.
+// Languages returns the tags of an Accept-Language header with hyphens, the most preferred first:
+// by quality value, then in the order of the header. Wildcards and languages with the value 0 are
+// none.
 func Languages(header string) []string { return slices.Collect(languages(header)) }
 
-// PreferredLanguage returns the primary subtag of the most preferred language of an Accept-Language header, in
-// lower case; empty if there is none.
+// PreferredLanguage returns the primary subtag of the most preferred language of an Accept-Language
+// header, in lower case; empty if there is none.
 func PreferredLanguage(header string) string {
 	for tag := range languages(header) {
 		primary, _ := primarySubtag(tag)
@@ -28,8 +29,8 @@ func PreferredLanguage(header string) string {
 	return ""
 }
 
-// languages yields the tags of a header as Languages does. One with the value 1 is yielded before the rest of the
-// header is read.
+// languages yields the tags of a header as Languages does. One with the value 1 is yielded before
+// the rest of the header is read.
 func languages(header string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		type weighted struct {

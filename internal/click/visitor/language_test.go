@@ -13,17 +13,11 @@ func TestPreferredLanguage_IsTheFirst(t *testing.T) {
 		"en":                               "en",
 		"en-GB,en;q=0.9,de;q=0.8":          "en",
 		"DE-at":                            "de",
-		"de;q=0.5, fr;q=0.9, en;q=0.7":     "fr",
-		"de;q=0.5,fr;q=0.5":                "de",
 		"de ; q=0.5 , fr":                  "fr",
 		"*,pt;q=0.5":                       "pt",
 		"zh-Hant-TW":                       "zh",
 		"fil":                              "fil",
 		"sr_RS":                            "sr",
-		"en;q=0,de;q=0.1":                  "de",
-		"en;q=nan,de;q=0.1":                "de",
-		"en;q=,de;q=0.1":                   "de",
-		"en;q=-1":                          "",
 		"en;level=1,de;q=0.1":              "de",
 		"i-klingon,en":                     "en",
 		"x-private":                        "",
@@ -34,11 +28,7 @@ func TestPreferredLanguage_IsTheFirst(t *testing.T) {
 		"english-long":                     "english",
 		"ninechars":                        "",
 		"en/us":                            "",
-		"<script>":                         "",
-		"12":                               "",
 		"é":                                "",
-		strings.Repeat("*,", 5000) + "en":  "",
-		strings.Repeat("a", 10_000):        "",
 		"en;q=" + strings.Repeat("1", 999): "",
 	} {
 		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
@@ -62,7 +52,7 @@ func TestLanguages_AreInOrderOfPreference(t *testing.T) {
 		"en;q=nan,de;q=,i-klingon,,12,fr;q=0.1":  {"fr"},
 		"de;q=0.1" + strings.Repeat(",en", 500):  slices.Concat(slices.Repeat([]string{"en"}, 15), []string{"de"}),
 		strings.Repeat("*,", 15) + "de,en":       {"de"},
-		"de,en-" + strings.Repeat("a", 600):      {"de"}, // what the limit cuts off is no language
+		"de,en-" + strings.Repeat("a", 600):      {"de"}, // a truncated tag is no language
 		"de," + strings.Repeat(" ", 600) + ",en": {"de"},
 		strings.Repeat("a-", 400) + ",de":        nil,
 	} {

@@ -1,6 +1,6 @@
-// Package visitor derives what a click records of its visitor: origin, device and language. It
-// neither stores nor returns anything that identifies a user: no address, no user agent, no path of
-// a referrer, no cookie. Campaign texts come from the short URL or its destination. It is pure;
+// Package visitor derives the visitor's fields of a click: origin, device and language. It neither
+// stores nor returns anything that identifies a user: no address, no user agent, no path of a
+// referrer, no cookie. Campaign texts come from the short URL or its destination. It is pure;
 // package redirect calls it before the click is recorded.
 package visitor
 
@@ -11,12 +11,12 @@ import (
 )
 
 // Visit has the recorded properties of a visitor. Empty texts are unknown. Texts may share memory
-// with the request that they were read from: encode or clone those that outlive it.
+// with the request that they were read from: encode or clone values that outlive it.
 type Visit struct {
-	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading
-	// "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is
-	// empty for direct visits and for headers that cannot be parsed. For an app it is the package
-	// name.
+	// Referrer is the host that the visitor came from, in lower case, without port, user and a
+	// leading "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in
+	// brackets. It is empty for direct visits and for headers that cannot be parsed. For an app it
+	// is the package name.
 	Referrer string
 	// Country is ISO 3166-1 alpha-2, in upper case.
 	Country string
@@ -26,12 +26,12 @@ type Visit struct {
 	// pages itself, Browser is the app: "Instagram".
 	Browser string
 	OS      string `bun:"os"`
-	// Language is the primary subtag of the most preferred language, in lower case, from 2 to 8 letters:
-	// "en".
+	// Language is the primary subtag of the most preferred language, in lower case, from 2 to 8
+	// letters: "en".
 	Language string
-	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's
-	// own query, else of the destination's: trimmed, valid UTF-8 without control characters, at most
-	// 100 bytes.
+	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the
+	// request's own query, else of the destination's: trimmed, valid UTF-8 without control
+	// characters, at most 100 bytes.
 	Source   string `bun:"utm_source"`
 	Medium   string `bun:"utm_medium"`
 	Campaign string `bun:"utm_campaign"`
@@ -63,7 +63,8 @@ func NewReader(countries *Countries) *Reader {
 	return &Reader{countries: countries, agents: newAgents()}
 }
 
-// Reading is what a request tells of its visitor, for answering it. What may be recorded is Stored.
+// Reading has the properties of a visitor that the response to a request depends on. What may be
+// recorded is Stored.
 type Reading struct {
 	// Visit is without campaign.
 	Visit
@@ -71,7 +72,7 @@ type Reading struct {
 	Private bool
 }
 
-// Read returns what a request from an address tells.
+// Read returns the Reading of a request from an address.
 func (r *Reader) Read(req *http.Request, address netip.Addr) Reading {
 	h := req.Header
 	v := r.readHeaders(first(h, "User-Agent"), first(h, "Accept-Language"), first(h, "Referer"))
@@ -80,7 +81,7 @@ func (r *Reader) Read(req *http.Request, address netip.Addr) Reading {
 	return v
 }
 
-// Sample returns what headers would tell. Without an agent, it is a browser of no known name.
+// Sample returns the Reading of headers. Without an agent, it is a browser of no known name.
 func (r *Reader) Sample(agent *string, acceptLanguage, referrer string) Reading {
 	if agent != nil {
 		return r.readHeaders(*agent, acceptLanguage, referrer)
@@ -98,8 +99,8 @@ func (r *Reader) readHeaders(userAgent, acceptLanguage, from string) (v Reading)
 	return v
 }
 
-// Stored returns what is recorded of a visit by a short URL with the raw query, to a location. Of
-// private visitors, that is only whether they are bots.
+// Stored returns the recorded fields of a visit by a short URL with the raw query, to a location.
+// Of private visitors, that is only whether they are bots.
 func (v *Reading) Stored(rawQuery, location string) Visit {
 	if v.Private {
 		return Visit{Bot: v.Bot}

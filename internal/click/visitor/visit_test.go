@@ -27,7 +27,7 @@ func request(query string, headers map[string]string) *http.Request {
 	return r
 }
 
-// read returns what is recorded of a request for a link to a location.
+// read returns the recorded fields of a request for a link to a location.
 func (r *Reader) read(req *http.Request, address netip.Addr, location string) Visit {
 	v := r.Read(req, address)
 	return v.Stored(req.URL.RawQuery, location)
@@ -67,17 +67,15 @@ func TestRead_RespectsDoNotTrack(t *testing.T) {
 			Referrer: "example.com", Country: "GB", Device: Desktop, Browser: "Chrome", OS: "Windows", Language: "en",
 			Source: "flyer"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			req := request("utm_source=flyer", map[string]string{
-				"User-Agent": tt.agent, "Referer": "https://example.com/", "Accept-Language": "en", tt.header: tt.value,
-			})
-			if got := IsPrivate(req.Header); got != tt.isPrivate {
-				t.Errorf("private is %v", got)
-			}
-			if diff := cmp.Diff(tt.want, r.read(req, visitor, "")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+		req := request("utm_source=flyer", map[string]string{
+			"User-Agent": tt.agent, "Referer": "https://example.com/", "Accept-Language": "en", tt.header: tt.value,
 		})
+		if got := IsPrivate(req.Header); got != tt.isPrivate {
+			t.Errorf("%s: private is %v", tt.name, got)
+		}
+		if diff := cmp.Diff(tt.want, r.read(req, visitor, "")); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", tt.name, diff)
+		}
 	}
 }
 
@@ -96,12 +94,10 @@ func TestRead_TreatsPrefetchesAsBots(t *testing.T) {
 		{"Purpose", "pre", false},
 		{"X-Other", "prefetch", false},
 	} {
-		t.Run(tt.header+": "+tt.value, func(t *testing.T) {
-			got := r.read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
-			if got.Bot != tt.want || got.Browser != "Chrome" {
-				t.Errorf("%s: %s is read as %+v", tt.header, tt.value, got)
-			}
-		})
+		got := r.read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
+		if got.Bot != tt.want || got.Browser != "Chrome" {
+			t.Errorf("%s: %s is read as %+v", tt.header, tt.value, got)
+		}
 	}
 }
 

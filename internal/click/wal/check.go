@@ -61,8 +61,8 @@ func (j *Log) readIdentity() error {
 // IsCopy reports whether the log that was found is a copy of another one, which may be in use.
 func (j *Log) IsCopy() bool { return j.copied }
 
-// Check finds out whether somebody has removed or truncated files of this process's log, and then
-// goes on with a new segment. It reports whether it had to.
+// Check starts a new segment if files of this process's log were removed or truncated. It reports
+// whether it had to.
 func (j *Log) Check() (repaired bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +99,7 @@ func (j *Log) intact() bool {
 }
 
 // repair forgets the records that are gone, and begins a segment after the last position: positions
-// of the log go on.
+// of the log continue.
 func (j *Log) repair() error {
 	kept := j.segments[:0]
 	for _, s := range j.segments {

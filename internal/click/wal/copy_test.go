@@ -108,8 +108,7 @@ func TestCopy_OfAGrowingLogHasNoGap(t *testing.T) {
 	dir := t.TempDir()
 	j := createIn(t, dir, "living", 1<<20)
 	records := fill(t, j, 100)
-	whole, err := os.ReadFile(j.path(0))
-	must.NoError(t, err)
+	whole := must.Value(os.ReadFile(j.path(0)))(t)
 	seen := bytes.Clone(whole)
 	clear(seen[records[40].End:records[60].End])
 	clear(seen[records[80].End+3:]) // the next record had been begun
@@ -122,9 +121,7 @@ func TestCopy_OfAGrowingLogHasNoGap(t *testing.T) {
 func TestCopy_OfAnEmptyLog(t *testing.T) {
 	t.Parallel()
 	keep := func(string, string, []byte) error { t.Error("something was kept"); return nil }
-	if err := Copy(filepath.Join(t.TempDir(), "nowhere"), keep); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, Copy(filepath.Join(t.TempDir(), "nowhere"), keep))
 	broken := errors.New("broken")
 	dir := t.TempDir()
 	fill(t, createIn(t, dir, "living", 1<<20), 1)

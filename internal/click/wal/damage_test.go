@@ -38,8 +38,8 @@ func written(t testing.TB, n int) ([]byte, []Record) {
 	return data, records
 }
 
-// TestDamage_TornRecordIsSkipped cuts the file at every byte of its last record: the kernel had taken no
-// more when the process was killed.
+// TestDamage_TornRecordIsSkipped cuts the file at every byte of its last record: the kernel had
+// taken no more when the process was killed.
 func TestDamage_TornRecordIsSkipped(t *testing.T) {
 	t.Parallel()
 	data, records := written(t, 40)
@@ -164,8 +164,8 @@ func TestDamage_MissingOrShortSegment(t *testing.T) {
 	}
 }
 
-// TestDamage_UnusedSpaceIsIgnored: a process that was killed leaves its last segment as long as it could
-// have become.
+// TestDamage_UnusedSpaceIsIgnored: a process that was killed leaves its last segment as long as it
+// could have become.
 func TestDamage_UnusedSpaceIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int64{1, 1000, 3 << 20} {
@@ -186,8 +186,8 @@ func TestDamage_UnusedSpaceIsIgnored(t *testing.T) {
 	}
 }
 
-// TestAppend_FailedWriteLeavesNothing fails in every record, with part of it written, even where that
-// cannot be cut off.
+// TestAppend_FailedWriteLeavesNothing fails in every record, with part of it written, even where
+// that cannot be cut off.
 func TestAppend_FailedWriteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
@@ -230,8 +230,8 @@ func (f *fixed) write(record []byte) error {
 	return f.tail.write(record)
 }
 
-// TestAppend_RecoversFromAFullDisk: once all that is in it was released, a segment that could not grow
-// makes room for the next.
+// TestAppend_RecoversFromAFullDisk: once all that is in it was released, a segment that could not
+// grow makes room for the next.
 func TestAppend_RecoversFromAFullDisk(t *testing.T) {
 	t.Parallel()
 	j := create(t, 1<<20)
@@ -259,7 +259,8 @@ func TestAppend_RecoversFromAFullDisk(t *testing.T) {
 	}
 }
 
-// TestOpen_ReportsAFailedFirstWrite leaves a segment without a record, which the next append re-creates.
+// TestOpen_ReportsAFailedFirstWrite leaves a segment without a record, which the next append
+// re-creates.
 func TestOpen_ReportsAFailedFirstWrite(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)

@@ -34,8 +34,8 @@ const (
 	segmentPart  = 4
 	// segmentEnding is the ending of a segment's name.
 	segmentEnding = ".log"
-	// lockName is the file that the process locks in its log's folder. The file of this name beside
-	// the logs is locked while a log is created, found or removed.
+	// lockName is the file that the process locks in its log's folder. The file of this name next
+	// to the logs is locked while a log is created, found or removed.
 	lockName = "lock"
 )
 
@@ -326,7 +326,7 @@ func (j *Log) Close() error {
 	return errors.Join(err, j.lock.Close())
 }
 
-// SetAside stores unusable bytes in a file beside the logs, for the operator.
+// SetAside stores unusable bytes in a file next to the logs, for the operator.
 func (j *Log) SetAside(data []byte) error {
 	file, err := os.OpenFile(j.dir+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err == nil {

@@ -266,12 +266,8 @@ func TestOrphans_IgnoresALogBeingCreated(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if _, err := j.Append([]byte("a record")); err != nil {
-			t.Error(err)
-		}
-		if err := j.Remove(); err != nil {
-			t.Error(err)
-		}
+		must.Value(j.Append([]byte("a record")))(t)
+		must.NoError(t, j.Remove())
 	}
 	close(done)
 	looking.Wait()
@@ -310,8 +306,8 @@ func TestRelease_RemovesWholeSegments(t *testing.T) {
 	}
 }
 
-// TestLog_RespectsItsBound: what finds no room is not kept; there is room again once everything has been
-// released, however small the bound is.
+// TestLog_RespectsItsBound: what finds no room is not kept; there is room again once everything has
+// been released, however small the bound is.
 func TestLog_RespectsItsBound(t *testing.T) {
 	t.Parallel()
 	record := make([]byte, 92) // 100 bytes

@@ -20,8 +20,8 @@ import (
 // names the folder of its log.
 const folder = "LINKFORGE_TEST_JOURNAL"
 
-// TestAppender_Process is the process that TestLog_KeepsRecordsOfAKilledProcess kills; by itself it does
-// nothing.
+// TestAppender_Process is the process that TestLog_KeepsRecordsOfAKilledProcess kills; by itself it
+// does nothing.
 func TestAppender_Process(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
@@ -75,13 +75,11 @@ func TestLog_KeepsRecordsOfAKilledProcess(t *testing.T) {
 			t.Fatalf("record %d is %q, want %q", i, r.Data, want)
 		}
 	}
-	if err := found[0].Remove(); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, found[0].Remove())
 }
 
-// TestLog_ReportsAFullDisk limits the file size of a process. The kernel writes a part of the record, as
-// when a disk becomes full, and then nothing.
+// TestLog_ReportsAFullDisk limits the file size of a process. The kernel writes a part of the
+// record, as when a disk becomes full, and then nothing.
 func TestLog_ReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)

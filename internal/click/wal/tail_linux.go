@@ -39,8 +39,8 @@ func mapped(file *os.File, most int64) ([]byte, error) {
 	return syscall.Mmap(int(file.Fd()), 0, int(most), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
-// write returns errTorn if the file has been truncated by somebody else: copying into pages that are
-// gone raises SIGBUS, which would end the process otherwise.
+// write returns errTorn if another process has truncated the file: copying into pages that are gone
+// raises SIGBUS, which would end the process otherwise.
 func (t *mappedTail) write(record []byte) (err error) {
 	if t.size+int64(len(record)) > int64(len(t.memory)) {
 		return errTorn

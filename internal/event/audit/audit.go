@@ -1,7 +1,7 @@
 // Package audit owns the audit log: who changed what in a workspace, and when. An event is written
 // in the transaction of the change, so neither exists without the other. It does not check
-// permissions. Every package that changes tenant data writes events. Packages workspace, eventstream,
-// webhook, link and graph read them.
+// permissions. Every package that changes tenant data writes events. Packages workspace,
+// eventstream, webhook, link and graph read them.
 package audit
 
 import (
@@ -152,9 +152,10 @@ func insertion(events []*Event) db.Insert {
 	return db.Insert{Without: nullColumns(events), Computed: []db.Computed{{Column: "xid", Value: orderXID}}}
 }
 
-// orderXID is the transaction that orders an event: its own, or a later one of which its workspace has events
-// already. A transaction that began to write first may have waited for the lock of a row that the later one has
-// changed since, and its event must follow the later one's. No reader passes that position before both have ended.
+// orderXID is the transaction that orders an event: its own, or a later one that already has events
+// of its workspace. A transaction that began to write first may have waited for the lock of a row
+// that the later one has changed since, and its event must follow the later one's. No reader passes
+// that position before both have ended.
 const orderXID = `greatest(pg_current_xact_id()::TEXT::BIGINT, (
 	SELECT max(earlier.xid) FROM audit_events AS earlier WHERE earlier.workspace_id = input.workspace_id
 		AND earlier.seq IS NOT NULL AND earlier.xid > pg_current_xact_id()::TEXT::BIGINT))`
@@ -181,8 +182,8 @@ type numbered struct {
 	Seq int64
 }
 
-// nullColumns returns the columns that are null in all events, as in those of creations: inserting them would
-// cost as much as other columns.
+// nullColumns returns the columns that are null in all events, as in those of creations: inserting
+// them would cost as much as other columns.
 func nullColumns(events []*Event) (columns []string) {
 	for column, isSet := range map[string]func(e *Event) bool{
 		"changes":      func(e *Event) bool { return e.Changes != nil },
@@ -311,8 +312,8 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export returns a batch of the changes that an account made in the workspaces to which opened
-// restricts a query, after an ID. next is the ID to continue after; empty at the end.
+// Export returns a batch of an account's changes after an ID, in the workspaces to which opened
+// restricts the query. next is the ID to continue after; empty at the end.
 func (s *Store) Export(
 	ctx context.Context, accountID string, opened func(*bun.SelectQuery) *bun.SelectQuery, after string,
 ) (events []Exported, next string, err error) {

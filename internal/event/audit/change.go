@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has the
-// whole value.
+// maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has
+// the whole value.
 const maxValue = 4 << 10
 
 // FieldChange has the values of a field before and after a change, as JSON.
@@ -45,8 +45,8 @@ func Compare(before, after []Field) (changes []*FieldChange) {
 	return changes
 }
 
-// Pick returns the fields with the names, also those whose values are equal. Both lists are as those of
-// Compare.
+// Pick returns the fields with the names, also those whose values are equal. Both lists are as
+// those of Compare.
 func Pick(before, after []Field, names ...string) []*FieldChange {
 	changes := []*FieldChange{}
 	for i, field := range after {
@@ -119,8 +119,8 @@ func (e *Event) WithChanges(changes []*FieldChange) *Event {
 	return e
 }
 
-// OfVersions returns the events about links that name a version. The history of a link that was purged
-// starts again: events before that are left out.
+// OfVersions returns the events about links that name a version. The history of a link that was
+// purged starts again: events before that are left out.
 func OfVersions(ctx context.Context, conn bun.IDB, linkIDs ...string) (events []*Event, err error) {
 	purged := conn.NewSelect().TableExpr("audit_events AS purged").ColumnExpr("1").
 		Where("purged.target_id = event.target_id").Where("purged.action = ?", LinkPurged).

@@ -39,7 +39,8 @@ func FeedActions() []Action {
 
 // FeedRequest selects a part of the feed of a workspace.
 type FeedRequest struct {
-	// Actions are those that the caller may read. Wanted selects some of them; nil selects all.
+	// Actions are the actions that the caller may read. Wanted selects some of them; nil selects
+	// all.
 	Actions, Wanted []Action
 	// TargetID is empty for all objects.
 	TargetID string
@@ -51,11 +52,11 @@ type FeedRequest struct {
 	Size  int
 }
 
-// Feed returns one page of the events of a workspace in the order of their commits, oldest first, which is
-// the same on all nodes, and the newest event. On PostgreSQL, transactions commit out of order: only events
-// of transactions before the oldest open one are returned, so no event can be added between them. A page may
-// have fewer events than its size, or none, although more follow its End. It returns InvalidInput, and Expired
-// for an event that is no longer in the feed.
+// Feed returns one page of the events of a workspace in the order of their commits, oldest first,
+// which is the same on all nodes, and the newest event. On PostgreSQL, transactions commit out of
+// order: only events of transactions before the oldest open one are returned, so no event can be
+// added between them. A page may have fewer events than its size, or none, although more follow its
+// End. It returns InvalidInput, and Expired for an event that is no longer in the feed.
 func Feed(ctx context.Context, d *db.DB, workspaceID string, r FeedRequest, now time.Time) (
 	p page.Page[*Event], head string, err error,
 ) {
@@ -122,10 +123,12 @@ func (f *recent) events() *bun.SelectQuery {
 	return final(f.db).Where("workspace_id = ?", f.workspaceID).Where("created_at > ?", f.since)
 }
 
-// maxScanned is how many events are read for a page. One that finds too few that the caller wants stops there.
+// maxScanned is how many events are read for a page. One that finds too few that the caller wants
+// stops there.
 const maxScanned = 5000
 
-// farthest returns the event at which a page after a position stops; an empty one if the log has fewer events.
+// farthest returns the event at which a page after a position stops; an empty one if the log has
+// fewer events.
 func (f *recent) farthest(ctx context.Context, after feed.Position) (*Written, error) {
 	end := &Written{}
 	err := final(f.db).Column("id", "xid", "seq").Where("workspace_id = ?", f.workspaceID).
@@ -139,8 +142,8 @@ func (f *recent) farthest(ctx context.Context, after feed.Position) (*Written, e
 // clockSkew is how much the clocks of nodes, and the creation of an id and its event, may differ.
 const clockSkew = time.Hour
 
-// start returns a position before all events of the feed, so that older ones are not read: that of the
-// newest event which is certainly too old.
+// start returns a position before all events of the feed, so that older ones are not read: that of
+// the newest event which is certainly too old.
 func (f *recent) start(ctx context.Context) (feed.Position, error) {
 	var at struct{ XID, Seq *int64 }
 	err := f.db.NewSelect().Model((*Event)(nil)).Column("xid", "seq").Where("workspace_id = ?", f.workspaceID).

@@ -19,7 +19,7 @@ type Positioned struct {
 	Seq int64 `bun:",scanonly"`
 }
 
-// Horizon returns the position up to which the log is final: no event can be added before it.
+// Horizon returns the end of the final part of the log: no event can be added before it.
 func Horizon(ctx context.Context, d *db.DB) (feed.Position, error) {
 	return feed.Horizon(ctx, d, "audit_events", "seq")
 }
@@ -94,13 +94,14 @@ func afterOnly(d *db.DB, p feed.Position) condition {
 	}
 }
 
-// positioned selects the events that have a position: those from before positions existed have none.
+// positioned selects the events that have a position: those from before positions existed have
+// none.
 func positioned(d *db.DB) *bun.SelectQuery {
 	return d.NewSelect().Model((*Event)(nil)).Where("seq IS NOT NULL")
 }
 
-// final selects the events whose position is final. On PostgreSQL, transactions commit out of order: no event
-// can be added before those of transactions before the oldest open one.
+// final selects the events whose position is final. On PostgreSQL, transactions commit out of
+// order: no event can be added before those of transactions before the oldest open one.
 func final(d *db.DB) *bun.SelectQuery {
 	q := positioned(d)
 	if d.Kind == db.Postgres {
@@ -118,7 +119,8 @@ type order = bun.Safe
 const (
 	// inLog reads the index of the log.
 	inLog order = "xid, seq"
-	// sorted hides the columns from the planner, which then reads the index of the objects, and sorts.
+	// sorted hides the columns from the planner, which then reads the index of the objects, and
+	// sorts.
 	sorted order = "+xid, +seq"
 )
 
@@ -158,8 +160,8 @@ func areRare(actions []Action) bool {
 	return !slices.ContainsFunc(actions, func(a Action) bool { return slices.Contains(bulkActions, a) })
 }
 
-// about selects the events with one of the actions, about an object; an empty targetID means all objects. Without
-// actions it selects none: an empty list becomes NULL.
+// about selects the events with one of the actions, about an object; an empty targetID means all
+// objects. Without actions it selects none: an empty list becomes NULL.
 func about(actions []Action, targetID string) condition {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		switch {
@@ -172,8 +174,8 @@ func about(actions []Action, targetID string) condition {
 	}
 }
 
-// AfterRestore orders the events of a database that was restored into another cluster by their sequence:
-// their transaction numbers are those of the former cluster.
+// AfterRestore orders the events of a database that was restored into another cluster by their
+// sequence: their transaction numbers are those of the former cluster.
 func AfterRestore(ctx context.Context, d *db.DB) error {
 	_, err := d.NewUpdate().Model((*Event)(nil)).Set("xid = 0").Where("xid > 0").Exec(db.AsSystem(ctx))
 	if err != nil {

@@ -14,19 +14,17 @@ import (
 // reasons have the reasons and remedies in emails.
 var reasons = map[webhook.Notice]string{
 	webhook.ReceiverFailed: "its receiver at %s did not accept requests.\n\nEvents are still recorded. After you " +
-		"have fixed " +
-		"the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last event, up to 30 days.",
+		"have fixed the receiver, set the status of the webhook to ACTIVE: it then sends everything since its last " +
+		"event, up to 30 days.",
 	webhook.KeyEnded: "the API key that created it has ended. It sent events to %s.\n\nThis webhook cannot be " +
-		"enabled again. " +
-		"Create another webhook with a valid key or account.",
+		"enabled again. Create another webhook with a valid key or account.",
 	webhook.MemberEnded: "the user on whose permission it depends has left the workspace, has another role, or " +
-		"cannot log in any " +
-		"more. It sent events to %s.\n\nCheck that this address is still yours. Then set the status of the webhook to ACTIVE, " +
-		"or delete it.",
+		"cannot log in any more. It sent events to %s.\n\nCheck that this address is still yours. Then set the " +
+		"status of the webhook to ACTIVE, or delete it.",
 }
 
-// announce hands over the emails about disabled webhooks to the owners and admins of their workspaces. A notice stays
-// stored until its emails were handed over.
+// announce hands over the emails about disabled webhooks to the owners and admins of their
+// workspaces. A notice stays stored until its emails were handed over.
 func (d *Dispatcher) announce(ctx context.Context) error {
 	var rows []*webhook.Webhook
 	err := d.DB.NewSelect().Model(&rows).Column("id", "workspace_id", "name", "host", "notice").
@@ -41,8 +39,8 @@ func (d *Dispatcher) announce(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// announceOne hands over the emails of a notice in the transaction that removes it, so that one node does, and another
-// one if this node dies before.
+// announceOne hands over the emails of a notice in the transaction that removes it, so that one
+// node does, and another one if this node dies before.
 func (d *Dispatcher) announceOne(ctx context.Context, w *webhook.Webhook) error {
 	addresses, err := d.Workspaces.AdminAddresses(ctx, w.WorkspaceID)
 	if err != nil {

@@ -16,12 +16,10 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_AnnouncesAfterACrash has a webhook whose node died after it had disabled the webhook: two other nodes
-// send one email.
+// TestDispatcher_AnnouncesAfterACrash has a webhook whose node died after it had disabled the
+// webhook: two other nodes send one email.
 func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		b.exec(t, "UPDATE webhooks SET status = 'DISABLED', notice = 'RECEIVER'")
 		other := *b
@@ -30,7 +28,7 @@ func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
 		other.run(t)
 		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
 		until(t, "the notice is removed", func() bool {
-			n, err := d.NewSelect().Table("webhooks").Where("notice IS NULL").Count(db.AsSystem(t.Context()))
+			n, err := b.DB.NewSelect().Table("webhooks").Where("notice IS NULL").Count(db.AsSystem(t.Context()))
 			return n == 1 && err == nil
 		})
 		if got := b.mails.sent(); len(got) != 1 || !strings.Contains(got[0], "did not accept requests") {
@@ -39,7 +37,8 @@ func TestDispatcher_AnnouncesAfterACrash(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesWebhooksOfLostAccounts: nothing more is sent, and another member can take the webhook over.
+// TestDispatcher_DisablesWebhooksOfLostAccounts: nothing more is sent, and another member can take
+// the webhook over.
 func TestDispatcher_DisablesWebhooksOfLostAccounts(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []string{

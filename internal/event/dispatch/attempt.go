@@ -83,8 +83,8 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 	return nil
 }
 
-// finish stores the state of a delivery after an attempt. It reports whether the node had lost the claim:
-// then another node sends it, and its attempt counts.
+// finish stores the state of a delivery after an attempt. It reports whether the node had lost the
+// claim: then another node sends it, and its attempt counts.
 func (d *Dispatcher) finish(
 	ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, o outcome,
 ) (lost bool, err error) {
@@ -129,8 +129,8 @@ func storeAttempt(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, a 
 	return err
 }
 
-// isHopeless reports whether a failed attempt disables the webhook: the receiver is gone, or a delivery has
-// failed for good and none has succeeded since its first attempt.
+// isHopeless reports whether a failed attempt disables the webhook: the receiver is gone, or a
+// delivery has failed for good and none has succeeded since its first attempt.
 func (d *Dispatcher) isHopeless(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, o outcome) (bool, error) {
 	if o.isGone() {
 		return true, nil

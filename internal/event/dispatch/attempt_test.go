@@ -26,7 +26,8 @@ var schedule = []time.Duration{
 	14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// failAll makes all attempts of the only delivery, which fail, each when it is due. before is called before the last.
+// failAll makes all attempts of the only delivery, which fail, each when it is due. before is
+// called before the last.
 func (b *bundle) failAll(t *testing.T, w *webhook.Webhook, before func()) {
 	t.Helper()
 	for i, pause := range schedule {
@@ -48,9 +49,7 @@ func (b *bundle) failAll(t *testing.T, w *webhook.Webhook, before func()) {
 
 // TestDispatcher_FollowsTheSchedule fails the ten attempts of a delivery.
 func TestDispatcher_FollowsTheSchedule(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusBadGateway))
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -76,16 +75,14 @@ func TestDispatcher_FollowsTheSchedule(t *testing.T) {
 
 // TestDispatcher_StaysActiveAfterASuccess delivers another event before the last attempt.
 func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusBadGateway))
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
 		b.failAll(t, w, func() {
 			r.respond(nil)
-			must.Value(d.NewRaw("UPDATE webhook_deliveries SET due_at = ?", b.clock.Now().Add(time.Hour)).
+			must.Value(b.DB.NewRaw("UPDATE webhook_deliveries SET due_at = ?", b.clock.Now().Add(time.Hour)).
 				Exec(db.AsSystem(t.Context())))(t)
 			other := b.write(t, audit.LinkUpdated, newLinkID())
 			until(t, "the other event has a delivery", func() bool {
@@ -98,7 +95,7 @@ func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
 			}
 			r.respond(status(http.StatusBadGateway))
 			b.clock.advance(time.Hour)
-			must.Value(d.NewRaw("DELETE FROM webhook_deliveries WHERE event_id = ?", other).
+			must.Value(b.DB.NewRaw("DELETE FROM webhook_deliveries WHERE event_id = ?", other).
 				Exec(db.AsSystem(t.Context())))(t)
 		})
 		if got := b.delivery(t, w); got.Status != webhook.Failed || b.reload(t, w.ID).Status != webhook.Active {
@@ -109,9 +106,7 @@ func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
 
 // TestDispatcher_RespectsRetryAfter responds with statuses and pauses.
 func TestDispatcher_RespectsRetryAfter(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		for name, c := range map[string]struct {
 			status int
@@ -137,16 +132,15 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 			if got < c.want-c.want/10 || got > c.want+c.want/10 || c.want >= time.Hour && got != c.want {
 				t.Errorf("%s: due after %s, want %s", name, got, c.want)
 			}
-			must.Value(d.NewRaw("DELETE FROM webhook_deliveries WHERE 1 = 1").Exec(db.AsSystem(t.Context())))(t)
+			must.Value(b.DB.NewRaw("DELETE FROM webhook_deliveries WHERE 1 = 1").Exec(db.AsSystem(t.Context())))(t)
 		}
 	})
 }
 
-// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two minutes.
+// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two
+// minutes.
 func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)
@@ -166,12 +160,10 @@ func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has ended, and another node
-// has failed.
+// TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has
+// ended, and another node has failed.
 func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusBadGateway))
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -239,9 +231,7 @@ func TestDispatcher_ClassifiesTimeouts(t *testing.T) {
 
 // TestDispatcher_ChecksURLsOfAttempts blocks the host of a webhook after the webhook was created.
 func TestDispatcher_ChecksURLsOfAttempts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		must.Value(b.Blocklist.Block(t.Context(), "127.0.0.1", ""))(t)
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -258,9 +248,7 @@ func TestDispatcher_ChecksURLsOfAttempts(t *testing.T) {
 
 // TestStore_ContinuesAfterAPause has events of more than 30 days, waiting deliveries and a backlog.
 func TestStore_ContinuesAfterAPause(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusBadGateway))
 		waiting := b.write(t, audit.LinkUpdated, newLinkID())
@@ -292,11 +280,10 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 	})
 }
 
-// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another delivery, has succeeded.
+// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another
+// delivery, has succeeded.
 func TestStore_StartsWaitingDeliveriesAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusBadGateway))
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -313,9 +300,7 @@ func TestStore_StartsWaitingDeliveriesAgain(t *testing.T) {
 
 // TestStore_SkipsWaitingDeliveries skips the backlog of a webhook with a waiting delivery.
 func TestStore_SkipsWaitingDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
@@ -331,15 +316,13 @@ func TestStore_SkipsWaitingDeliveries(t *testing.T) {
 
 // TestDispatcher_RedeliversFailed repeats the failed deliveries only.
 func TestDispatcher_RedeliversFailed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		failed := b.write(t, audit.LinkUpdated, newLinkID())
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.run(t)
 		until(t, "both are delivered", func() bool { return len(b.delivered(t, w)) == 2 })
-		_, err := d.NewRaw("UPDATE webhook_deliveries SET status = 'FAILED' WHERE event_id = ?", failed).
+		_, err := b.DB.NewRaw("UPDATE webhook_deliveries SET status = 'FAILED' WHERE event_id = ?", failed).
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		n, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{Failed: true})
@@ -355,9 +338,7 @@ func TestDispatcher_RedeliversFailed(t *testing.T) {
 
 // TestDispatcher_LimitsRedelivery has a range with more than 10,000 events.
 func TestDispatcher_LimitsRedelivery(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
 		var events []*audit.Event
@@ -378,7 +359,8 @@ func TestDispatcher_LimitsRedelivery(t *testing.T) {
 	})
 }
 
-// TestStore_ContinuesAfterARestore restores into another cluster, whose transactions have other numbers.
+// TestStore_ContinuesAfterARestore restores into another cluster, whose transactions have other
+// numbers.
 func TestStore_ContinuesAfterARestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

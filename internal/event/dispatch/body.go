@@ -25,7 +25,8 @@ const (
 	envelope     = 512
 )
 
-// Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data of users.
+// Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data
+// of users.
 type Renderer interface {
 	// Event returns the data of an event; nil if it has more than MaxBody bytes. With problem, the
 	// selection is not valid any more, and the default data was rendered. After an error, rendering

@@ -108,9 +108,7 @@ func (b *bundle) writeChange(t *testing.T) {
 
 // TestDispatcher_BoundsBatchesOfClicks renders clicks that do not fit into one body.
 func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.dispatcher.Renderer = sized{click: 3 * kib}
 		b.create(t, r.URL, audit.LinkClicked)
 		record := b.recorder(t)
@@ -135,9 +133,7 @@ func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
 // TestDispatcher_RendersEachAttempt changes the rendering between the attempts of a delivery, and
 // reports the problem of a selection until the next rendering.
 func TestDispatcher_RendersEachAttempt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		change := hook(r.URL, audit.LinkUpdated)
 		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
 		w, _ := b.createWith(t, change)
@@ -181,11 +177,10 @@ func TestDispatcher_RendersEachAttempt(t *testing.T) {
 	})
 }
 
-// TestDispatcher_RecoversFromPanics panics when the body of a delivery is rendered: it is sent later.
+// TestDispatcher_RecoversFromPanics panics when the body of a delivery is rendered: it is sent
+// later.
 func TestDispatcher_RecoversFromPanics(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
@@ -206,7 +201,8 @@ func TestDispatcher_RecoversFromPanics(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large, and the default.
+// TestDispatcher_DoesWithoutLargeData renders nothing for an event whose selection is too large,
+// and the default.
 func TestDispatcher_DoesWithoutLargeData(t *testing.T) {
 	t.Parallel()
 	b, r := setup(t, dbtest.MigratedSQLite(t)), newReceiver(t)
@@ -236,9 +232,7 @@ func (p dropped) Event(
 
 // TestDispatcher_FiltersByTags sends the events about links that have one of the tags.
 func TestDispatcher_FiltersByTags(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		matching, other, purged := newLinkID(), newLinkID(), newLinkID()
 		for linkID, tags := range map[string][]string{matching: {"a", "news"}, other: {"b"}} {
 			b.insertLink(t, linkID)
@@ -262,9 +256,7 @@ func TestDispatcher_FiltersByTags(t *testing.T) {
 
 // TestDispatcher_SendsTests sends a made-up event to a paused webhook.
 func TestDispatcher_SendsTests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
 		r.respond(status(http.StatusTeapot))
@@ -306,9 +298,7 @@ func TestDispatcher_SendsToTheNewURL(t *testing.T) {
 
 // TestDispatcher_SkipsClicksWhileTooManyWait has 10,001 deliveries wait.
 func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		if err := b.Webhooks.Stop(t.Context()); err != nil { // deliveries wait
 			t.Fatal(err)
@@ -316,10 +306,12 @@ func TestDispatcher_SkipsClicksWhileTooManyWait(t *testing.T) {
 		record := b.recorder(t)
 		insert := func(from, to int) {
 			must.Value(
-				d.NewRaw(
+				b.DB.NewRaw(
 					`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
-				status, created_at) WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`, from, to, b.m.ID(), w.ID,
+				status, created_at)
+				WITH RECURSIVE n (i) AS (SELECT CAST(? AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ? FROM n`,
+					from, to, b.m.ID(), w.ID,
 					b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
 		}
 		insert(1, 10_000)

@@ -62,7 +62,8 @@ func (plain) Clicks(
 	return data, nil
 }
 
-// failing renders as plain, except for a workspace: its events panic, and its clicks return an error.
+// failing renders as plain, except for a workspace: its events panic, and its clicks return an
+// error.
 type failing struct {
 	plain
 
@@ -209,6 +210,24 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
+// eachReceiving runs a test as each does, with the receiver of a webhook.
+func eachReceiving(t *testing.T, test func(t *testing.T, b *bundle, r *receiver)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d), newReceiver(t))
+	})
+}
+
 // newDispatcher returns a dispatcher of another node.
 func (b *bundle) newDispatcher(log *slog.Logger) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Config{
@@ -304,7 +323,8 @@ func (b *bundle) send(t *testing.T, w *webhook.Webhook) {
 	must.NoError(t, b.dispatcher.SendNext(t.Context(), w.ID, w.Host))
 }
 
-// recorder returns a function that records clicks of a workspace, each on another link, and stores them.
+// recorder returns a function that records clicks of a workspace, each on another link, and stores
+// them.
 func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
 	t.Helper()
 	clicks := clicktest.New(t, b.DB, b.clock.Now)

@@ -17,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 )
 
-// TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits, and is not claimed.
+// TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits,
+// and is not claimed.
 func TestDispatcher_LimitsRates(t *testing.T) {
 	t.Parallel()
 	if a, b := dispatch.Rates(); a.Attempts != 20 || b.Attempts != 100 || a.Window != time.Second ||
@@ -48,8 +49,8 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a webhook has 8 on all
-// nodes.
+// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a
+// webhook has 8 on all nodes.
 func TestDispatcher_BoundsConnections(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -99,9 +100,7 @@ func TestDispatcher_BoundsConnections(t *testing.T) {
 
 // TestDispatcher_LimitsTests sends tests until the workspace has used its rate.
 func TestDispatcher_LimitsTests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.dispatcher.Limits = ratelimit.New(dbtest.Redis(t, ""), b.dispatcher.Log, time.Now)
 		var hooks []*webhook.Webhook
 		for range 2 {
@@ -120,11 +119,10 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 	})
 }
 
-// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all nodes are used up.
+// TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all
+// nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		isRefused := func() bool {
 			_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
@@ -156,9 +154,7 @@ func TestDispatcher_TestsWithinCaps(t *testing.T) {
 
 // TestStore_LimitsWebhooks creates one webhook more than a workspace may have.
 func TestStore_LimitsWebhooks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for range 20 {
 			b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		}

@@ -94,7 +94,7 @@ func setDue(tx bun.Tx, q *bun.UpdateQuery, webhookID string, now time.Time, isFu
 	waiting := tx.NewSelect().Model((*webhook.Delivery)(nil)).ColumnExpr("min(due_at) AS due_at").
 		Where("webhook_id = ?", webhookID).
 		Where("status = 'WAITING'").Where("claimed_until IS NULL").Where("due_at IS NOT NULL")
-	// Those that are due already take turns with other webhooks.
+	// Deliveries that are due already take turns with other webhooks.
 	return q.Set("due_at = (SELECT CASE WHEN min(due_at) < ?0 THEN ?0 ELSE min(due_at) END FROM (?1) AS next)", now,
 		waiting.UnionAll(claims.Where("claimed_until IS NOT NULL")))
 }

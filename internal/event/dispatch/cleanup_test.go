@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -39,9 +38,7 @@ func (b *bundle) insertDeliveries(t *testing.T, w *webhook.Webhook, n int) {
 
 // TestStore_RetainsDeliveries cleans up after 30 days.
 func TestStore_RetainsDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.readEvents(t, w)
@@ -61,11 +58,10 @@ func TestStore_RetainsDeliveries(t *testing.T) {
 	})
 }
 
-// TestStore_ReleasesDeliveriesAfterCleanUp removes a delivery that waits before another one about the same link.
+// TestStore_ReleasesDeliveriesAfterCleanUp removes a delivery that waits before another one about
+// the same link.
 func TestStore_ReleasesDeliveriesAfterCleanUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		linkID := newLinkID()
 		b.write(t, audit.LinkUpdated, linkID)
@@ -91,12 +87,10 @@ func TestStore_ReleasesDeliveriesAfterCleanUp(t *testing.T) {
 	})
 }
 
-// TestStore_DeletesWebhooks deletes a webhook with more deliveries than a batch of the clean-up has: it is invisible at
-// once, and removed later.
+// TestStore_DeletesWebhooks deletes a webhook with more deliveries than a batch of the clean-up
+// has: it is invisible at once, and removed later.
 func TestStore_DeletesWebhooks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		b.insertDeliveries(t, w, 1001)
 		other, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -137,9 +131,7 @@ func TestStore_DeletesWebhooks(t *testing.T) {
 
 // TestStore_PurgesWorkspaces removes the webhooks of a workspace, also deleted ones.
 func TestStore_PurgesWorkspaces(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		b.insertDeliveries(t, w, 3)
 		deleted, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
@@ -155,15 +147,14 @@ func TestStore_PurgesWorkspaces(t *testing.T) {
 func (b *bundle) insertLink(t *testing.T, linkID string) {
 	t.Helper()
 	b.exec(t,
-		`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status,
-		created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`, linkID, b.m.ID(), []byte(linkID), b.clock.Now())
+		`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+		redirect_status, created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', 'u', 'u', ?2, 302, ?3, ?3)`,
+		linkID, b.m.ID(), []byte(linkID), b.clock.Now())
 }
 
-// TestDispatcher_RendersClicksAgain redelivers a batch of clicks, of which one has been removed.
+// TestDispatcher_RendersClicksAgain redelivers a batch of clicks after the removal of one.
 func TestDispatcher_RendersClicksAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		b.run(t)
 		b.recorder(t)(3, b.m)
@@ -181,7 +172,7 @@ func TestDispatcher_RendersClicksAgain(t *testing.T) {
 		if got := again(2); got != first.body || strings.Count(got, `"id"`) != 3 {
 			t.Errorf("sent %s after %s", got, first.body)
 		}
-		must.Value(d.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").
+		must.Value(b.DB.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").
 			Exec(db.AsSystem(t.Context())))(t)
 		if got := again(3); strings.Count(got, `"id"`) != 2 {
 			t.Errorf("sent %s after a click was removed", got)

@@ -127,7 +127,8 @@ func (d *Dispatcher) storeClicks(
 	return skip(ctx, tx, skipped)
 }
 
-// taggedLinks returns the clicked links with one of the tags of a webhook, by the id of each webhook with tags.
+// taggedLinks returns the clicked links with one of the tags of a webhook, by the id of each
+// webhook with tags.
 func taggedLinks(
 	ctx context.Context, tx bun.Tx, webhookIDs []string, clicks map[string][]feed.Item[*click.Click],
 ) (map[string]map[string]bool, error) {

@@ -11,14 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// readClicks reads clicks until a webhook has so many waiting deliveries.
+// readClicks reads clicks until a webhook has n waiting deliveries.
 func (b *bundle) readClicks(t *testing.T, w *webhook.Webhook, want int64) {
 	t.Helper()
 	until(t, "the clicks are read", func() bool {
@@ -44,7 +43,8 @@ func (b *bundle) awaitFinal(t *testing.T) {
 	})
 }
 
-// holdTransaction opens a transaction on PostgreSQL, so that later ones are not final until it is released.
+// holdTransaction opens a transaction on PostgreSQL, so that later ones are not final until it is
+// released.
 func (b *bundle) holdTransaction(t *testing.T) (release func()) {
 	t.Helper()
 	if b.DB.Kind == db.SQLite {
@@ -67,13 +67,11 @@ func (b *bundle) holdTransaction(t *testing.T) (release func()) {
 // clicks, of other workspaces, and while it is paused. The clicks that its workspace has while
 // another webhook receives them are in batches of their own.
 func TestDispatcher_ReadsClicksOfReceivers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		record := b.recorder(t)
-		b.readClicks(t, &webhook.Webhook{}, 0) // nobody receives clicks
+		b.readClicks(t, &webhook.Webhook{}, 0) // no webhook receives clicks
 		early, _ := b.create(t, r.URL, audit.LinkClicked)
 		foreign, _ := other.create(t, r.URL, audit.LinkClicked)
 		events, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -101,13 +99,12 @@ func TestDispatcher_ReadsClicksOfReceivers(t *testing.T) {
 	})
 }
 
-// TestDispatcher_CountsExpiredClicks reads nothing for more than 23 hours. The clicks of the last 23 hours are
-// delivered, and the others counted. The batch of the former is not final yet when the latter are counted.
+// TestDispatcher_CountsExpiredClicks reads nothing for more than 23 hours. The clicks of the last
+// 23 hours are delivered, and the others counted. The batch of the former is not final yet when the
+// latter are counted.
 func TestDispatcher_CountsExpiredClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
-		other := workspacetest.New(t, d, "other")
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		other := workspacetest.New(t, b.DB, "other")
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		record := b.recorder(t)
 		must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
@@ -141,9 +138,7 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 
 // TestDispatcher_DeliversClicksOfTaggedLinks alone to a webhook with tags, and counts no others.
 func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		made := must.Value(b.Creation.CreateMany(t.Context(), b.m, creation.Batch{Links: []*creation.Input{
 			{URL: "https://example.com/1", Tags: []string{"partner", "other"}},
 			{URL: "https://example.com/2", Tags: []string{"other"}},
@@ -156,7 +151,7 @@ func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
 			w, _ := b.createWith(t, change)
 			hooks[w] = want
 		}
-		clicks := clicktest.New(t, d, b.clock.Now)
+		clicks := clicktest.New(t, b.DB, b.clock.Now)
 		clicktest.Run(t, clicks.Recorder)
 		record := func() {
 			for _, r := range made {

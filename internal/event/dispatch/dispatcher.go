@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// interval is the longest time between two runs of a loop. Without news they find what a node
-	// that has died did not do.
+	// interval is the longest time between two runs of a loop. Without news they find the work that
+	// a dead node has left.
 	interval = 30 * time.Second
 	// clickInterval is the time between two reads of clicks, and so the longest span of a batch.
 	clickInterval = time.Second
@@ -41,7 +41,7 @@ type Mailer interface {
 	Send(ctx context.Context, to, subject, text string)
 }
 
-// Config has the dependencies of a Dispatcher, all of which are required.
+// Config has the dependencies of a Dispatcher. All are required.
 type Config struct {
 	*webhook.Store
 	// Client sends requests: see ClientConfig.
@@ -88,7 +88,8 @@ func (d *Dispatcher) now() time.Time { return db.Instant(d.Now()) }
 // Wake has the dispatcher look for due deliveries at once.
 func (d *Dispatcher) Wake() { poll.Signal(d.wake) }
 
-// Follow interrupts requests if the operator has stopped all webhooks, and has the loops look for what is new.
+// Follow interrupts requests if the operator has stopped all webhooks, and has the loops look for
+// new work.
 func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
 	if d.stopped.Store(n.IsStopped); n.IsStopped {
 		d.interrupt()
@@ -104,8 +105,8 @@ func (d *Dispatcher) Follow(_ context.Context, n feed.News) {
 	}
 }
 
-// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading and sending do not
-// wait for each other.
+// Run works until the context ends, and waits for requests in flight, which it interrupts. Reading
+// and sending do not wait for each other.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	every := func(signal <-chan struct{}, message string, f func(context.Context) error) {

@@ -23,12 +23,10 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook does not
-// have, and events from before it, are not sent.
+// TestDispatcher_DeliversMatchingEventsOnce compares requests with the log: types that the webhook
+// does not have, and events from before it, are not sent.
 func TestDispatcher_DeliversMatchingEventsOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the first event is final", func() bool { return b.isFinal(t, 1) })
 		b.create(t, r.URL, audit.LinkUpdated, audit.LinkDeleted)
@@ -69,12 +67,10 @@ func (b *bundle) isFinal(t *testing.T, n int) bool {
 	return len(p.Items) >= n
 }
 
-// TestDispatcher_OrdersFirstAttempts sends the events of a link one after the other, and those of others
-// meanwhile.
+// TestDispatcher_OrdersFirstAttempts sends the events of a link one after the other, and those of
+// others meanwhile.
 func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.create(t, r.URL, audit.LinkUpdated)
 		links := []string{newLinkID(), newLinkID()}
 		want := map[string][]string{}
@@ -114,12 +110,10 @@ func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesOnceAfterFourDays fails all attempts on two nodes, moves the clock by hours, and then
-// has everything delivered.
+// TestDispatcher_DisablesOnceAfterFourDays fails all attempts on two nodes, moves the clock by
+// hours, and then has everything delivered.
 func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.WebhookDisabled)
 		r.respond(status(500))
 		var want []string
@@ -143,7 +137,7 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 			t.Errorf("disabled after %s", after)
 		}
 		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
-		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+		disabled, err := audit.List(db.AsSystem(t.Context()), b.DB, b.m.ID(),
 			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
 		mails := b.mails.sent()
 		if err != nil || len(disabled.Items) != 1 || len(mails) != 1 || !strings.Contains(mails[0], "ACTIVE") {
@@ -168,17 +162,16 @@ func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
 	})
 }
 
-// TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first of two workspaces.
+// TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first
+// of two workspaces.
 func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		broken := *b
-		broken.m = workspacetest.New(t, d, "broken")
+		broken.m = workspacetest.New(t, b.DB, "broken")
 		b.dispatcher.Renderer = failing{workspaceID: broken.m.ID()}
 		broken.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
-		clicks := clicktest.New(t, d, b.clock.Now)
+		clicks := clicktest.New(t, b.DB, b.clock.Now)
 		clicktest.Run(t, clicks.Recorder)
 		b.run(t)
 		for _, tenant := range []*bundle{&broken, b} {

@@ -32,7 +32,7 @@ func (d *Dispatcher) nextEvents(ctx context.Context, after feed.Position) (part,
 }
 
 // markBehind makes the webhooks due that receive events of a part of the log. claim creates the
-// deliveries. Those that were not behind need not read what precedes the part.
+// deliveries. Webhooks that were not behind need not read the events before the part.
 func (d *Dispatcher) markBehind(ctx context.Context, tx bun.Tx, after, until feed.Position) error {
 	receivers := audit.Part(d.DB, after, until).ColumnExpr("wanted.webhook_id").
 		Join("JOIN webhook_types AS wanted ON wanted.type = event.action AND wanted.workspace_id = event.workspace_id").
@@ -57,7 +57,8 @@ func (d *Dispatcher) refill(ctx context.Context, tx bun.Tx, w *webhook.Webhook) 
 	if !w.IsBehind() {
 		return true, nil
 	}
-	// Types and tags are read after the lock: a statement that waits for one reads other tables as of before.
+	// Types and tags are read after the lock: a statement that waits for one reads other tables as
+	// of before.
 	if err := d.WithFilter(tx.NewSelect().Model(w)).WherePK().Scan(ctx); err != nil {
 		return false, err
 	}

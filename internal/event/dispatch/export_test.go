@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 )
 
-// SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for the requests.
+// SendNext claims and sends due deliveries of a webhook whose host was read before, and waits for
+// the requests.
 func (d *Dispatcher) SendNext(ctx context.Context, webhookID, host string) error {
 	t := &target{ID: webhookID, Host: host, Concurrency: maxConcurrency}
 	slots := d.sending.Take(maxConcurrency, t.bounds()...)
@@ -40,7 +41,8 @@ func (d *Dispatcher) ClaimForLater(ctx context.Context, webhookID string) (send 
 	}, err
 }
 
-// ReadEvents reads the event log, and creates the deliveries of a webhook for which there is room.
+// ReadEvents reads the event log, and creates as many deliveries of a webhook as its queue can
+// hold.
 func (d *Dispatcher) ReadEvents(ctx context.Context, webhookID string) error {
 	if err := d.FindEvents(ctx); err != nil {
 		return err
@@ -104,7 +106,8 @@ func (d *Dispatcher) Occupy(ctx context.Context, webhookID string, n int64) (int
 	return d.sending.Take(n, t.bounds()...), nil
 }
 
-// DeliverLate claims the due deliveries of a webhook and delivers them after an interrupt of Run, which ends ctx.
+// DeliverLate claims the due deliveries of a webhook and delivers them after an interrupt of Run,
+// which ends ctx.
 func (d *Dispatcher) DeliverLate(ctx context.Context, webhookID string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w, deliveries, err := d.claim(ctx, webhookID, maxConcurrency)

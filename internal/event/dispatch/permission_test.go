@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -15,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// calls are the calls that send what a webhook receives to a place of the caller, or return its secret.
+// calls send events of a webhook to a URL of the caller, or return its secret.
 func (b *bundle) calls(
 	t *testing.T, w *webhook.Webhook, deliveryID string,
 ) map[string]func(workspace.Membership) error {
@@ -52,12 +51,10 @@ func (b *bundle) calls(
 	}
 }
 
-// TestStore_NeedsWhatTheWebhookReceives calls with an API key that may not read what an administrator's webhook
-// receives.
+// TestStore_NeedsWhatTheWebhookReceives calls with an API key that may not read the events of an
+// administrator's webhook.
 func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		selecting := hook(r.URL, audit.LinkUpdated)
 		selecting.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"),
 			NeedsStats: true})
@@ -72,7 +69,7 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 		} {
 			w, _ := b.createWith(t, c.change)
 			scopes := strings.Replace("WEBHOOKS_WRITE LINKS_READ STATS_READ DOMAINS_READ", " "+c.scope, "", 1)
-			key := workspacetest.Key(t, d, b.m.ID(), strings.Fields(scopes)...)
+			key := workspacetest.Key(t, b.DB, b.m.ID(), strings.Fields(scopes)...)
 			plain, _ := b.create(t, r.URL, audit.LinkClaimed)
 			if _, err := b.Webhooks.Update(t.Context(), key, plain.ID, c.change); !errs.Is(err, errs.Forbidden) {
 				t.Errorf("%s: another webhook receives it: %v", name, err)
@@ -81,7 +78,7 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 				if err := try(key); !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), c.scope) {
 					t.Errorf("%s, %s: %v, want FORBIDDEN that names %s", name, call, err, c.scope)
 				}
-				all := workspacetest.Key(t, d, b.m.ID(), append(strings.Fields(scopes), c.scope)...)
+				all := workspacetest.Key(t, b.DB, b.m.ID(), append(strings.Fields(scopes), c.scope)...)
 				if err := try(all); errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s, %s, with %s: %v", name, call, c.scope, err)
 				}
@@ -98,18 +95,16 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 	})
 }
 
-// TestStore_NeedsWhatWasReceived calls with a key that may not read the deliveries of a webhook which receives only
-// other types by now, and reads their events.
+// TestStore_NeedsWhatWasReceived calls with a key that may not read the deliveries of a webhook
+// which receives only other types by now, and reads their events.
 func TestStore_NeedsWhatWasReceived(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.DomainLost)
 		eventID := b.write(t, audit.DomainLost, "dom_1")
 		b.readEvents(t, w)
 		deliveryID := b.delivery(t, w).ID
 		b.update(t, w, webhook.Change{Types: optional.Set([]audit.Action{audit.LinkCreated})})
-		key := workspacetest.Key(t, d, b.m.ID(), "WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ")
+		key := workspacetest.Key(t, b.DB, b.m.ID(), "WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ")
 		for _, call := range []string{"a new URL", "resuming", "redelivery by ids"} {
 			if err := b.calls(t, w, deliveryID)[call](key); !errs.Is(err, errs.Forbidden) {
 				t.Errorf("%s: %v", call, err)
@@ -125,11 +120,10 @@ func TestStore_NeedsWhatWasReceived(t *testing.T) {
 	})
 }
 
-// TestStore_ForgetsStatistics selects statistics no more: waiting deliveries are rendered without them.
+// TestStore_ForgetsStatistics selects statistics no more: waiting deliveries are rendered without
+// them.
 func TestStore_ForgetsStatistics(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		change := hook(r.URL, audit.LinkUpdated)
 		change.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"), NeedsStats: true})
 		w, _ := b.createWith(t, change)

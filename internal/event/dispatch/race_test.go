@@ -95,9 +95,7 @@ func TestStore_LosesNoEventWhileItChanges(t *testing.T) {
 
 // TestStore_AddsTypesFromNowOn: a webhook receives no events from before it received their type.
 func TestStore_AddsTypesFromNowOn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkDeleted)
 		b.readUpTo(t, b.write(t, audit.LinkUpdated, newLinkID()))
 		b.update(t, w, webhook.Change{Types: optional.Set([]audit.Action{audit.LinkDeleted, audit.LinkUpdated})})
@@ -136,14 +134,12 @@ func TestStore_KeepsConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created while a node has looked up
-// those that receive clicks.
+// TestDispatcher_ReadsClicksOfWebhooksThatFollow: a webhook is created after a node has looked up
+// the receivers of clicks.
 func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		b.create(t, r.URL, audit.LinkClicked)
 		record := b.recorder(t)
 		must.NoError(t, b.dispatcher.ReadClicks(t.Context()))
@@ -158,11 +154,10 @@ func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 	})
 }
 
-// TestDispatcher_SplitsOnlyItsOwn: a large batch of clicks that was skipped while it was claimed stays skipped.
+// TestDispatcher_SplitsOnlyItsOwn: a large batch of clicks that was skipped while it was claimed
+// stays skipped.
 func TestDispatcher_SplitsOnlyItsOwn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.dispatcher.Renderer = sized{click: 3 * kib}
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		b.recorder(t)(150, b.m)
@@ -195,9 +190,7 @@ func (p poison) Event(
 
 // TestDispatcher_SendsDespiteOneFailure to render: the other events of the webhook are sent.
 func TestDispatcher_SendsDespiteOneFailure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		b.exec(t, "UPDATE webhooks SET concurrency = 1")
 		b.dispatcher.Renderer = poison{eventID: b.write(t, audit.LinkUpdated, newLinkID())}
@@ -210,18 +203,17 @@ func TestDispatcher_SendsDespiteOneFailure(t *testing.T) {
 	})
 }
 
-// TestStore_RestoresTwice: a restore that was interrupted can be repeated, and sends no events from before a webhook.
+// TestStore_RestoresTwice: a restore that was interrupted can be repeated, and sends no events from
+// before a webhook.
 func TestStore_RestoresTwice(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		for range 2 {
 			must.NoError(t, b.Webhooks.AfterRestore(t.Context()))
 		}
-		must.NoError(t, audit.AfterRestore(t.Context(), d))
+		must.NoError(t, audit.AfterRestore(t.Context(), b.DB))
 		must.Value(b.dispatcher.Claim(t.Context(), w.ID))(t)
 		if n := b.waiting(t, w); n != 0 {
 			t.Errorf("%d deliveries of events from before the webhook", n)
@@ -232,9 +224,7 @@ func TestStore_RestoresTwice(t *testing.T) {
 // TestDispatcher_WaitsWithoutRoom: while too many deliveries wait for a later attempt, a webhook
 // that is behind is not due before them.
 func TestDispatcher_WaitsWithoutRoom(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		var events []*audit.Event
 		for range 250 {

@@ -30,8 +30,9 @@ func (b *bundle) exec(t *testing.T, statement string, args ...any) {
 	must.Value(b.DB.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
-// TestDispatcher_ReadsAsFarAsItCanSend has 450 events: 200 deliveries exist before their first attempt, and all in the
-// end, in the order of the log. The others count as waiting, and get their deliveries when half of the room is free.
+// TestDispatcher_ReadsAsFarAsItCanSend has 450 events: 200 deliveries exist before their first
+// attempt, and all in the end, in the order of the log. The others count as waiting, and get their
+// deliveries when half of the room is free.
 func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -77,18 +78,16 @@ func TestDispatcher_ReadsAsFarAsItCanSend(t *testing.T) {
 	})
 }
 
-// TestStore_CountsEventsAsWaiting has events of other types, links with other tags, other workspaces, and of more than
-// 30 days.
+// TestStore_CountsEventsAsWaiting has events of other types, links with other tags, other
+// workspaces, and of more than 30 days.
 func TestStore_CountsEventsAsWaiting(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		change := hook("http://127.0.0.1:9999/", audit.LinkUpdated)
 		change.Tags = optional.Set([]string{"a&b", "c"})
 		tagged, _ := b.createWith(t, change)
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		other.write(t, audit.LinkUpdated, newLinkID())
 		b.write(t, audit.LinkUpdated, newLinkID())
 		b.write(t, audit.LinkCreated, newLinkID())
@@ -129,13 +128,12 @@ func (r blocking) Event(
 	return r.plain.Event(ctx, m, selection, e)
 }
 
-// TestDispatcher_SendsWhileItRenders blocks the rendering of one workspace: the events of other workspaces are sent.
+// TestDispatcher_SendsWhileItRenders blocks the rendering of one workspace: the events of other
+// workspaces are sent.
 func TestDispatcher_SendsWhileItRenders(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		elsewhere, _ := other.create(t, r.URL, audit.LinkUpdated)
 		renderer := blocking{workspaceID: b.m.ID(), started: make(chan struct{}, 100), released: make(chan struct{})}
@@ -158,11 +156,9 @@ func TestDispatcher_SendsWhileItRenders(t *testing.T) {
 // TestDispatcher_MarksWhatReceives: only webhooks of the workspace with a type of its events are
 // behind, also while they are paused.
 func TestDispatcher_MarksWhatReceives(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		idle, _ := b.create(t, r.URL, audit.DomainLost)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.DomainLost)
 		paused, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -171,7 +167,7 @@ func TestDispatcher_MarksWhatReceives(t *testing.T) {
 		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
 		behind := func(w *webhook.Webhook) bool {
-			n := must.Value(d.NewSelect().Table("webhooks").Where("id = ?", w.ID).
+			n := must.Value(b.DB.NewSelect().Table("webhooks").Where("id = ?", w.ID).
 				Where("(xid, seq) < (until_xid, until_seq)").Where("due_at IS NOT NULL").
 				Count(db.AsSystem(t.Context())))(t)
 			return n == 1
@@ -193,9 +189,7 @@ func TestDispatcher_MarksWhatReceives(t *testing.T) {
 // TestReader_IsOneAtATime: while a node reads a log, others do not. They read it after a failure,
 // and when the node has not returned.
 func TestReader_IsOneAtATime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		messageID := b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })

@@ -22,7 +22,8 @@ const (
 // readTimeout bounds the reading of one part of a log. Another node may read after it.
 const readTimeout = 30 * time.Second
 
-// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes share.
+// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes
+// share.
 type reader struct {
 	bun.BaseModel `bun:"table:webhook_readers,alias:reader"`
 
@@ -43,7 +44,7 @@ type part struct {
 	reached feed.Position
 	// more means that another part may follow.
 	more bool
-	// store stores what the part means for webhooks; nil: nothing.
+	// store stores the effects of the part on webhooks; nil: nothing.
 	store func(ctx context.Context, tx bun.Tx) error
 }
 
@@ -66,7 +67,7 @@ func (d *Dispatcher) readLog(
 	}
 }
 
-// readPart claims a log and reads the next part of it. What the part means is stored in the
+// readPart claims a log and reads the next part of it. The effects of the part are stored in the
 // transaction that moves the position.
 func (d *Dispatcher) readPart(
 	ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error),
@@ -93,8 +94,8 @@ func (d *Dispatcher) readPart(
 	return p, err
 }
 
-// end ends a claim at the position that a part has reached, and stores what the part means. If the
-// claim was lost to another node, it does nothing.
+// end ends a claim at the end of a part, and stores the effects of the part. If the claim was lost
+// to another node, it does nothing.
 func (d *Dispatcher) end(ctx context.Context, claim reader, p part) error {
 	return d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).

@@ -20,11 +20,13 @@ const (
 	maxClaims = 8
 	// renderTimeout bounds the rendering of a body.
 	renderTimeout = 30 * time.Second
-	// pauseAfterError is the time until the next attempt after a request that could not be prepared.
+	// pauseAfterError is the time until the next attempt after a request that could not be
+	// prepared.
 	pauseAfterError = 10 * time.Second
 )
 
-// sendDue claims due deliveries, unless the operator has stopped all webhooks, and sends them in the background.
+// sendDue claims due deliveries, unless the operator has stopped all webhooks, and sends them in
+// the background.
 func (d *Dispatcher) sendDue(ctx context.Context) error {
 	if d.stopped.Load() {
 		return nil
@@ -36,7 +38,7 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 	var claims errgroup.Group
 	started := 0
 	for _, t := range due {
-		if started == maxClaims { // others may have become due whose turn it is
+		if started == maxClaims { // other webhooks may have become due
 			d.Wake()
 			break
 		}
@@ -136,8 +138,8 @@ func (d *Dispatcher) mayAttempt(ctx context.Context, w *webhook.Webhook) bool {
 	return false
 }
 
-// reserveTest takes a test of a webhook from its shares, and consumes an attempt of its rates. The caller calls done
-// after the attempt. It returns RateLimited.
+// reserveTest takes a test of a webhook from its shares, and consumes an attempt of its rates. The
+// caller calls done after the attempt. It returns RateLimited.
 func (d *Dispatcher) reserveTest(ctx context.Context, w *webhook.Webhook) (done func(), err error) {
 	t, err := d.targetOf(ctx, w.ID)
 	if err != nil {
@@ -163,7 +165,8 @@ func (d *Dispatcher) charge(ctx context.Context, w *webhook.Webhook) error {
 	return err
 }
 
-// recovered calls f and returns a panic as an error, with its stack, so that other webhooks continue.
+// recovered calls f and returns a panic as an error, with its stack, so that other webhooks
+// continue.
 func recovered(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

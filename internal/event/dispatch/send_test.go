@@ -6,16 +6,13 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and fails a claim.
+// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and
+// fails a claim.
 func TestDispatcher_FreesConnections(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)
@@ -37,11 +34,10 @@ func TestDispatcher_FreesConnections(t *testing.T) {
 	})
 }
 
-// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits for other nodes.
+// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits
+// for other nodes.
 func TestDispatcher_StartsNoAttemptAfterItsEnd(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
 		b.readEvents(t, w)

@@ -27,11 +27,12 @@ const (
 	userAgent = "Linkforge-Webhooks/1"
 	// attemptTimeout bounds a request.
 	attemptTimeout = 15 * time.Second
-	// slowAnswer is the duration from which an answer, or a failure such as a look-up of the host, counts as a timeout.
+	// slowAnswer is the duration from which an answer, or a failure such as a look-up of the host,
+	// counts as a timeout.
 	slowAnswer = 5 * time.Second
-	// maxResponse bounds what is read of a response, which is discarded.
+	// maxResponse bounds the bytes read of a response, which is discarded.
 	maxResponse = 4 << 10
-	// maxRetryAfter bounds the pause that a response asks for.
+	// maxRetryAfter bounds the pause that a response requests.
 	maxRetryAfter = 24 * time.Hour
 )
 
@@ -44,7 +45,7 @@ func ClientConfig(c outbound.Config) outbound.Config {
 // outcome is the result of a request.
 type outcome struct {
 	webhook.Attempt
-	// retryAfter is the pause that the receiver asks for; zero means none.
+	// retryAfter is the pause that the receiver requests; zero means none.
 	retryAfter time.Duration
 	// problem is why the selection is not valid any more; nil if it is.
 	problem *string
@@ -60,8 +61,8 @@ func (o outcome) isSlow() bool {
 // isGone reports whether the receiver wants no more requests.
 func (o outcome) isGone() bool { return o.Status != nil && *o.Status == http.StatusGone }
 
-// send sends one request. It returns an error if the request could not be prepared or was interrupted by
-// the context; failures of the receiver are part of the outcome.
+// send sends one request. It returns an error if the request could not be prepared or was
+// interrupted by the context; failures of the receiver are part of the outcome.
 func (d *Dispatcher) send(ctx context.Context, w *webhook.Webhook, messageID string, body []byte) (o outcome, _ error) {
 	began := d.Now()
 	o = outcome{Attempt: webhook.Attempt{WorkspaceID: w.WorkspaceID, SentAt: d.now()}}
@@ -106,8 +107,8 @@ func (d *Dispatcher) send(ctx context.Context, w *webhook.Webhook, messageID str
 	return o, nil
 }
 
-// classify returns the class of an error of the client. Its text, which may describe the internal network,
-// goes nowhere.
+// classify returns the class of an error of the client. Its text, which may describe the internal
+// network, goes nowhere.
 func classify(err error) webhook.AttemptError {
 	if errors.Is(err, outbound.ErrRefused) {
 		return webhook.RefusedError
@@ -141,7 +142,7 @@ func isTLS(err error) bool {
 	return ok
 }
 
-// retryAfter is the pause that a response asks for (RFC 9110, section 10.2.3).
+// retryAfter is the pause that a response requests (RFC 9110, section 10.2.3).
 func retryAfter(r *http.Response, now time.Time) time.Duration {
 	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
 		return 0

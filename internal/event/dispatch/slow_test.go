@@ -7,7 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 )
 
-// TestOutcome_IsSlow: receivers that answer late use as many connections as those that never answer.
+// TestOutcome_IsSlow: receivers that respond late use as many connections as receivers that never
+// respond.
 func TestOutcome_IsSlow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,16 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func TestReplaceTags_ChangesFilters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var hooks []*webhook.Webhook
 		for _, tags := range [][]string{{"a"}, {"a", "b", "z"}, {"c"}, {}} {
 			change := hook("https://8.8.8.8/", audit.LinkUpdated)
@@ -38,7 +35,7 @@ func TestReplaceTags_ChangesFilters(t *testing.T) {
 			{[]string{"m", "x"}, nil, [][]string{{"m"}, {"m"}, {"c"}, {}}},
 		} {
 			ctx := must.Value(b.m.Enter(t.Context(), workspace.WriteLinks))(t)
-			must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			must.NoError(t, b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 				return b.Webhooks.ReplaceTags(ctx, tx, b.m, c.from, c.to)
 			}))
 			var got [][]string
@@ -49,7 +46,7 @@ func TestReplaceTags_ChangesFilters(t *testing.T) {
 				t.Errorf("%v to %v (-want +got):\n%s", c.from, optional.Value(c.to), diff)
 			}
 		}
-		updates := must.Value(d.NewSelect().Model((*audit.Event)(nil)).Where("action = ?", audit.WebhookUpdated).
+		updates := must.Value(b.DB.NewSelect().Model((*audit.Event)(nil)).Where("action = ?", audit.WebhookUpdated).
 			Where("changes IS NOT NULL").Count(db.AsSystem(t.Context())))(t)
 		if updates != 3 {
 			t.Errorf("%d webhooks were updated, want 3", updates)
@@ -59,9 +56,7 @@ func TestReplaceTags_ChangesFilters(t *testing.T) {
 
 // TestReplaceTags_FollowsLinks through the stores of a process.
 func TestReplaceTags_FollowsLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		change := hook("https://8.8.8.8/", audit.LinkUpdated)
 		change.Tags = optional.Set([]string{"a", "b"})
 		w, _ := b.createWith(t, change)

@@ -18,8 +18,9 @@ const (
 	// maxSending bounds the requests of a node in flight, maxPerHost those to one host.
 	maxSending = 256
 	maxPerHost = 32
-	// A receiver that does not answer holds a request for attemptTimeout. So webhooks that time out share a half of the
-	// requests of a node and of those to a host, those of an account a quarter, and those of a workspace an eighth.
+	// A receiver that does not answer holds a request for attemptTimeout. So webhooks that time out
+	// share a half of the requests of a node and of those to a host, those of an account a quarter,
+	// and those of a workspace an eighth.
 	slowDivisor, accountDivisor, workspaceDivisor = 2, 4, 8
 	// maxDue is how many due webhooks one read returns.
 	maxDue = 100
@@ -47,7 +48,8 @@ type target struct {
 	Account string
 	// Concurrency is that of the webhook.
 	Concurrency int64
-	// Turn is the place of the webhook among the due ones of its workspace, which are due since DueAt.
+	// Turn is the place of the webhook among the due ones of its workspace, which are due since
+	// DueAt.
 	Turn  int64
 	DueAt time.Time
 }
@@ -86,9 +88,9 @@ func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, e
 	return t, nil
 }
 
-// due returns webhooks with due deliveries that may send more, those that have been due for the
-// longest time. Workspaces take turns, those with the fewest requests in flight first. It leaves
-// out webhooks of ended API keys and deleted workspaces.
+// due returns webhooks with due deliveries that may send more, longest due first. Workspaces take
+// turns, those with the fewest requests in flight first. It leaves out webhooks of ended API keys
+// and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if d.sending.Used(allRequests) == maxSending {
 		return nil, nil

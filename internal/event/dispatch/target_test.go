@@ -7,20 +7,18 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due for longer.
+// TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due
+// for longer.
 func TestDispatcher_TakesTurns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		other := *b
-		other.m = workspacetest.New(t, d, "other")
+		other.m = workspacetest.New(t, b.DB, "other")
 		var names, got []string
 		for i, tenant := range []*bundle{b, b, b, &other, &other} {
 			w, _ := tenant.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
@@ -41,25 +39,24 @@ func TestDispatcher_TakesTurns(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsShares uses up the requests of one subject after the other: others may send, and due leaves
-// out the webhooks of the subject.
+// TestDispatcher_BoundsShares uses up the requests of one subject after the other: others may send,
+// and due leaves out the webhooks of the subject.
 func TestDispatcher_BoundsShares(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		owner := workspacetest.Actor(t, d)
+	each(t, func(t *testing.T, b *bundle) {
+		owner := workspacetest.Actor(t, b.DB)
 		var hooks []string
 		for _, slug := range []string{"one", "two", "three", "foreign"} {
 			tenant := *b
-			if tenant.m = workspacetest.New(t, d, slug); slug != "foreign" {
-				tenant.m = workspacetest.Of(t, d, owner, slug+"-owned")
+			if tenant.m = workspacetest.New(t, b.DB, slug); slug != "foreign" {
+				tenant.m = workspacetest.Of(t, b.DB, owner, slug+"-owned")
 			}
 			w, _ := tenant.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
 			hooks = append(hooks, w.ID)
 		}
 		keyID := id.New(id.Key)
 		b.exec(t, `INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at)
-			SELECT ?, workspace_id, 'key', '', ?, '', created_by, created_at FROM webhooks WHERE id = ?`, keyID, []byte(keyID), hooks[1])
+			SELECT ?, workspace_id, 'key', '', ?, '', created_by, created_at FROM webhooks WHERE id = ?`,
+			keyID, []byte(keyID), hooks[1])
 		b.exec(t, "UPDATE webhooks SET created_by = ? WHERE id = ?", keyID, hooks[1])
 		b.exec(t, "UPDATE webhooks SET due_at = ?, concurrency = 300", dbtest.Noon)
 		occupy := func(i int) int64 { return must.Value(b.dispatcher.Occupy(t.Context(), hooks[i], 300))(t) }
@@ -100,9 +97,7 @@ func TestDispatcher_BoundsShares(t *testing.T) {
 
 // TestDispatcher_SlowReceiverGetsOneRequest lets a request time out, and then succeeds.
 func TestDispatcher_SlowReceiverGetsOneRequest(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		for range 16 {
 			b.write(t, audit.LinkUpdated, newLinkID())

@@ -17,8 +17,8 @@ import (
 // testRate is how many tests a workspace may send.
 var testRate = ratelimit.Rate{Name: "webhook tests", Attempts: 10, Window: time.Minute}
 
-// Test sends a made-up event of a type to a webhook at once, whatever its status, and returns the attempt,
-// which is not stored. It returns NotFound, InvalidInput, RateLimited or Forbidden.
+// Test sends a sample event of a type to a webhook at once, whatever its status, and returns the
+// attempt, which is not stored. It returns NotFound, InvalidInput, RateLimited or Forbidden.
 func (d *Dispatcher) Test(
 	ctx context.Context, m workspace.Membership, webhookID string, t audit.Action,
 ) (*webhook.Attempt, error) {

@@ -33,9 +33,7 @@ import (
 
 // TestStore_RefusesUnsafeURLs tries them on create and update.
 func TestStore_RefusesUnsafeURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		s := *b.Webhooks
 		s.AllowHTTP, s.Allow = false, outbound.Public
 		s.Lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -77,15 +75,15 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 				}
 			}
 		}
-		// a receiver may tell apart what is canonically equal
+		// a receiver may distinguish canonically equal URLs
 		if got := b.reload(t, w.ID).URL; got != "https://hooks.example:8443/a//?b=2&a=1" {
 			t.Errorf("the URL is %s", got)
 		}
 	})
 }
 
-// TestDispatcher_RefusesPrivateAddresses sends to a name that has become private, and to an address that the
-// check of the URL accepts: nothing arrives, and redirects are not followed.
+// TestDispatcher_RefusesPrivateAddresses sends to a name that has become private, and to an address
+// that the check of the URL accepts: nothing arrives, and redirects are not followed.
 func TestDispatcher_RefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,9 +115,7 @@ func TestDispatcher_RefusesPrivateAddresses(t *testing.T) {
 
 // TestStore_RotatesSecrets checks both signatures during the overlap, and one afterwards.
 func TestStore_RotatesSecrets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, first := b.create(t, r.URL, audit.LinkUpdated)
 		_, second, err := b.Webhooks.Rotate(t.Context(), b.m, w.ID, time.Hour)
 		if err != nil || first == second || !strings.HasPrefix(second, "whsec_") {
@@ -148,9 +144,7 @@ func TestStore_RotatesSecrets(t *testing.T) {
 
 // TestStore_NeedsAKey creates without a key, and uses a secret with another one.
 func TestStore_NeedsAKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		s := *b.Webhooks
 		s.Sealed = secrets.Box{}
 		_, _, err := s.Create(t.Context(), b.m, webhook.Change{Name: optional.Set("n"),
@@ -163,9 +157,7 @@ func TestStore_NeedsAKey(t *testing.T) {
 
 // TestDispatcher_StopsWithinASecond stops while a request is open, and starts again.
 func TestDispatcher_StopsWithinASecond(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		open, ended := make(chan struct{}, 10), make(chan struct{}, 10)
 		release := make(chan struct{})
@@ -180,7 +172,7 @@ func TestDispatcher_StopsWithinASecond(t *testing.T) {
 		began := time.Now()
 		must.NoError(t, b.Webhooks.Stop(t.Context()))
 		until(t, "the attempt ends", func() bool {
-			n, err := d.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").
+			n, err := b.DB.NewSelect().Table("webhook_deliveries").Where("claimed_until IS NOT NULL").
 				Count(db.AsSystem(t.Context()))
 			return err == nil && n == 0
 		})
@@ -232,9 +224,7 @@ func TestDispatcher_EndsWithTheKey(t *testing.T) {
 
 // TestStore_OperatorsWordStands disables a host, which members cannot undo.
 func TestStore_OperatorsWordStands(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		if n, err := b.Webhooks.BlockHost(t.Context(), "127.0.0.1"); n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -250,11 +240,9 @@ func TestStore_OperatorsWordStands(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, both of which return 410.
+// TestDispatcher_DisablesGoneReceiversOnce has two requests in flight, and both return 410.
 func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		r.respond(status(http.StatusGone))
 		b.writeEvents(t, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()),
@@ -265,7 +253,7 @@ func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 			t.Errorf("after %d requests it is %s", n, got)
 		}
 		must.NoError(t, b.dispatcher.AnnounceDisabled(t.Context()))
-		disabled, err := audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+		disabled, err := audit.List(db.AsSystem(t.Context()), b.DB, b.m.ID(),
 			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
 		if n := len(b.mails.sent()); err != nil || len(disabled.Items) != 1 || n != 1 {
 			t.Errorf("%d events, %d emails, %v", len(disabled.Items), n, err)
@@ -273,13 +261,12 @@ func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BatchesClicks sends clicks in order and once, and counts those of a paused webhook.
+// TestDispatcher_BatchesClicks sends clicks in order and once, and counts those of a paused
+// webhook.
 func TestDispatcher_BatchesClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
-		clicks := clicktest.New(t, d, b.clock.Now)
+		clicks := clicktest.New(t, b.DB, b.clock.Now)
 		clicktest.Run(t, clicks.Recorder)
 		linkID := newLinkID()
 		record := func(n int) {
@@ -323,13 +310,11 @@ func TestDispatcher_BatchesClicks(t *testing.T) {
 	})
 }
 
-// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read returns before a
-// click of its own.
+// TestDispatcher_ReadsPastClicksOfOthers records more clicks of another workspace than one read
+// returns before a click of its own.
 func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
-		other := workspacetest.New(t, d, "other")
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		other := workspacetest.New(t, b.DB, "other")
 		b.create(t, r.URL, audit.LinkClicked)
 		record := b.recorder(t)
 		record(10_000, other)
@@ -342,9 +327,7 @@ func TestDispatcher_ReadsPastClicksOfOthers(t *testing.T) {
 
 // TestStore_SkipsAndRedelivers skips a backlog, and has events of before the webhook sent.
 func TestStore_SkipsAndRedelivers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		early := b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "the event is final", func() bool { return b.isFinal(t, 1) })
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
@@ -382,9 +365,7 @@ func TestStore_SkipsAndRedelivers(t *testing.T) {
 
 // TestStore_ChecksPermissions creates webhooks with API keys.
 func TestStore_ChecksPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for name, c := range map[string]struct {
 			scopes []string
 			types  []audit.Action
@@ -394,22 +375,21 @@ func TestStore_ChecksPermissions(t *testing.T) {
 			"without LINKS_READ":     {[]string{"WEBHOOKS_WRITE"}, []audit.Action{audit.LinkCreated}, false},
 			"both": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkCreated},
 				true},
-			"clicks": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkClicked},
-				false},
+			"clicks":  {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.LinkClicked}, false},
 			"domains": {[]string{"WEBHOOKS_WRITE", "LINKS_READ"}, []audit.Action{audit.DomainLost}, false},
 			"domains with DOMAINS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "DOMAINS_READ"},
 				[]audit.Action{audit.DomainLost}, true},
 			"clicks with STATS_READ": {[]string{"WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ"},
 				[]audit.Action{audit.LinkClicked}, true},
 		} {
-			m := workspacetest.Key(t, d, b.m.ID(), c.scopes...)
+			m := workspacetest.Key(t, b.DB, b.m.ID(), c.scopes...)
 			_, _, err := b.Webhooks.Create(t.Context(), m, webhook.Change{Name: optional.Set("n"),
 				URL: optional.Set("http://127.0.0.1:9999/"), Types: optional.Set(c.types)})
 			if c.ok != (err == nil) || err != nil && !errs.Is(err, errs.Forbidden) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		viewer := workspacetest.Join(t, d, b.m.ID(), workspace.Editor)
+		viewer := workspacetest.Join(t, b.DB, b.m.ID(), workspace.Editor)
 		if _, err := b.Webhooks.Rows().List(t.Context(), viewer, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
 			t.Error(err)
 		}

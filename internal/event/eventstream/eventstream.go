@@ -1,5 +1,5 @@
-// Package eventstream delivers committed events to subscriptions, in the order of the event log, which
-// is the same on every node. Package audit owns the log. GraphQL subscriptions call it.
+// Package eventstream delivers committed events to subscriptions, in the order of the event log,
+// which is the same on every node. Package audit owns the log. GraphQL subscriptions call it.
 package eventstream
 
 import (
@@ -94,7 +94,7 @@ func (l *eventLog) begin(ctx context.Context, m workspace.Membership, after stri
 	return audit.PositionOf(db.UpToDate(ctx), l.db, m.ID(), only, after, l.now())
 }
 
-// After implements stream.Log.
+// After implements feed.Log.
 func (l *eventLog) After(
 	ctx context.Context, after feed.Position, workspaceIDs []string,
 ) (s feed.Step[*audit.Event], err error) {

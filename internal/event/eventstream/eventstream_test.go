@@ -116,8 +116,9 @@ func auditLog(t *testing.T, s *workspace.Store, m workspace.Membership) (ids []s
 	}
 }
 
-// TestLive_AgreesWithFeedAndAuditLog: while several writers commit, subscribers at two nodes receive all
-// events of their workspaces in the order of the feed, also those that subscribe later or at another node.
+// TestLive_AgreesWithFeedAndAuditLog: while several writers commit, subscribers at two nodes
+// receive all events of their workspaces in the order of the feed, also subscribers that join later
+// or at another node.
 func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -187,8 +188,8 @@ func TestLive_AgreesWithFeedAndAuditLog(t *testing.T) {
 	})
 }
 
-// TestLive_WaitsForOpenTransactions: a transaction that began earlier and commits later has its events
-// in its position. Nothing is delivered before.
+// TestLive_WaitsForOpenTransactions: a transaction that began earlier and commits later has its
+// events in its position. Nothing is delivered before.
 func TestLive_WaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -203,14 +204,15 @@ func TestLive_WaitsForOpenTransactions(t *testing.T) {
 		if err := audit.Write(ctx, tx, early); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil { // with which the event is sent
+		if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil { // that the event is sent with
 			return err
 		}
 		write(t, d, late)
 		for _, w := range watches {
 			w.expectNone(t)
 		}
-		// A client that knows the id from the audit log may start there: it receives no earlier event.
+		// A client that knows the id from the audit log may start there: it receives no earlier
+		// event.
 		nodes[0].watch(t, m, Filter{}, late.ID).expectNone(t)
 		if got := feedIDs(t, s, m); len(got) > 0 {
 			t.Errorf("the feed has %v before the earlier transaction ends", got)
@@ -263,13 +265,11 @@ func TestWatch_ResumesFromCursor(t *testing.T) {
 			"no link":  {Filter{TargetID: id.New(id.Link)}, 0, nil},
 			"the last": {Filter{}, 4, nil},
 		} {
-			t.Run(name, func(t *testing.T) {
-				w := l.watch(t, m, c.filter, events[c.after].ID)
-				if diff := cmp.Diff(c.want, w.receive(t, len(c.want))); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-				w.expectNone(t)
-			})
+			w := l.watch(t, m, c.filter, events[c.after].ID)
+			if diff := cmp.Diff(c.want, w.receive(t, len(c.want))); diff != "" {
+				t.Errorf("%s: (-want +got):\n%s", name, diff)
+			}
+			w.expectNone(t)
 		}
 		for name, c := range map[string]struct {
 			in    workspace.Membership

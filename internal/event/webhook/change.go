@@ -43,8 +43,8 @@ type Change struct {
 	host string
 }
 
-// Create creates a webhook and returns its secret, which cannot be read again. It returns InvalidInput,
-// InvalidURL, UnsafeURL, QuotaExceeded or Forbidden.
+// Create creates a webhook and returns its secret, which cannot be read again. It returns
+// InvalidInput, InvalidURL, UnsafeURL, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, c Change) (_ *Webhook, secret string, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, webhookID st
 	return w, nil
 }
 
-// checkUpdate returns Forbidden unless the caller may read all that the webhook has received and will receive: the
-// deliveries that were not delivered may go to its new URL.
+// checkUpdate returns Forbidden unless the caller may read all that the webhook has received and
+// will receive: the deliveries that were not delivered may go to its new URL.
 func checkUpdate(ctx context.Context, tx bun.Tx, m workspace.Membership, before, after *Webhook) error {
 	if err := CheckReads(ctx, m, before); err != nil {
 		return err
@@ -171,8 +171,8 @@ func isUndelivered(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.Where("status IN (?)", bun.In([]DeliveryStatus{Waiting, Failed}))
 }
 
-// Delete marks a webhook as deleted, which hides it with its deliveries. CleanUp removes them. It returns NotFound or
-// Forbidden.
+// Delete marks a webhook as deleted, which hides it with its deliveries. CleanUp removes them. It
+// returns NotFound or Forbidden.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID string) (*Webhook, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, webhookID st
 	return w, nil
 }
 
-// lock returns a webhook of the workspace, locked until the transaction ends. Without one it returns
-// sql.ErrNoRows.
+// lock returns a webhook of the workspace, locked until the transaction ends. Without one it
+// returns sql.ErrNoRows.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, webhookID string) (*Webhook, error) {
 	w := &Webhook{ID: webhookID, In: m}
 	q := tx.NewSelect().Model(w).Column("id").WherePK().Where("workspace_id = ?", m.ID())
@@ -240,13 +240,14 @@ func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	// as it was given: a receiver may tell apart what is canonically equal
+	// as it was given: a receiver may distinguish canonically equal URLs
 	c.URL.To, _, _ = strings.Cut(urlnorm.Location(c.URL.To), "#")
 	c.host = u.Host()
 	return c, s.checkHost(ctx, u)
 }
 
-// applyTo changes the settings of a webhook in memory, except for its status. The change has been checked.
+// applyTo changes the settings of a webhook in memory, except for its status. The change has been
+// checked.
 func (c Change) applyTo(w *Webhook) {
 	if c.Name.Set {
 		w.Name = c.Name.To

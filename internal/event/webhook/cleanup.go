@@ -15,7 +15,8 @@ import (
 // Batch is how many rows one statement reads or changes.
 const Batch = 1000
 
-// CleanUp removes deliveries that are older than audit.FeedRetention, and deleted webhooks with their deliveries.
+// CleanUp removes deliveries that are older than audit.FeedRetention, and deleted webhooks with
+// their deliveries.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	before := s.now().Add(-audit.FeedRetention)
@@ -26,8 +27,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	return errors.Join(err, s.removeAll(ctx, func(q *bun.SelectQuery) *bun.SelectQuery { return q.WhereDeleted() }))
 }
 
-// Purge removes all webhooks of a workspace that is being purged, with their deliveries. The context must have the
-// scope of the system.
+// Purge removes all webhooks of a workspace that is being purged, with their deliveries. The
+// context must have the scope of the system.
 func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 	return s.removeAll(ctx, func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.WhereAllWithDeleted().Where("workspace_id = ?", workspaceID)
@@ -54,7 +55,8 @@ func (s *Store) removeOld(ctx context.Context, before time.Time) (removed int64,
 	return int64(len(old)), nil
 }
 
-// remove removes deliveries of a webhook, and makes the next ones about their subjects due if these waited for them.
+// remove removes deliveries of a webhook, and makes the next ones about their subjects due if these
+// waited for them.
 func (s *Store) remove(ctx context.Context, webhookID string, deliveries []*Delivery) error {
 	ids := make([]string, 0, len(deliveries))
 	for _, delivery := range deliveries {

@@ -39,7 +39,7 @@ type Delivery struct {
 	// Clicks is the size of a batch, ClickIDs are the ids of its clicks, separated by spaces.
 	Clicks   int64
 	ClickIDs string `bun:"click_ids"`
-	// SubjectID is what the event is about. First attempts about it are sent in the order of
+	// SubjectID is the ID of the event's subject. First attempts about it are sent in the order of
 	// Number, which is that of the event in the log.
 	SubjectID string
 	Type      audit.Action
@@ -48,7 +48,8 @@ type Delivery struct {
 	// Tries is the number of attempts since the schedule began, FirstTriedAt the time of the first.
 	Tries        int
 	FirstTriedAt *time.Time
-	// DueAt is nil while an earlier delivery about the subject has to be tried first, and of one that does not wait.
+	// DueAt is nil while an earlier delivery about the subject has to be tried first, and of one
+	// that does not wait.
 	DueAt *time.Time
 	// ClaimedUntil is until when the node that sends it has it; nil if no node does.
 	ClaimedUntil *time.Time
@@ -110,8 +111,8 @@ func (s *Store) DeliveryRows() workspace.Collection[Delivery] {
 	}
 }
 
-// Deliveries returns one page of the deliveries of a webhook, newest first; no statuses select all. It
-// returns Forbidden.
+// Deliveries returns one page of the deliveries of a webhook, newest first; no statuses select all.
+// It returns Forbidden.
 func (s *Store) Deliveries(
 	ctx context.Context, m workspace.Membership, webhookID string, statuses []DeliveryStatus, r page.Request,
 ) (page.Page[*Delivery], error) {
@@ -123,8 +124,8 @@ func (s *Store) Deliveries(
 	return rows.List(ctx, m, r)
 }
 
-// WaitingOf returns the number of waiting deliveries of webhooks, with those that will be created of events which have
-// been written already.
+// WaitingOf returns the number of waiting deliveries of webhooks, including future deliveries of
+// events that are written already.
 func (s *Store) WaitingOf(ctx context.Context, m workspace.Membership, ids ...string) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteWebhooks)
 	if err != nil {
@@ -180,7 +181,8 @@ func skipWaiting(ctx context.Context, tx bun.Tx, webhookID string) error {
 	return nil
 }
 
-// OfEvents returns new deliveries of selected events for a webhook, by position, and the position of the last one.
+// OfEvents returns new deliveries of selected events for a webhook, by position, and the position
+// of the last one.
 func (s *Store) OfEvents(
 	ctx context.Context, w *Webhook, events *bun.SelectQuery,
 ) (rows []*Delivery, last feed.Position, err error) {
@@ -214,8 +216,8 @@ func (s *Store) Add(ctx context.Context, tx bun.Tx, deliveries []*Delivery) erro
 	return nil
 }
 
-// requeue makes the deliveries of a locked webhook that match wait for their first attempt. They are due when
-// Release has been called.
+// requeue makes the deliveries of a locked webhook that match wait for their first attempt. They
+// are due when Release has been called.
 func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQuery) *bun.UpdateQuery) error {
 	q := tx.NewUpdate().Model((*Delivery)(nil)).Set("status = ?", Waiting).Set("tries = 0").
 		Set("first_tried_at = NULL").
@@ -238,8 +240,9 @@ func (s *Store) Release(ctx context.Context, tx bun.Tx, webhookID string, subjec
 		first = first.Where("first.subject_id IN (?)", bun.In(subjects))
 		q = q.Where("subject_id IN (?)", bun.In(subjects))
 	}
-	// IS TRUE has PostgreSQL evaluate the subquery once. As a join it would be evaluated for each row while there are
-	// no statistics on new rows, which takes seconds for thousands of deliveries.
+	// IS TRUE has PostgreSQL evaluate the subquery once. As a join it would be evaluated for each
+	// row while there are no statistics on new rows, which takes seconds for thousands of
+	// deliveries.
 	q = q.Where("((subject_id, number) IN (?)) IS TRUE", first)
 	if _, err := q.Exec(ctx); err != nil {
 		return fmt.Errorf("releasing deliveries: %w", err)

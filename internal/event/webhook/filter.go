@@ -22,7 +22,8 @@ type typeRow struct {
 	WorkspaceID, WebhookID string
 }
 
-// tagRow is a tag of the links whose events a webhook receives. A webhook without tags receives those of all links.
+// tagRow is a tag of the links whose events a webhook receives. A webhook without tags receives
+// those of all links.
 type tagRow struct {
 	bun.BaseModel `bun:"table:webhook_tags"`
 
@@ -76,12 +77,14 @@ func (s *Store) Select(w *Webhook, r audit.LogRequest) *bun.SelectQuery {
 // of the link of an event.
 const TagsMatch = `NOT EXISTS (SELECT 1 FROM webhook_tags WHERE webhook_id = ?0) OR EXISTS (
 	SELECT 1 FROM link_tags JOIN webhook_tags ON webhook_tags.tag = link_tags.tag
-	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id AND webhook_tags.webhook_id = ?0)`
+	WHERE link_tags.workspace_id = event.workspace_id AND link_tags.link_id = event.target_id
+		AND webhook_tags.webhook_id = ?0)`
 
 // maxCounted bounds the events of a webhook that unreadOf counts.
 const maxCounted = 100_000
 
-// unreadOf returns how many events webhooks will get deliveries of, by id. The context is that of the workspace.
+// unreadOf returns how many events webhooks will get deliveries of, by id. The context is that of
+// the workspace.
 func (s *Store) unreadOf(ctx context.Context, ids []string) (map[string]int64, error) {
 	events := s.DB.NewSelect().TableExpr("audit_events AS event").ColumnExpr("1").
 		Where("event.workspace_id = webhook.workspace_id").Where("event.seq IS NOT NULL").

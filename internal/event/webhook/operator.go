@@ -43,7 +43,8 @@ type Listed struct {
 	CreatedAt    time.Time  `json:"createdAt"`
 }
 
-// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with the newest.
+// AdminList returns the webhooks of all workspaces, newest first, after an id; empty starts with
+// the newest.
 func (s *Store) AdminList(ctx context.Context, after string, limit int) (rows []Listed, err error) {
 	waiting := s.DB.NewSelect().Model((*Delivery)(nil)).ColumnExpr("count(*)").Where("webhook_id = webhook.id").
 		Where("status = 'WAITING'")
@@ -143,7 +144,8 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 	}
 	const last = "(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL)"
 	const next = `(SELECT min(event.seq) - 1 FROM audit_events AS event
-		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL AND (event.xid, event.seq) > (webhook.xid, webhook.seq))`
+		WHERE event.workspace_id = webhook.workspace_id AND event.seq IS NOT NULL
+			AND (event.xid, event.seq) > (webhook.xid, webhook.seq))`
 	_, err = s.DB.NewUpdate().Model((*Webhook)(nil)).Set("seq = coalesce(" + next + ", " + last + ")").Set("xid = 0").
 		Where("xid > 0").Exec(ctx)
 	if err != nil {

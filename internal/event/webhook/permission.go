@@ -22,8 +22,8 @@ func permissionFor(t audit.Action) workspace.Permission {
 	return workspace.ReadLinks
 }
 
-// CheckReads returns Forbidden unless the caller may read all that the webhook receives. Otherwise, a caller could
-// have it sent to an address of their own, or forge it with the secret.
+// CheckReads returns Forbidden unless the caller may read all that the webhook receives. Otherwise,
+// a caller could have it sent to an address of their own, or forge it with the secret.
 func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 	needed := []workspace.Permission{workspace.ReadLinks}
 	if w.NeedsStats {
@@ -40,8 +40,8 @@ func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 	return nil
 }
 
-// checkReadsDeliveries returns Forbidden unless the caller may read the selected deliveries of a webhook. They may
-// be of types that the webhook does not receive any more.
+// checkReadsDeliveries returns Forbidden unless the caller may read the selected deliveries of a
+// webhook. They may be of types that the webhook does not receive any more.
 func checkReadsDeliveries(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, w *Webhook,
 	selected func(*bun.SelectQuery) *bun.SelectQuery,

@@ -27,8 +27,8 @@ type Redelivery struct {
 	From, To *time.Time
 }
 
-// Redeliver has deliveries rendered and sent again. It returns the number of deliveries, or NotFound, InvalidInput or
-// Forbidden.
+// Redeliver has deliveries rendered and sent again. It returns the number of deliveries, or
+// NotFound, InvalidInput or Forbidden.
 func (s *Store) Redeliver(
 	ctx context.Context, m workspace.Membership, webhookID string, r Redelivery,
 ) (count int, err error) {

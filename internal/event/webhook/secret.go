@@ -47,8 +47,8 @@ const (
 	defaultOverlap = 24 * time.Hour
 )
 
-// Overlap returns how long an old secret signs, too, from a number of seconds; nil means a day. It returns
-// InvalidInput.
+// Overlap returns how long an old secret signs, too, from a number of seconds; nil means a day. It
+// returns InvalidInput.
 func Overlap(seconds *int) (time.Duration, error) {
 	if seconds == nil {
 		return defaultOverlap, nil
@@ -60,8 +60,8 @@ func Overlap(seconds *int) (time.Duration, error) {
 	return time.Duration(*seconds) * time.Second, nil
 }
 
-// Rotate replaces the secret of a webhook; the old one signs for the overlap, too. It returns the new secret, or
-// NotFound or Forbidden.
+// Rotate replaces the secret of a webhook; the old one signs for the overlap, too. It returns the
+// new secret, or NotFound or Forbidden.
 func (s *Store) Rotate(
 	ctx context.Context, m workspace.Membership, webhookID string, overlap time.Duration,
 ) (w *Webhook, secret string, err error) {

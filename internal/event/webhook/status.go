@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position moves to the head of
-// the log, unless a reader is further. It returns InvalidInput or UnsafeURL.
+// setStatus changes the status of a locked webhook: see activate. With SkipBacklog, its position
+// moves to the head of the log, unless a reader is further. It returns InvalidInput or UnsafeURL.
 func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, head feed.Position) error {
 	switch {
 	case !c.Status.Set:
@@ -91,11 +91,12 @@ var holders = bun.In(workspace.RolesWith(workspace.WriteWebhooks))
 // disabled or deleted, or has none of the roles that are its argument.
 const lostAccount = `substr(coalesce(webhook.kept_by, webhook.created_by), 1, 4) = 'usr_' AND NOT EXISTS (
 	SELECT 1 FROM members JOIN accounts ON accounts.id = members.account_id
-	WHERE members.workspace_id = webhook.workspace_id AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
+	WHERE members.workspace_id = webhook.workspace_id
+		AND members.account_id = coalesce(webhook.kept_by, webhook.created_by)
 		AND members.role IN (?) AND accounts.disabled_at IS NULL)`
 
-// keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its creator has lost it.
-// It returns Forbidden for an API key.
+// keep has a webhook, which a member sets ACTIVE, depend on the permission of this member if its
+// creator has lost it. It returns Forbidden for an API key.
 func (s *Store) keep(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	lost, err := tx.NewSelect().Model((*Webhook)(nil)).Where("id = ?", w.ID).Where(lostAccount, holders).Exists(ctx)
 	if err != nil || !lost {
@@ -109,8 +110,8 @@ func (s *Store) keep(ctx context.Context, tx bun.Tx, w *Webhook) error {
 	return nil
 }
 
-// endedKey selects the API key that created a webhook if the key has been revoked or has expired. Keys are
-// deleted with their workspace only.
+// endedKey selects the API key that created a webhook if the key has been revoked or has expired.
+// Keys are deleted with their workspace only.
 func (s *Store) endedKey() *bun.SelectQuery {
 	return s.DB.NewSelect().TableExpr("api_keys AS api_key").ColumnExpr("1").
 		Where("api_key.id = webhook.created_by").
@@ -127,7 +128,8 @@ const (
 	MemberEnded    Notice = "MEMBER"
 )
 
-// Disable disables a webhook that is not disabled, and writes the event. With a notice, an email about it follows.
+// Disable disables a webhook that is not disabled, and writes the event. With a notice, an email
+// about it follows.
 func (s *Store) Disable(ctx context.Context, tx bun.Tx, w *Webhook, details audit.Details, n *Notice) error {
 	changed, err := db.Affected(tx.NewUpdate().Model((*Webhook)(nil)).Set("status = ?", Disabled).Set("due_at = NULL").
 		Set("notice = ?", n).Where("id = ?", w.ID).Where("status <> ?", Disabled).Exec(ctx))

@@ -20,9 +20,9 @@ const (
 	maxURL        = 2048
 )
 
-// CheckURL returns the canonical form of a URL to which requests may be sent. It is the one check of new
-// URLs, tests and attempts. The address is checked again when it is connected to. It returns InvalidURL or
-// UnsafeURL.
+// CheckURL returns the canonical form of a URL that requests may be sent to. It is the one check of
+// new URLs, tests and attempts. The address is checked again when it is connected to. It returns
+// InvalidURL or UnsafeURL.
 func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
@@ -51,8 +51,8 @@ func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	return u, nil
 }
 
-// checkHost returns UnsafeURL if the host of a new URL has an address that is not public. A host without
-// addresses is accepted: its record may follow.
+// checkHost returns UnsafeURL if the host of a new URL has an address that is not public. A host
+// without addresses is accepted: its record may follow.
 func (s *Store) checkHost(ctx context.Context, u urlnorm.URL) error {
 	if s.Lookup == nil {
 		return nil

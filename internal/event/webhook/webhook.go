@@ -84,10 +84,11 @@ type Webhook struct {
 	CreatedAt time.Time
 	// CreatedBy is the id of an account or an API key.
 	CreatedBy string
-	// KeptBy is the account that has enabled it since its creator, an account, lost the permission; nil: none. The
-	// webhook depends on the permission of KeptBy then.
+	// KeptBy is the account that has enabled it since its creator, an account, lost the permission;
+	// nil: none. The webhook depends on the permission of KeptBy then.
 	KeptBy *string
-	// DeletedAt is set until CleanUp removes a deleted webhook. Statements with this model leave it out.
+	// DeletedAt is set until CleanUp removes a deleted webhook. Statements with this model leave it
+	// out.
 	DeletedAt *time.Time `bun:",soft_delete"`
 
 	// In is the membership that read it.

@@ -1,7 +1,7 @@
-// Package archive writes workspaces to archives, as tasks. sections.go has what a workspace
-// consists of, record.go the records of it, and write.go the steps, each of which adds a file of
-// records. Package importsource reads archives, and owns their form and that of the links in them.
-// The GraphQL resolvers create and show exports, and the server sends the archives.
+// Package archive writes workspaces to archives, as tasks. sections.go lists the sections of a
+// workspace, record.go defines their records, and write.go runs the steps, which add one file of
+// records each. Package importsource reads archives, and owns their form and that of the links in
+// them. The GraphQL resolvers create and show exports, and the server sends the archives.
 package archive
 
 import (
@@ -25,7 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Section is a part of an archive. Its text is the name in the GraphQL schema, and in lower case that in archives.
+// Section is a part of an archive. Its text is the name in the GraphQL schema, and in lower case
+// that in archives.
 type Section string
 
 // The sections, in the order of archives.
@@ -93,7 +94,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 	return s.Tasks.Create(ctx, m, task.New{Kind: task.WorkspaceExport, Status: task.Queued, Input: in, KeepsFile: true})
 }
 
-// Report is what an export amounts to so far.
+// Report has the counts of an export so far.
 type Report struct {
 	*task.Task
 	Settings
@@ -118,7 +119,8 @@ func ReportOf(t *task.Task) (*Report, error) {
 // SchemaVersion returns the version of the form of the archive.
 func (r *Report) SchemaVersion() int { return importsource.ArchiveVersion }
 
-// Bytes returns the size of the archive, and SHA256 its hash in hexadecimal; nil until the export has succeeded.
+// Bytes returns the size of the archive, and SHA256 its hash in hexadecimal; nil until the export
+// has succeeded.
 func (r *Report) Bytes() *int64 {
 	if r.Status != task.Succeeded {
 		return nil
@@ -154,7 +156,8 @@ func (r *Report) StartedAt() time.Time { return r.progress.StartedAt }
 type SectionReport struct {
 	Kind    Section
 	Records int64
-	// SHA256 is that of the files of the section in their order, without compression, in hexadecimal.
+	// SHA256 is that of the files of the section in their order, without compression, in
+	// hexadecimal.
 	SHA256 string
 }
 
@@ -191,7 +194,8 @@ func (s *Store) SignDownload(r *Report, sessionID string) (*string, error) {
 	return new(s.PublicURL + "/export/workspace/" + token), err
 }
 
-// OpenDownload returns what a token of SignDownload permits. It returns NotFound or Expired.
+// OpenDownload returns the download that a token of SignDownload permits. It returns NotFound or
+// Expired.
 func (s *Store) OpenDownload(token string) (*task.FileGrant, error) {
 	d := &task.FileGrant{}
 	return d, s.Signer.Open(downloads, token, d)

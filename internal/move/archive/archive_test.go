@@ -183,8 +183,8 @@ func TestExport_GoesOnAfterLostNodes(t *testing.T) {
 	})
 }
 
-// TestExport_ObeysPermissions: a section that the member may not read is refused, or left out by
-// default, and nobody reads an archive with one.
+// TestExport_ObeysPermissions: a section that the member may not read is refused, or omitted by
+// default. The member cannot read an archive with such a section.
 func TestExport_ObeysPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -221,9 +221,7 @@ func TestExport_ObeysPermissions(t *testing.T) {
 			if !slices.Equal(in.Sections, c.want) {
 				t.Errorf("%s exports %v, want %v", name, in.Sections, c.want)
 			}
-			if _, err := b.Tasks.Cancel(t.Context(), b.Mine, created.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Value(b.Tasks.Cancel(t.Context(), b.Mine, created.ID))(t)
 		}
 		for name, refused := range map[string]workspace.Membership{"viewer": viewer, "a key": readsLinks,
 			"a key with a folder": fenced} {
@@ -261,7 +259,7 @@ func TestExport_ObeysPermissions(t *testing.T) {
 	})
 }
 
-// TestExport_EndsWithTheSize: an archive that is too large fails, and nothing of it is kept.
+// TestExport_EndsWithTheSize: an archive that is too large fails, and its file is deleted.
 func TestExport_EndsWithTheSize(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -56,7 +56,8 @@ type (
 	}
 )
 
-// newArchivedVersion returns the record of a version, without its actor, whom not all readers of archives may see.
+// newArchivedVersion returns the record of a version, without its actor, whom not all readers of
+// archives may see.
 func newArchivedVersion(v *link.Version) archivedVersion {
 	return archivedVersion{
 		LinkID: v.Link.ID, Number: v.Number, From: v.From, To: v.To, Cause: v.Cause, OperationID: v.OperationID,

@@ -48,7 +48,8 @@ var sections = []section{
 	{Audit, workspace.ReadAudit, false, (*export).audit, countOf("audit_events", "")},
 }
 
-// countOf counts the rows of a table of the workspace. A fence applies to the column; empty for none.
+// countOf counts the rows of a table of the workspace. A fence applies to the column; empty for
+// none.
 func countOf(table, fence string) func(*export, context.Context) (int64, error) {
 	return func(e *export, ctx context.Context) (int64, error) {
 		q := e.DB.NewSelect().Table(table).Where("workspace_id = ?", e.WorkspaceID)
@@ -62,7 +63,7 @@ func countOf(table, fence string) func(*export, context.Context) (int64, error) 
 	}
 }
 
-// ascending asks for the rows after an id.
+// ascending selects the rows after an id.
 func ascending(after string, size int) page.Request {
 	return page.Request{Order: page.Order{Ascending: true}, Size: size, After: after}
 }

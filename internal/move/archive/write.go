@@ -35,8 +35,8 @@ const (
 // progress is the cursor of an export.
 type progress struct {
 	StartedAt time.Time `json:"startedAt"`
-	// Sections are those that are complete, and Section the one that is being written: Hash is the
-	// state of its hash, and After the position of its last record.
+	// Sections lists the complete sections, and Section is the one in progress: Hash is the state
+	// of its hash, and After the position of its last record.
 	Sections []importsource.ManifestSection `json:"sections"`
 	Section  importsource.ManifestSection   `json:"section"`
 	Hash     []byte                         `json:"hash,omitempty"`
@@ -256,7 +256,7 @@ func (e *export) manifest(next *progress) (*file, error) {
 }
 
 // pack returns the tar entry of the file as a gzip member of its own (RFC 1952); the last member
-// also ends the archive. Members are independent, so an export can go on after any of them.
+// also ends the archive. Members are independent, so an export can resume after any of them.
 func (f *file) pack(at time.Time, isLast bool) ([]byte, error) {
 	packed := bytes.Buffer{}
 	zip := gzip.NewWriter(&packed)

@@ -44,7 +44,7 @@ const folderClaims = "folder:"
 
 func claimOfFolder(name string) string { return folderClaims + validate.Fold(name) }
 
-// claims are what the row of an item has taken in the step.
+// claims are the codes and URLs that the row of an item has taken in the step.
 func (b *step) claims(it *item) (all []string) {
 	if it.link == nil || it.decision.act != creates && it.decision.act != changes || it.written.Outcome == Unchanged {
 		return nil
@@ -131,7 +131,8 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 	return nil
 }
 
-// claimedFolders returns the names of the folders that earlier rows of a dry run would have created.
+// claimedFolders returns the names of the folders that earlier rows of a dry run would have
+// created.
 func (b *step) claimedFolders(ctx context.Context) (map[string]bool, error) {
 	names := map[string]bool{}
 	if !b.in.DryRun {

@@ -7,13 +7,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// facts are what is known about a row.
+// facts are the inputs of the decision about a row.
 type facts struct {
 	// own is the link that an archive has a record of; nil if it is none of this workspace.
 	own *own
 	// earlier is a row of the same import with the same source id.
 	earlier *Row
-	// origin is that of an earlier import of the row, and imported its link; nil if there is none, or if it was purged.
+	// origin is that of an earlier import of the row, and imported its link; nil if there is none,
+	// or if it was purged.
 	origin   *Origin
 	imported *link.Link
 	// isHidden means that own, or the link of an earlier import, does not exist for the caller, and
@@ -69,7 +70,7 @@ type decision struct {
 	act act
 	// linkID is the existing link, and code its code; empty for none.
 	linkID, code string
-	// isReplaced means that the link is another one, of which nothing stays.
+	// isReplaced means that the row replaces all fields of an existing link.
 	isReplaced bool
 	outcome    Outcome
 	// err is why a row is left.

@@ -51,7 +51,8 @@ type API struct {
 	ClickTotals bool
 }
 
-// checkAPI checks the access to an API. The host of the API is the default of the label. It returns InvalidInput.
+// checkAPI checks the access to an API. The host of the API is the default of the label. It returns
+// InvalidInput.
 func (in *Settings) checkAPI() error {
 	a := in.API
 	if a.BaseURL != "" {
@@ -77,7 +78,8 @@ func (in *Settings) checkAPI() error {
 	return err
 }
 
-// fetch appends the items of the API to the file of the task, a page in each step, from the cursor on.
+// fetch appends the items of the API to the file of the task, a page in each step, from the cursor
+// on.
 func (p *process) fetch(ctx context.Context) error {
 	token, err := p.OpenSecret()
 	if err != nil {
@@ -179,7 +181,8 @@ func (p *process) request(ctx context.Context, r importsource.Request) (importso
 	}
 }
 
-// requestOnce sends a request, and returns how long to wait before the next one if the API refuses it by a rate.
+// requestOnce sends a request, and returns how long to wait before the next one if the API refuses
+// it by a rate.
 func (p *process) requestOnce(
 	ctx context.Context, r importsource.Request,
 ) (response importsource.Response, wait time.Duration, err error) {

@@ -32,7 +32,8 @@ type exchange struct {
 	Text            string
 }
 
-// replay is an http.RoundTripper that plays exchanges. A URL that occurs twice gets the responses in this order.
+// replay is an http.RoundTripper that plays exchanges. A URL that occurs twice gets the responses
+// in this order.
 type replay struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -147,7 +148,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// importSink creates a dry run by the API of a Sink server, which returns a status and a body for each request, from 1.
+// importSink creates a dry run by the API of a Sink server, which returns a status and a body for
+// each request, from 1.
 func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header http.Header, body string)) *task.Task {
 	t.Helper()
 	n := 0
@@ -164,9 +166,7 @@ func (b *bundle) importSink(t *testing.T, answer func(n int) (status int, header
 
 // TestImport_BoundsWhatAnAPIReturns as uploads are bounded, and stores it in chunks.
 func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Import.MaxBytes = 3 << 20
 		endless := b.run(t, b.importSink(t, func(n int) (int, http.Header, string) {
 			return http.StatusOK, nil, fmt.Sprintf(
@@ -187,7 +187,7 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 		}))
 		var most int64
 		must.NoError(t,
-			d.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
+			b.db.NewSelect().Table("task_chunks").ColumnExpr("max(length(bytes))").Where("task_id = ?", large.ID).
 				Scan(db.AsSystem(t.Context()), &most))
 		if large.Status != task.Succeeded || large.Done != 4 || most > task.ChunkSize {
 			t.Errorf("%s, %d rows, a chunk of %d bytes: %v", large.Status, large.Done, most, large.Failure())
@@ -197,9 +197,7 @@ func TestImport_BoundsWhatAnAPIReturns(t *testing.T) {
 
 // TestImport_WaitsAsLongAsAnAPIWants: others use the slot meanwhile.
 func TestImport_WaitsAsLongAsAnAPIWants(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		started := b.importSink(t, func(int) (int, http.Header, string) {
 			return http.StatusTooManyRequests, http.Header{"Retry-After": []string{"1800"}}, ""
 		})

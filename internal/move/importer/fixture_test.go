@@ -57,6 +57,15 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, newBundle(t, d))
+	})
+}
+
 // run runs all tasks, on a node of its own, until the task has ended.
 func (b *bundle) run(t *testing.T, started *task.Task) *task.Task {
 	t.Helper()
@@ -173,7 +182,8 @@ func (f *fixture) settings(t *testing.T, b *bundle) importer.Settings {
 	return in
 }
 
-// TestImport_EqualsFixtures imports the file of each source into an empty workspace: first as a dry run, then twice.
+// TestImport_EqualsFixtures imports the file of each source into an empty workspace: first as a dry
+// run, then twice.
 func TestImport_EqualsFixtures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ folder, file, expected string }{
@@ -250,7 +260,7 @@ func (b *bundle) versions(t *testing.T) (n int) {
 	return n
 }
 
-// outcome is what a test compares of a row.
+// outcome has the compared fields of a row.
 type outcome struct {
 	Line     int64
 	SourceID string

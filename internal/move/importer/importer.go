@@ -1,8 +1,8 @@
 // Package importer imports links of other services from files, as tasks. process.go runs the steps
-// of an import, each in one transaction, and a dry run rolls them back; step.go carries a step out,
-// locate.go finds where each link goes, known.go reads what a step depends on, and decide.go says
-// what becomes of a row. Package importsource reads the files, and packages creation and link write
-// the links.
+// of an import, each in one transaction, and a dry run rolls them back; step.go executes a step,
+// locate.go finds the host and workspace of each link, known.go reads the inputs of a step, and
+// decide.go decides about each row. Package importsource reads the files, and packages creation and
+// link write the links.
 package importer
 
 import (
@@ -48,7 +48,7 @@ type Store struct {
 	// Client requests APIs, and Limits counts the requests to their hosts.
 	Client *http.Client
 	Limits ratelimit.Limiter
-	// MaxBytes bounds what is read from an API, as uploads are bounded; zero means no limit.
+	// MaxBytes bounds the bytes read from an API, as uploads are bounded; zero means no limit.
 	MaxBytes int64
 	Now      func() time.Time
 }
@@ -71,7 +71,8 @@ type Settings struct {
 	Label      string
 	DryRun     bool
 	OnConflict ConflictPolicy
-	// Hosts are where the links of hosts go; others go to the verified domain of the same name, or to the shared codes.
+	// Hosts are where the links of hosts go; others go to the verified domain of the same name, or
+	// to the shared codes.
 	Hosts []Host
 	// FolderID is the folder of all links; nil means that of each row.
 	FolderID *string
@@ -83,7 +84,7 @@ type Settings struct {
 	FileOf string `json:",omitempty"`
 }
 
-// source returns the settings of the source, at the time that decides what has ended.
+// source returns the settings of the source; links that end before its time have ended.
 func (in *Settings) source(now time.Time) *importsource.Settings {
 	s := &importsource.Settings{Source: in.Source, Label: in.Label, Now: now}
 	if in.API != nil {
@@ -147,7 +148,7 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 		return nil, errs.New(errs.Expired, "The file of the dry run is no longer kept. Create another import.").
 			At("taskId")
 	}
-	if in, err = s.check(ctx, m, in); err != nil { // what it names may have been deleted
+	if in, err = s.check(ctx, m, in); err != nil { // its folder or domain may have been deleted
 		return nil, err
 	}
 	in.DryRun, in.FileOf = false, dry.ID
@@ -169,7 +170,7 @@ func (s *Store) SignUpload(t *task.Task, sessionID string) (url string, until ti
 	return s.PublicURL + "/import/" + token, until, err
 }
 
-// OpenUpload returns what a token of SignUpload permits. It returns NotFound or Expired.
+// OpenUpload returns the upload that a token of SignUpload permits. It returns NotFound or Expired.
 func (s *Store) OpenUpload(token string) (*task.FileGrant, error) {
 	u := &task.FileGrant{}
 	return u, s.Signer.Open(uploads, token, u)

@@ -61,7 +61,8 @@ func wantSaid(t *testing.T, what string, rows []*importer.Row, want ...string) {
 	}
 }
 
-// TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same outcomes.
+// TestImport_FollowsItsConflictPolicy runs each policy as a dry run and for good, with the same
+// outcomes.
 func TestImport_FollowsItsConflictPolicy(t *testing.T) {
 	t.Parallel()
 	lines := []string{"mine,https://example.com/mine", "taken,https://example.com/new",
@@ -100,9 +101,7 @@ func TestImport_FollowsItsConflictPolicy(t *testing.T) {
 }
 
 func TestImport_KeepsWhatIsChangedHere(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := importer.Settings{OnConflict: importer.Skip, Label: "old"}
 		_, rows := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b,B", "c,https://example.com/c,C")
 		wantSaid(t, "first", rows, "CREATED a", "CREATED b", "CREATED c")
@@ -128,9 +127,7 @@ func TestImport_KeepsWhatIsChangedHere(t *testing.T) {
 }
 
 func TestImport_UsesTheQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 3
 		b.Make(t, creationtest.Custom("https://example.com/0", "zero"))
 		lines := []string{"a,https://example.com/a", "b,https://example.com/b", "c,https://example.com/c"}
@@ -149,9 +146,7 @@ func TestImport_UsesTheQuota(t *testing.T) {
 }
 
 func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		known := must.Value(b.Folders.Create(t.Context(), b.Mine, "Known"))(t)
 		in := importer.Settings{OnConflict: importer.Skip, Tags: []string{"moved"}, DryRun: true}
 		lines := []string{"a,https://example.com/a,,x,known", "b,https://example.com/b,,,New",
@@ -168,7 +163,8 @@ func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
 		for i, want := range []struct {
 			folderID string
 			tags     []string
-		}{{known.ID, []string{"moved", "x"}}, {folders["new"], []string{"moved"}}, {folders["new"], []string{"moved"}}} {
+		}{{known.ID, []string{"moved", "x"}}, {folders["new"], []string{"moved"}},
+			{folders["new"], []string{"moved"}}} {
 			l := b.Reload(t, &link.Link{ID: *rows[i].LinkID})
 			if optional.Value(l.FolderID) != want.folderID || !cmp.Equal(b.Tags(t, l), want.tags) {
 				t.Errorf("row %d: folder %v, tags %v", i, l.FolderID, b.Tags(t, l))
@@ -178,9 +174,7 @@ func TestImport_CreatesFoldersAndAddsTags(t *testing.T) {
 }
 
 func TestImport_RefusesInvalidSettings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, c := range []struct {
 			in    importer.Settings
 			kind  errs.Kind
@@ -217,7 +211,8 @@ func TestImport_RefusesInvalidSettings(t *testing.T) {
 	})
 }
 
-// TestImport_SurvivesNodes stops nodes and ends leases while they import, and compares with an undisturbed import.
+// TestImport_SurvivesNodes stops nodes and ends leases while they import, and compares with an
+// undisturbed import.
 func TestImport_SurvivesNodes(t *testing.T) {
 	t.Parallel()
 	lines := suitetest.Size(3_000, 100_000)
@@ -245,7 +240,7 @@ func TestImport_SurvivesNodes(t *testing.T) {
 				}
 				nodes.Go(func() { must.NoError(t, r.Run(ctx)) })
 			}
-			if rand.IntN(2) == 0 { // the first one loses its lease, and goes on
+			if rand.IntN(2) == 0 { // the first one loses its lease, and continues
 				time.Sleep(20 * time.Millisecond)
 				passed.Add(int64(2 * time.Minute))
 			}
@@ -310,9 +305,7 @@ func TestImport_ChangesALinkOnce(t *testing.T) {
 // TestImport_KeepsGates: a link that was protected at its source keeps the gate that it got here,
 // and without one stays deleted.
 func TestImport_KeepsGates(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
 		line := func(url string) []byte { return []byte(`{"code": "secret", "url": "` + url + `", "password": "x"}`) }
 		first := b.importFile(t, in, line("https://example.com/1"))
@@ -340,9 +333,7 @@ func TestImport_KeepsGates(t *testing.T) {
 // TestImport_NamesWhatChangedElsewhere: a code that changed at its source is a loss, and free for
 // others; a removed domain is an error.
 func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
 		b.importFile(t, in, []byte(`{"id": "a", "code": "spring", "url": "https://example.com/1"}`))
 		again := b.importFile(t, in, []byte(`{"id": "a", "code": "autumn", "url": "https://example.com/1"}`+"\n"+
@@ -355,10 +346,10 @@ func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
 
 		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com",
 			CodeSpace: domain.Own, CreatedAt: b.Now}
-		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.db.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
 		in.Hosts = []importer.Host{{Host: "old.example.com", DomainID: &own.ID}}
 		started := must.Value(b.Import.Create(t.Context(), b.Mine, in))(t)
-		must.Value(d.NewDelete().Model(own).WherePK().Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.db.NewDelete().Model(own).WherePK().Exec(db.AsSystem(t.Context())))(t)
 		file := []byte(`{"domain": "old.example.com", "code": "x", "url": "https://example.com/x"}`)
 		must.NoError(t, b.Tasks.Receive(t.Context(), b.Mine, started.ID, bytes.NewReader(file), int64(len(file))))
 		wantSaid(t, "a removed domain", b.rows(t, b.run(t, started)), "FAILED  NOT_FOUND")
@@ -368,18 +359,16 @@ func TestImport_NamesWhatChangedElsewhere(t *testing.T) {
 // TestImport_HidesLinksOutsideOfFences: a key does not take over the origin of a link that it
 // cannot see, nor learn its id.
 func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := must.Value(b.Folders.Create(t.Context(), b.Mine, "one"))(t), must.Value(
 			b.Folders.Create(t.Context(), b.Mine, "two"))(t)
 		mine := b.Mine
 		in := importer.Settings{OnConflict: importer.Skip}
 		line := "code,https://example.com/1"
-		b.Mine = workspacetest.Fenced(t, d, mine.ID(), one.ID)
+		b.Mine = workspacetest.Fenced(t, b.db, mine.ID(), one.ID)
 		_, rows := b.csv(t, in, line)
 		wantSaid(t, "the first key", rows, "CREATED code")
-		b.Mine = workspacetest.Fenced(t, d, mine.ID(), two.ID)
+		b.Mine = workspacetest.Fenced(t, b.db, mine.ID(), two.ID)
 		_, hidden := b.csv(t, in, line)
 		wantSaid(t, "the other key", hidden, "SKIPPED  CONFLICT")
 		in.Label = "other"
@@ -388,7 +377,7 @@ func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
 		if hidden[0].LinkID != nil || taken[0].LinkID != nil {
 			t.Error("the other key learns the id of the link")
 		}
-		b.Mine, in.Label = workspacetest.Fenced(t, d, mine.ID(), one.ID), ""
+		b.Mine, in.Label = workspacetest.Fenced(t, b.db, mine.ID(), one.ID), ""
 		_, again := b.csv(t, in, line)
 		wantSaid(t, "the first key again", again, "UNCHANGED code")
 		if *again[0].LinkID != *rows[0].LinkID {
@@ -399,9 +388,7 @@ func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
 
 // TestImport_OfAnEmptyFile succeeds without rows, and can be applied.
 func TestImport_OfAnEmptyFile(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		dry := b.importFile(t,
 			importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: true}, nil)
 		applied := b.run(t, must.Value(b.Import.Apply(t.Context(), b.Mine, dry.ID))(t))
@@ -419,9 +406,7 @@ func TestImport_OfAnEmptyFile(t *testing.T) {
 // TestImport_DryRunCountsItsEarlierRows: rows of other steps have taken codes, external ids,
 // destinations and places for folders, as in the import.
 func TestImport_DryRunCountsItsEarlierRows(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 10_000
 		var lines []string
 		row := func(i int, more string) {
@@ -466,9 +451,7 @@ func withoutGenerated(rows []*importer.Row) (all []string) {
 // TestImport_HashesWhatTheSourceDescribes: neither visits at the source nor the way to it change a
 // row, so edits made here survive.
 func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := importer.Settings{Source: importsource.Shlink, OnConflict: importer.Skip, Label: "mine"}
 		shlink := func(visits, limit int) []*importer.Row {
 			return b.rows(t,
@@ -481,7 +464,8 @@ func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
 		wantSaid(t, "with another limit", shlink(4, 11), "UPDATED a")
 
 		in.Source = importsource.Sink
-		const links = `{"version": "1.0", "list_complete": true, "links": [{"id": "1", "slug": "b", "url": "https://example.com/b"}]}`
+		const links = `{"version": "1.0", "list_complete": true, ` +
+			`"links": [{"id": "1", "slug": "b", "url": "https://example.com/b"}]}`
 		wantSaid(t, "Sink", b.rows(t, b.importFile(t, in, []byte(links))), "CREATED b")
 		byAPI := b.importSink(t, func(int) (int, http.Header, string) { return http.StatusOK, nil, links })
 		wantSaid(t, "Sink by API", b.rows(t, b.run(t, byAPI)), "UNCHANGED b")
@@ -490,12 +474,10 @@ func TestImport_HashesWhatTheSourceDescribes(t *testing.T) {
 
 // TestImport_RenamesLongCodes of a domain, which are longer than those of a workspace.
 func TestImport_RenamesLongCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		own := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: b.Mine.ID(), Host: "go.example.com",
 			CodeSpace: domain.Own, CreatedAt: b.Now, VerifiedAt: &b.Now}
-		must.Value(d.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.db.NewInsert().Model(own).Exec(db.AsSystem(t.Context())))(t)
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Rename}
 		long, longest := strings.Repeat("a", 100), strings.Repeat("é", 127)
 		var lines []string

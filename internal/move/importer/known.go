@@ -9,21 +9,24 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// known is what the database has about the rows of a step, and what the earlier rows of the step add to it.
+// known has the stored state that the rows of a step depend on, with the changes of the step's
+// earlier rows.
 type known struct {
 	*step
-	// earlier are rows of the import, by source id, origins those of earlier imports, and links their links by id.
+	// earlier are rows of the import, by source id, origins those of earlier imports, and links
+	// their links by id.
 	earlier map[string]*Row
 	origins map[string]*Origin
 	links   map[string]*link.Link
 	// changedBy are the rows of the import that have created or changed a link, by its id.
 	changedBy map[string]*Row
-	// holders have codes, by the identities of these, and claimed are rows of a dry run, by what they would have taken.
+	// holders are the owners of codes, by the codes' identities. claimed are rows of a dry run, by
+	// the codes and URLs that they would have taken.
 	holders map[string]*holder
 	claimed map[string]*Row
 }
 
-// loadKnown reads what is known about the rows of the step.
+// loadKnown reads the stored state for the rows of the step.
 func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	k := &known{
 		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
@@ -173,7 +176,7 @@ func (k *known) factsOf(it *item) *facts {
 	return f
 }
 
-// add adds what an item changes to what is known about the rows after it.
+// add applies the changes of an item, for the rows after it.
 func (k *known) add(it *item) {
 	switch it.decision.act {
 	case creates:

@@ -113,8 +113,8 @@ func (p *process) countRows(ctx context.Context) error {
 	})
 }
 
-// openArchive compares the files of an archive with its manifest, and creates its folders, of which
-// some may have no links. It returns InvalidInput.
+// openArchive compares the files of an archive with its manifest, and creates its folders,
+// including folders without links. It returns InvalidInput.
 func (p *process) openArchive(ctx context.Context) error {
 	file, err := p.file(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *process) read(next func() (*importsource.Row, error, bool), n int) (row
 	return rows, nil
 }
 
-// errOvertaken means that others have changed what a step has read.
+// errOvertaken means that another transaction has changed rows that a step has read.
 var errOvertaken = errors.New("the step must run again")
 
 // step imports rows, in one transaction.
@@ -254,7 +254,8 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 // errDry rolls back the transaction of a dry run.
 var errDry = errors.New("a dry run changes nothing")
 
-// begin begins the transaction of a step: it creates folders, and in a dry run has the links of earlier steps count.
+// begin begins the transaction of a step: it creates folders, and in a dry run has the links of
+// earlier steps count.
 func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 	if b.in.DryRun {
 		earlier := int(b.progress.Counts[Created] + b.progress.Counts[Renamed])

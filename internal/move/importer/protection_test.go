@@ -23,7 +23,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// dryAndReal imports a file as a dry run, then for good, compares the outcomes, and returns the rows.
+// dryAndReal imports a file as a dry run, then for good, compares the outcomes, and returns the
+// rows.
 func (b *bundle) dryAndReal(t *testing.T, in importer.Settings, file string) []*importer.Row {
 	t.Helper()
 	in.DryRun = true
@@ -158,12 +159,10 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 
 // TestImport_KeepsWhatItsSourceLacks: an update changes the fields that the source describes, and REPLACE all.
 func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
-			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), d, l))
+			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), b.db, l))
 			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil,
 				" ",
 				optional.Value(l.MaxClicks), " ", l.RedirectStatus, " ", l.Archived(), " ", l.StatsPublic, " ",
@@ -194,7 +193,8 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 				"title [given tag] true true 9 308 true true https://example.com/3  false id true true true",
 			},
 			{
-				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\na,https://example.com/4,,,,,,,",
+				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\n" +
+					"a,https://example.com/4,,,,,,,",
 				" [given] false false 0 302 false true https://example.com/4  false id true true true",
 			},
 		} {

@@ -19,8 +19,8 @@ const maxCounted = 100
 
 // progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {
-	// Fetch is the cursor of the next page of an API, and Chunks how many chunks the file has so
-	// far, with so many Items and Bytes.
+	// Fetch is the cursor of the next page of an API. Chunks, Items and Bytes count the content of
+	// the file so far.
 	Fetch     string `json:"fetch,omitempty"`
 	Chunks    int    `json:"chunks,omitempty"`
 	Items     int    `json:"items,omitempty"`
@@ -99,7 +99,7 @@ func byCount(counts map[string]int64) []string {
 	})
 }
 
-// Report is what an import amounts to so far.
+// Report has the counts of an import so far.
 type Report struct {
 	*task.Task
 	Settings

@@ -39,7 +39,8 @@ type Row struct {
 	bun.BaseModel `bun:"table:import_rows,alias:row"`
 
 	TaskID string `bun:",pk"`
-	// Number is the position of the row, from 1. Line is that of its item in the source, which may have several rows.
+	// Number is the position of the row, from 1. Line is that of its item in the source, which may
+	// have several rows.
 	Number      int64 `bun:",pk"`
 	WorkspaceID string
 	Line        int64
@@ -86,7 +87,8 @@ func (s *Store) newSource(row *importsource.Row) *source {
 	described.Line, described.Losses, described.Ignored, described.Origin, described.Past =
 		0, nil, nil, importsource.Origin{}, nil
 	described.Record, described.Describes = nil, nil
-	// The API and the file of a source differ in these, and the remaining clicks decrease with each visit there.
+	// The API and the file of a source differ in these, and the remaining clicks decrease with each
+	// visit there.
 	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false, nil
 	text := encode(&described)
 	password := s.Links.Fingerprint(row.Routing)
@@ -99,7 +101,8 @@ func (s *Store) newSource(row *importsource.Row) *source {
 		restrictionsOf(row.StartsAt, row.ExpiresAt, row.MaxClicks, routed, password)}
 }
 
-// restrictionsOf identifies what restricts which visitors of a link get its destination, and when; empty for nothing.
+// restrictionsOf identifies what restricts which visitors of a link get its destination, and when;
+// empty for nothing.
 func restrictionsOf(startsAt, expiresAt *time.Time, maxClicks *int64, r *routing.Routing, password string) string {
 	r = check.Restrictions(r)
 	if startsAt == nil && expiresAt == nil && maxClicks == nil && r == nil && password == "" {
@@ -192,7 +195,8 @@ type Origin struct {
 	SourceID    string              `bun:",pk"`
 	LinkID      string
 	SourceURL   *string
-	// Hash is that of the row that the link was imported from; empty if an archive says that it was imported elsewhere.
+	// Hash is that of the row that the link was imported from; empty if an archive says that it was
+	// imported elsewhere.
 	Hash            []byte
 	SourceCreatedAt *time.Time
 	// Clicks is how many the source had counted; nil if it does not say.
@@ -204,7 +208,8 @@ type Origin struct {
 // maxOrigins bounds the origins of a link that are listed.
 const maxOrigins = 20
 
-// Origins returns the first maxOrigins origins of links, oldest first, by the ids of the links. It returns Forbidden.
+// Origins returns the first maxOrigins origins of links, oldest first, by the ids of the links. It
+// returns Forbidden.
 func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]*Origin, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
@@ -228,7 +233,8 @@ func (s *Store) Origins(ctx context.Context, m workspace.Membership, linkIDs ...
 	return found, nil
 }
 
-// savePast writes where links of an archive had been imported from before, unless another link has the origin.
+// savePast writes where links of an archive had been imported from before, unless another link has
+// the origin.
 func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 	return db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (workspace_id, source, label, source_id) DO NOTHING"},
 		rows)
@@ -238,6 +244,6 @@ func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
-		source_created_at = excluded.source_created_at, clicks = excluded.clicks, last_clicked_at = excluded.last_clicked_at,
-		imported_at = excluded.imported_at`}, rows)
+		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
+		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at`}, rows)
 }

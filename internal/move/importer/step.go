@@ -20,7 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 )
 
-// maxRenames is the number of the last code that RENAME tries, and renamesAtOnce how many a statement looks up.
+// maxRenames is the number of the last code that RENAME tries, and renamesAtOnce how many a
+// statement looks up.
 const (
 	maxRenames    = 99
 	renamesAtOnce = 14
@@ -31,9 +32,9 @@ type step struct {
 	*process
 	// from are the rows of the source.
 	from []*source
-	// items are the same rows, with what the step decides about them.
+	// items are the same rows, with the decisions about them.
 	items []*item
-	// isLast means that there are no more tries.
+	// isLast means that this is the last try.
 	isLast bool
 	// domains are those of the workspace.
 	domains []*domain.Domain
@@ -41,7 +42,8 @@ type step struct {
 	targets map[string]string
 	// folding are the hosts whose case has been reported.
 	folding []string
-	// folders are the ids of folders by validate.Fold of their names, with those that the step creates.
+	// folders are the ids of folders by validate.Fold of their names, including new folders of the
+	// step.
 	folders map[string]string
 	// newFolders are the folders that the step creates.
 	newFolders []*folder.Folder
@@ -93,7 +95,7 @@ func (b *step) itemsWith(wanted act) (some []*item) {
 	return some
 }
 
-// decide reads what is known about the rows, and decides about each.
+// decide reads the stored state for the rows, and decides about each.
 func (b *step) decide(ctx context.Context) error {
 	all, err := b.loadOwn(ctx)
 	if err != nil {
@@ -271,7 +273,8 @@ func (b *step) finishCreations(results []link.Result) error {
 	return nil
 }
 
-// describe writes the code and the link of an item into its row. The links that a dry run creates do not last.
+// describe writes the code and the link of an item into its row. The links that a dry run creates
+// do not last.
 func (b *step) describe(it *item, isNew bool) {
 	row := it.written
 	if it.code != "" || !b.in.DryRun || !isNew {
@@ -282,7 +285,7 @@ func (b *step) describe(it *item, isNew bool) {
 	}
 }
 
-// change changes the links of earlier imports, and those that are replaced.
+// change changes the links of earlier imports, and replaced links.
 func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	items := b.itemsWith(changes)
 	for _, it := range b.itemsWith(records) {
@@ -322,7 +325,8 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot be protected here.
+// deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot
+// be protected here.
 func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 	if len(b.toDelete) == 0 {
 		return nil
@@ -346,9 +350,9 @@ func (b *step) deleteAll(ctx context.Context, tx bun.Tx) error {
 // hasGate reports whether visitors of a link have to pass a gate.
 func hasGate(l *link.Link) bool { return l.Routing != nil && l.Routing.Gate != nil }
 
-// apply changes an existing link to a row. What the source does not describe stays, unless the link
-// is replaced. A link that was protected at its source keeps the gate that a member has given it
-// here.
+// apply changes an existing link to a row. Fields that the source does not describe stay, unless
+// the link is replaced. A link that was protected at its source keeps the gate that a member has
+// given it here.
 func (b *step) apply(it *item, l *link.Link) error {
 	from := it.from
 	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {

@@ -15,18 +15,20 @@ type api struct {
 	// base is the address; empty for that of a self-hosted source.
 	base   string
 	header func(*Settings) map[string]string
-	// accounts returns the accounts whose items are read one after the other, and records about them. It may be nil.
+	// accounts returns the accounts whose items are read one after the other, and records about
+	// them. It may be nil.
 	accounts func(context.Context, *Fetcher) (accounts []string, records [][]byte, err error)
 	// page returns the resource of a page of an account; the first page is empty.
 	page func(s *Settings, account, page string) string
 	// next returns the page that follows a body; empty after the last one.
 	next func(f *Fetcher, at *cursor, body []byte, items [][]byte) (string, error)
-	// detail returns the resource of the property of an item, and what to pick from an object; empty if the item needs
-	// none. It may be nil.
+	// detail returns the resource of the property of an item, and what to pick from an object;
+	// empty if the item needs none. It may be nil.
 	detail func(s *Settings, item []byte) (resource, name, pick string)
 	// drops is a property that must not be stored.
 	drops string
-	// shifts means that items move to later pages meanwhile, so that each is returned once by its id.
+	// shifts means that items move to later pages meanwhile, so that each is returned once by its
+	// id.
 	shifts bool
 	id     string
 }
@@ -275,7 +277,8 @@ var apis = map[Source]*api{
 	},
 }
 
-// nextYOURLS returns the next page. It begins again, at most twice, if fewer links were seen than there are.
+// nextYOURLS returns the next page. It begins again, at most twice, if fewer links were seen than
+// there are.
 func nextYOURLS(f *Fetcher, at *cursor, body []byte, items [][]byte) (string, error) {
 	const passes = 3
 	type stats struct {

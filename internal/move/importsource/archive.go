@@ -39,7 +39,7 @@ const (
 var archiveFiles = regexp.MustCompile(
 	`^(?:(folders|domains|members|links|versions|audit)/\d{5,}|(clicks)/\d{4}-\d{2}(?:-\d{5,})?)\.jsonl$`)
 
-// Manifest is what an archive states about itself.
+// Manifest describes an archive and its files.
 type Manifest struct {
 	Format        string            `json:"format"`
 	SchemaVersion int               `json:"schemaVersion"`
@@ -61,7 +61,8 @@ type ManifestWorkspace struct {
 	DefaultRedirectStatus int    `json:"defaultRedirectStatus"`
 }
 
-// ManifestSection is a part of an archive. SHA256 is that of its files in their order, in hexadecimal.
+// ManifestSection is a part of an archive. SHA256 is that of its files in their order, in
+// hexadecimal.
 type ManifestSection struct {
 	Name    string   `json:"name"`
 	Files   []string `json:"files"`
@@ -234,7 +235,7 @@ func walkArchive(file io.Reader, each func(name, section string, content io.Read
 }
 
 func eachFile(archive *tar.Reader, each func(name, section string, content io.Reader) error) error {
-	size := int64(0) // of a sparse file, also what the archive does not have
+	size := int64(0) // also counts the holes of a sparse file
 	for files := 0; ; files++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -261,7 +262,7 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 	}
 }
 
-// recorder remembers the error of a reader, to tell it from malformed data.
+// recorder stores the error of a reader, to distinguish it from malformed data.
 type recorder struct {
 	in  io.Reader
 	err error

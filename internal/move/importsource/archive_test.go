@@ -46,9 +46,7 @@ func archive(t *testing.T, files map[string]string) []byte {
 func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	t.Parallel()
 	fixture := must.Value(os.ReadFile("testdata/linkforge/archive.tar.gz"))(t)
-	if _, err := importsource.CheckArchive(bytes.NewReader(fixture)); err != nil {
-		t.Errorf("the fixture: %v", err)
-	}
+	must.Value(importsource.CheckArchive(bytes.NewReader(fixture)))(t) // the fixture
 	const link = `{"id":"a","url":"https://example.com/"}` + "\n"
 	sum := sha256.Sum256([]byte(link))
 	manifest := func(version int) string {
@@ -57,9 +55,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 				`{"name":"links","files":["links/00001.jsonl"],"sha256":"%s"}]}`, version, hex.EncodeToString(sum[:]))
 	}
 	files := map[string]string{"links/00001.jsonl": link, "manifest.json": manifest(1)}
-	if _, err := importsource.CheckArchive(bytes.NewReader(archive(t, files))); err != nil {
-		t.Errorf("the archive: %v", err)
-	}
+	must.Value(importsource.CheckArchive(bytes.NewReader(archive(t, files))))(t) // the archive
 	for name, change := range map[string]map[string]string{
 		"changed link":    {"links/00001.jsonl": link + "\n", "manifest.json": manifest(1)},
 		"no link":         {"manifest.json": manifest(1)},
@@ -92,7 +88,7 @@ func TestCheckArchive_ComparesWithManifest(t *testing.T) {
 	}
 }
 
-// TestCheckArchive_BoundsSize of what a small file unpacks to.
+// TestCheckArchive_BoundsSize of the unpacked content of a small file.
 func TestCheckArchive_BoundsSize(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -118,15 +114,20 @@ func TestCheckArchive_BoundsSize(t *testing.T) {
 	}
 }
 
-// TestRows_ReadArchives: parts of a routing that are not valid are losses, an unreadable gate deletes the link.
+// TestRows_ReadArchives: parts of a routing that are not valid are losses, an unreadable gate
+// deletes the link.
 func TestRows_ReadArchives(t *testing.T) {
 	t.Parallel()
 	links := strings.Join([]string{
-		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},"forwardPath":true,"new":1,` +
-			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1","when":[{"moon":"full"}],` +
-			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1","url":"https://example.com/b"}]},{"targets":[null]}]}}`,
+		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},` +
+			`"forwardPath":true,"new":1,` +
+			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1",` +
+			`"when":[{"moon":"full"}],` +
+			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1",` +
+			`"url":"https://example.com/b"}]},{"targets":[null]}]}}`,
 		`{"id":"b","url":"https://example.com/","routing":{"gate":7}}`,
-		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB","label":"l","sourceId":"s",` +
+		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB",` +
+			`"label":"l","sourceId":"s",` +
 			`"clicks":3,"importedAt":"2026-01-02T03:04:05Z"}]}`,
 	}, "\n")
 	s := &importsource.Settings{Source: importsource.Linkforge, Now: now}
@@ -161,7 +162,8 @@ func TestRows_ReadArchives(t *testing.T) {
 	}
 }
 
-// TestCheckArchive_BoundsSparseFiles whose text the archive does not have: a few bytes would be read forever.
+// TestCheckArchive_BoundsSparseFiles whose text the archive does not have: a few bytes would be
+// read forever.
 func TestCheckArchive_BoundsSparseFiles(t *testing.T) {
 	t.Parallel()
 	const size, name = "1000000000000000000", "links/00001.jsonl"
@@ -220,11 +222,12 @@ func TestRows_SurviveHostileArchives(t *testing.T) {
 	t.Parallel()
 	const target = `"targets":[{"url":"https://a.example/"}]`
 	for part, wanted := range map[string]string{
-		`"routing":{"rules":[{"when":[null],` + target + `}]}`:                           "routing.rules INVALID",
-		`"routing":{"rules":[{"unless":[null],` + target + `}]}`:                         "routing.rules INVALID",
-		`"routing":{"rules":[null]}`:                                                     "routing.rules INVALID",
-		`"routing":{"tests":[null]}`:                                                     "routing.tests INVALID",
-		`"routing":{"rules":[{"targets":[{"url":"https://a.example/","maxClicks":3}]}]}`: "routing.rules.targets.maxClicks APPROXIMATED",
+		`"routing":{"rules":[{"when":[null],` + target + `}]}`:   "routing.rules INVALID",
+		`"routing":{"rules":[{"unless":[null],` + target + `}]}`: "routing.rules INVALID",
+		`"routing":{"rules":[null]}`:                             "routing.rules INVALID",
+		`"routing":{"tests":[null]}`:                             "routing.tests INVALID",
+		`"routing":{"rules":[{"targets":[{"url":"https://a.example/",` +
+			`"maxClicks":3}]}]}`: "routing.rules.targets.maxClicks APPROXIMATED",
 		`"routing":[]`:                     "routing INVALID",
 		`"shortUrl":"https://x/\u0000"`:    "shortUrl INVALID",
 		`"shortUrl":"javascript:alert(1)"`: "shortUrl INVALID",

@@ -125,7 +125,7 @@ func setArchivedRules(m *mapper, v value) {
 		}
 		rule.ID = ""
 		for _, target := range rule.Targets {
-			if target.ID = ""; target.MaxClicks != nil { // of which some may be used up
+			if target.ID = ""; target.MaxClicks != nil { // some may be used up
 				m.lose(value{v.name + ".targets.maxClicks", *target.MaxClicks}, Approximated)
 			}
 		}

@@ -24,7 +24,7 @@ type Request struct {
 	Header map[string]string
 }
 
-// Response is a response. Its body is complete and no longer than the caller allows.
+// Response is a response. Its body is complete and within the caller's limit.
 type Response struct {
 	Status int
 	Body   []byte
@@ -36,8 +36,8 @@ type Fetch func(context.Context, Request) (Response, error)
 
 // Page is a part of the items of an API.
 type Page struct {
-	// Items are JSON objects of one line each. A file with all of them in this order is a file for Rows, with
-	// Settings.Fetched.
+	// Items are JSON objects of one line each. A file with all of them in this order is a file for
+	// Rows, with Settings.Fetched.
 	Items [][]byte
 	// Next is the cursor of the next page; empty after the last one.
 	Next string
@@ -53,7 +53,8 @@ type Fetcher struct {
 	seen map[uint64]struct{}
 }
 
-// NewFetcher returns a Fetcher. It returns InvalidInput for settings without what the source needs.
+// NewFetcher returns a Fetcher. It returns InvalidInput if settings that the source needs are
+// missing.
 func NewFetcher(s *Settings, fetch Fetch) (*Fetcher, error) {
 	a := apis[s.Source]
 	switch {
@@ -83,15 +84,15 @@ type cursor struct {
 	Pass int `json:"pass,omitempty"`
 }
 
-// Resume tells the Fetcher the items of an earlier one whose cursor it continues.
+// Resume passes the items of an earlier Fetcher whose cursor this one continues.
 func (f *Fetcher) Resume(items iter.Seq[[]byte]) {
 	for item := range items {
 		f.isNew(item)
 	}
 }
 
-// Next returns the page at a cursor, empty for the first one. It returns the error of the Fetch, and otherwise
-// InvalidInput or Unavailable with the request that failed.
+// Next returns the page at a cursor, empty for the first one. It returns the error of the Fetch,
+// and otherwise InvalidInput or Unavailable with the request that failed.
 func (f *Fetcher) Next(ctx context.Context, from string) (Page, error) {
 	if from == "" {
 		return f.start(ctx)
@@ -160,12 +161,14 @@ func (c *cursor) text() (string, error) {
 	return string(text), err
 }
 
-// errAnotherForm is the error of a page without what its source always has, such as the position of the next one.
+// errAnotherForm is the error of a page without what its source always has, such as the position of
+// the next one.
 func errAnotherForm() *errs.Error {
 	return errs.New(errs.InvalidInput, "The source returned a page of another form.")
 }
 
-// get requests a resource of the API and returns its JSON. One that is invalid is repaired, then requested twice again.
+// get requests a resource of the API and returns its JSON. One that is invalid is repaired, then
+// requested twice again.
 func (f *Fetcher) get(ctx context.Context, resource string) ([]byte, error) {
 	const attempts = 3
 	address := cmp.Or(f.api.base, baseURL(f.settings)) + resource
@@ -206,7 +209,8 @@ func refused(resource string, status int) error {
 	return refused
 }
 
-// errNotFound is the cause of an error for a resource that does not exist, as of a link deleted meanwhile.
+// errNotFound is the cause of an error for a resource that does not exist, as of a link deleted
+// meanwhile.
 var errNotFound = errors.New("not found")
 
 // public returns the path of a resource. The query may have the token.
@@ -319,7 +323,7 @@ func field(item []byte, name string) string {
 
 // nextByID returns the next page of a source that continues after the id of the last item.
 func nextByID(_ *Fetcher, _ *cursor, body []byte, _ [][]byte) (string, error) {
-	items, err := parse[[]json.RawMessage](body) // the items of the page lack those that are too large
+	items, err := parse[[]json.RawMessage](body) // items that are too large are omitted
 	if err != nil || len(items) == 0 {
 		return "", err
 	}

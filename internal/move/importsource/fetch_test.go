@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// server answers by the part of the URL after the host, with each of the responses once and then the last.
+// server answers by the part of the URL after the host, with each of the responses once and then
+// the last.
 type server struct {
 	responses map[string][]string
 	requests  []string
@@ -162,7 +163,8 @@ func TestFetcher_Pages(t *testing.T) {
 		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc"}, err: true},
 		"YOURLS without identities": {source: importsource.YOURLS, responses: map[string][]string{
 			"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0": {
-				`{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},"stats":{"total_links":"0"}}`},
+				`{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},` +
+					`"stats":{"total_links":"0"}}`},
 		},
 			requests: []string{
 				"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"},
@@ -242,7 +244,8 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 		for i, code := range codes {
 			links = append(links,
 				fmt.Sprintf(
-					`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>","ip":"192.0.2.1"}`, i+1, code))
+					`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>",`+
+						`"ip":"192.0.2.1"}`, i+1, code))
 		}
 		return fmt.Sprintf(`{"links":{%s},"stats":{"total_links":"%d"}}`, strings.Join(links, ","), total)
 	}
@@ -282,15 +285,18 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 	}
 }
 
-// FuzzFetcher answers all requests with the same body: whatever a server returns, the items can be read as a file.
+// FuzzFetcher answers all requests with the same body: the items of any response can be read as a
+// file.
 func FuzzFetcher(f *testing.F) {
 	sources := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
 		importsource.Shlink,
 		importsource.ShortIO, importsource.Sink, importsource.YOURLS}
 	for i := range sources {
 		f.Add(uint8(i),
-			`{"groups":[{"guid":"g"}],"links":[{"id":"a"}],"data":[{"id":1}],"total":3,"shortUrls":{"data":[{"shortCode":"a",`+
-				`"hasRedirectRules":true}],"pagination":{"pagesCount":2}},"redirectRules":[],"version":"1.0","cursor":"c","total_clicks":3}`)
+			`{"groups":[{"guid":"g"}],"links":[{"id":"a"}],"data":[{"id":1}],"total":3,`+
+				`"shortUrls":{"data":[{"shortCode":"a",`+
+				`"hasRedirectRules":true}],"pagination":{"pagesCount":2}},"redirectRules":[],"version":"1.0",`+
+				`"cursor":"c","total_clicks":3}`)
 		f.Add(uint8(i), `[{"id":1,"hostname":"a.b","idString":"x"},[],7]`)
 	}
 	f.Fuzz(func(t *testing.T, source uint8, body string) {

@@ -177,8 +177,8 @@ func setStart(m *mapper, v value) { m.row.StartsAt = m.instant(v) }
 
 func setEnd(m *mapper, v value) { m.row.ExpiresAt = m.instant(v) }
 
-// setLimit sets the limit of clicks, from which finish subtracts those that the source has counted. A limit that is no
-// number cannot be kept.
+// setLimit sets the limit of clicks. finish subtracts the clicks that the source has counted. A
+// limit that is no number cannot be kept.
 func setLimit(m *mapper, v value) {
 	if v.is == false {
 		return

@@ -165,7 +165,8 @@ func read(t *testing.T, s *importsource.Settings, file []byte) (rows []*importso
 	return rows
 }
 
-// replay answers with the exchanges of api.jsonl. Like any caller it repeats a request that is refused by a rate.
+// replay answers with the exchanges of api.jsonl. Like any caller it repeats a request that is
+// refused by a rate.
 func replay(t *testing.T, folder string) importsource.Fetch {
 	t.Helper()
 	type exchange struct {
@@ -221,8 +222,8 @@ func fetchAll(t *testing.T, s *importsource.Settings, fetch importsource.Fetch) 
 	}
 }
 
-// outcomes are the rows as an import in an empty workspace reports them. It stands in for what the
-// caller decides: codes that are taken, reserved or not allowed, destinations on a domain of the
+// outcomes are the rows as an import in an empty workspace reports them. It replaces decisions of
+// the caller: codes that are taken, reserved or not allowed, destinations on a domain of the
 // workspace, periods and repeated rows.
 func (f *fixture) outcomes(t *testing.T, rows []*importsource.Row) (outcomes []map[string]any) {
 	t.Helper()
@@ -388,7 +389,8 @@ func (f *fixture) fields(t *testing.T, out map[string]any, row *importsource.Row
 	}
 }
 
-// routed returns the routing of a link that has all defaults of a workspace before, which must not remain.
+// routed returns the routing of a link that has all defaults of a workspace before, which must not
+// remain.
 func routed(t *testing.T, row *importsource.Row) map[string]any {
 	t.Helper()
 	other := "https://default.example/"

@@ -4,8 +4,9 @@
 // each source (services.go, shlink.go, archivemapping.go) names the setter of each property
 // (fields.go, routing.go, values.go), which the mapper applies (mapping.go).
 //
-// It uses no database, network or clock: the caller sends the requests and states the time. Where the links of a host
-// go, whether a code is free and allowed there, and what a second import changes, is for the caller to decide.
+// It uses no database, network or clock: the caller sends the requests and states the time. The
+// caller decides where the links of a host go, whether a code is free and allowed there, and what a
+// second import changes.
 package importsource
 
 import (
@@ -38,7 +39,7 @@ const (
 
 var everySource = []Source{Bitly, Dub, Kutt, Linkforge, Rebrandly, Shlink, ShortIO, Sink, YOURLS, CSV, JSONLines}
 
-// Settings are what an import states about its source.
+// Settings describe the source of an import.
 type Settings struct {
 	Source Source
 	// BaseURL is the address of a self-hosted source; empty for a file.
@@ -51,18 +52,18 @@ type Settings struct {
 	ClickTotals bool
 	// Fetched means that the file has the items of a Fetcher, one a line.
 	Fetched bool
-	// Now decides what has ended.
+	// Now is the time by which links have ended.
 	Now time.Time
 }
 
-// Row is a link of the source, as the link that is to be created or changed here.
+// Row is a link of the source, in the form of the link to create or change here.
 type Row struct {
 	// Line is the position of the item in the source, from 1. The links of one item share it.
 	Line int64
 	// SourceID identifies the link at the source.
 	SourceID string
-	// SourceURL is the short URL there, Host its host and Code its code, neither checked nor normalized. Any of them
-	// may be empty; without a code the link gets a generated one.
+	// SourceURL is the short URL there, Host its host and Code its code, neither checked nor
+	// normalized. Any of them may be empty; without a code the link gets a generated one.
 	SourceURL, Host, Code string
 	// FoldsCase means that the source ignores the case of codes at the host.
 	FoldsCase bool
@@ -87,8 +88,8 @@ type Row struct {
 	// Describes are the fields that the source describes, with or without a value. Updates leave
 	// others as they are here.
 	Describes []Field
-	// Deleted means that the link is created and deleted at once: it was protected, blocked or used up at the source,
-	// and must not redirect without that protection.
+	// Deleted means that the link is created and deleted at once: it was protected, blocked or used
+	// up at the source, and must not redirect without that protection.
 	Deleted bool
 
 	Origin Origin
@@ -102,8 +103,8 @@ type Row struct {
 
 	// Skipped means that the row is no link that can be imported; Losses has the reason.
 	Skipped bool
-	// Err is why the row fails; its field is the one at the source. A row that fails or is skipped only has the fields
-	// up to Code and its losses.
+	// Err is why the row fails; its field is the one at the source. A row that fails or is skipped
+	// only has the fields up to Code and its losses.
 	Err *errs.Error
 }
 
@@ -129,7 +130,7 @@ const (
 	OtherRouting   Field = "other routing"
 )
 
-// Origin is what the source knows about the past of a link. Nil means unknown.
+// Origin has the history of a link at its source. Nil means unknown.
 type Origin struct {
 	CreatedAt     *time.Time
 	Clicks        *int64

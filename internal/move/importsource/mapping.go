@@ -17,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// The lengths to which texts are cut, in characters, and the number of tags. Package linkfield refuses longer ones.
+// The maximum lengths of texts, in characters, and the maximum number of tags. Package linkfield
+// refuses longer ones.
 const (
 	maxTitle           = 200
 	maxNote            = linkfield.MaxNote
@@ -76,7 +77,7 @@ type mapper struct {
 	row    *Row
 	change routing.Change
 	rules  []fieldRule
-	// limit is the number of clicks of which the source has counted Origin.Clicks.
+	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted.
 	limit      *int64
 	limitField value
 	urlField   string
@@ -127,8 +128,9 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 	}
 }
 
-// describe notes the fields that the source describes: in a file of one's own those that are in the
-// item, or else those of the format, also if all of its links have one redirect status.
+// describe lists the fields that the source describes. A user's own file describes the fields of
+// the item. Other formats describe all of their fields, also a redirect status that all links
+// share.
 func (m *mapper) describe() {
 	if m.format.status != 0 {
 		m.row.Describes = append(m.row.Describes, RedirectStatus)
@@ -214,7 +216,8 @@ func (m *mapper) ignore(v value) {
 	}
 }
 
-// protect is a setter of protection that is not kept: the link must not redirect without it. The loss has the name.
+// protect is a setter of protection that is not kept: the link must not redirect without it. The
+// loss has the name.
 func protect(name string, reason LossReason) setter {
 	return func(m *mapper, v value) {
 		if isEmpty(v.is) {
@@ -251,7 +254,8 @@ func (m *mapper) finish() {
 	m.checkURL()
 }
 
-// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as written.
+// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as
+// written.
 func (m *mapper) finishLimit() {
 	if m.limit == nil {
 		return
@@ -272,7 +276,8 @@ func (m *mapper) finishLimit() {
 	m.row.MaxClicks = &remaining
 }
 
-// identify sets the id and the short URL of a row that has none, and leaves nothing else in one that fails.
+// identify sets the id and the short URL of a row that has none, and leaves nothing else in one
+// that fails.
 func (m *mapper) identify(row *Row) {
 	row.FoldsCase = row.FoldsCase || m.foldsCase[row.Host]
 	if row.SourceURL == "" && row.Host != "" && row.Code != "" {

@@ -17,18 +17,18 @@ import (
 
 // format describes the items of a source.
 type format struct {
-	// list is where a JSON file that is an object has its items. Each element of a file that is an array is such an
-	// object if isPaged, and otherwise an item.
+	// list is where a JSON file that is an object has its items. Each element of a file that is an
+	// array is such an object if isPaged, and otherwise an item.
 	list    []string
 	isPaged bool
 	// isKeyed means that the items are the values of an object.
 	isKeyed bool
-	// version is what the field "version" of the object must be.
+	// version is the required value of the field "version" of the object.
 	version string
 	// isFolded means that names are compared without case, spaces, _ and -.
 	isFolded bool
-	// isTable means that items are records of a CSV file, whose unknown columns are only ignored, and isOwn that the
-	// file is of the user, so that its limits are what remains.
+	// isTable means that items are records of a CSV file, whose unknown columns are only ignored,
+	// and isOwn that the file is of the user, so that its limits are what remains.
 	isTable, isOwn bool
 	// status is that of redirects; zero means the default of the workspace.
 	status int
@@ -55,7 +55,8 @@ type reader struct {
 	line int64
 	// record is the item as an archive has it; nil for other sources.
 	record *ArchivedLink
-	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of codes.
+	// folders are the names of folders by id, and foldsCase the hosts that ignore the case of
+	// codes.
 	folders   map[string]string
 	foldsCase map[string]bool
 }
@@ -160,8 +161,8 @@ func (r *reader) items(f *format) error {
 // maxRecords is the number of folders, and of domains, that a reader remembers.
 const maxRecords = 10_000
 
-// records are what files have beside their items, and what fetched items begin with. They do not
-// apply to items before them.
+// records are the objects in a file apart from its items; fetched items begin with them. They do
+// not apply to items before them.
 var records = map[string]func(*reader, []byte){
 	"folders": func(r *reader, text []byte) {
 		var folders []struct{ ID, Name string }
@@ -228,7 +229,7 @@ func (r *reader) item(f *format, text []byte, isLong bool) error {
 	if r.settings.Source == Linkforge {
 		r.record = &ArchivedLink{}
 		if json.Unmarshal(text, r.record) != nil {
-			r.record = nil // the mapper says what is wrong
+			r.record = nil // the mapper reports the error
 		}
 	}
 	return r.rows(f, newObject(properties, f.isFolded))

@@ -71,7 +71,8 @@ func setCountries(m *mapper, v value) {
 	m.addCountries(v, urls)
 }
 
-// addCountries adds a rule for each URL, in the order of the countries. Those with the same URL share a rule.
+// addCountries adds a rule for each URL, in the order of the countries. Those with the same URL
+// share a rule.
 func (m *mapper) addCountries(v value, urls map[string]string) {
 	byURL := map[string]*routing.Rule{}
 	for _, country := range slices.Sorted(maps.Keys(urls)) {
@@ -110,7 +111,8 @@ func setPassword(m *mapper, v value) {
 	m.gate().Password.To = &routing.Password{Text: text}
 }
 
-// setConfirm maps the page that warns visitors. Any other value than false counts, because it protects them.
+// setConfirm maps the page that warns visitors. Any other value than false counts, because it
+// protects them.
 func setConfirm(m *mapper, v value) {
 	if !isEmpty(v.is) {
 		m.gate().Confirm.To = new(true)
@@ -154,7 +156,8 @@ func setUTM(field func(*routing.UTM) **string) setter {
 	}
 }
 
-// setCard sets the card from properties with these names. Without a title there is none, which is a loss.
+// setCard sets the card from properties with these names. Without a title there is none, which is a
+// loss.
 func (m *mapper) setCard(title, description, image string) {
 	card := &routing.Card{}
 	if text := m.line(m.of(title), maxCardTitle); text != nil {
@@ -183,7 +186,8 @@ func (m *mapper) of(name string) value {
 	return value{name: name}
 }
 
-// finishRouting sets each field of the routing, and leaves out the last rules if they are more than a link stores.
+// finishRouting sets each field of the routing, and leaves out the last rules if they are more than
+// a link stores.
 func (m *mapper) finishRouting() {
 	c := &m.change
 	c.Rules.Set, c.Query.Set, c.ForwardPath.Set, c.UTM.Set, c.PendingURL.Set, c.EndedURL.Set =

@@ -25,7 +25,8 @@ import (
 
 var now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 
-// summaries returns one line for each row: its id, and its error or code; then the error that ends the file.
+// summaries returns one line for each row: its id, and its error or code; then the error that ends
+// the file.
 func summaries(source importsource.Source, file string) (lines []string) {
 	for row, err := range importsource.Rows(&importsource.Settings{Source: source, Now: now}, strings.NewReader(file)) {
 		switch {
@@ -42,30 +43,28 @@ func summaries(source importsource.Source, file string) (lines []string) {
 
 func TestRows_SurviveMalformedFiles(t *testing.T) {
 	t.Parallel()
-	const a, b = `{"id":"a","address":"a","target":"https://example.com/"}`, `{"id":"b","address":"b","target":"https://example.com/"}`
+	const a, b = `{"id":"a","address":"a","target":"https://example.com/"}`, `{"id":"b","address":"b",` +
+		`"target":"https://example.com/"}`
 	long := `{"id":"` + strings.Repeat("x", importsource.MaxItem) + `"}`
 	for name, c := range map[string]struct {
 		source importsource.Source
 		file   string
 		want   []string
 	}{
-		"array": {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
-		"object": {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n",
-			[]string{"a a", "b b"}},
+		"array":           {importsource.Kutt, `[` + a + `,` + b + `]`, []string{"a a", "b b"}},
+		"object":          {importsource.Kutt, `{"total":2,"data":[` + a + ` , ` + b + "]}\n", []string{"a a", "b b"}},
 		"byte order mark": {importsource.Kutt, "\ufeff[" + a + "]", []string{"a a"}},
-		"malformed item": {importsource.Kutt, `[{"id":"x",},` + b + `]`,
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"malformed item":  {importsource.Kutt, `[{"id":"x",},` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
 		"items that are no object": {importsource.Kutt, `[1,null,"x",[],` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "line:2 INVALID_INPUT", "line:3 INVALID_INPUT", "line:4 INVALID_INPUT",
 				"b b"}},
 		"control characters": {importsource.Kutt,
-			"[{\"id\":\"a\",\"address\":\"a\",\"description\":\"one\ntwo\tthree\",\"target\":\"https://example.com/\"}]", []string{"a a"}},
-		"invalid UTF-8": {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]",
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+			"[{\"id\":\"a\",\"address\":\"a\",\"description\":\"one\ntwo\tthree\"," +
+				"\"target\":\"https://example.com/\"}]", []string{"a a"}},
+		"invalid UTF-8": {importsource.Kutt, "[{\"id\":\"a\xff\"}," + b + "]", []string{"line:1 INVALID_INPUT", "b b"}},
 		"lone surrogate": {importsource.Kutt, `[{"id":"a\ud800"},` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "b b"}},
-		"long item": {importsource.Kutt, `[` + long + `,` + b + `]`,
-			[]string{"line:1 INVALID_INPUT", "b b"}},
+		"long item": {importsource.Kutt, `[` + long + `,` + b + `]`, []string{"line:1 INVALID_INPUT", "b b"}},
 		"id of control characters": {importsource.Kutt, `[{"id":"a\u0000","target":"https://example.com/"},` + b + `]`,
 			[]string{"line:1 INVALID_INPUT", "b b"}},
 		"id too long": {importsource.Kutt, `[{"id":"` + strings.Repeat("x", 2000) +
@@ -128,7 +127,10 @@ func TestRows_SurviveMalformedFiles(t *testing.T) {
 			[]string{"end: INVALID_INPUT"}},
 		"UTF-16": {importsource.CSV, "\xff\xfeu\x00r\x00l\x00", []string{"end: INVALID_INPUT"}},
 		"short URL": {importsource.CSV,
-			"url,short url\nhttps://example.com/,go.example.com/a%20b?x\nhttps://example.com/,https://go.example.com/\nhttps://example.com/,ftp://a/b", []string{"go.example.com/a b a b", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
+			"url,short url\nhttps://example.com/,go.example.com/a%20b?x\n" +
+				"https://example.com/,https://go.example.com/\nhttps://example.com/," +
+				"ftp://a/b", []string{"go.example.com/a b a b", "url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT",
+				"url:0f115db062b7c0dd030b16878c99dea5 INVALID_INPUT"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,32 +168,40 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 		want   []string
 	}{
 		{importsource.Bitly,
-			`{"id":"a.b/c","long_url":"https://example.com/","title":[1],"tags":{"a":1},"created_at":"x","archived":"maybe"}`,
+			`{"id":"a.b/c","long_url":"https://example.com/","title":[1],"tags":{"a":1},"created_at":"x",` +
+				`"archived":"maybe"}`,
 			[]string{"title INVALID", "tags INVALID", "archived INVALID", "created_at INVALID"}},
 		{importsource.Bitly,
-			`{"id":"a.b/c","long_url":"https://example.com/","tags":["a",1],"new":{"x":1},"old":[],"z":0,"total_clicks":-1}`,
+			`{"id":"a.b/c","long_url":"https://example.com/","tags":["a",1],"new":{"x":1},"old":[],"z":0,` +
+				`"total_clicks":-1}`,
 			[]string{"tags INVALID", "total_clicks INVALID", "new UNSUPPORTED"}},
 		{importsource.Dub,
-			`{"id":"a","url":"https://example.com/","geo":"DE","tags":[{"id":1}],"folderId":"f","expiresAt":1e400,"clicks":1.5,"testVariants":[{"url":1}],"expiredUrl":"ftp://x/"}`,
+			`{"id":"a","url":"https://example.com/","geo":"DE","tags":[{"id":1}],"folderId":"f","expiresAt":1e400,` +
+				`"clicks":1.5,"testVariants":[{"url":1}],"expiredUrl":"ftp://x/"}`,
 			[]string{"tags INVALID", "folderId UNSUPPORTED", "expiresAt INVALID", "expiredUrl INVALID", "geo INVALID",
 				"testVariants INVALID", "clicks INVALID"}},
 		{importsource.Dub,
-			`{"id":"a","url":"https://example.com/","geo":{"DE":1,"XX":"https://example.com/","":"https://example.com/"},"ios":"mailto:a@example.com","externalId":"","tenantId":7}`,
+			`{"id":"a","url":"https://example.com/","geo":{"DE":1,"XX":"https://example.com/",` +
+				`"":"https://example.com/"},"ios":"mailto:a@example.com","externalId":"","tenantId":7}`,
 			[]string{"tenantId INVALID", "ios INVALID", "geo INVALID"}},
 		{importsource.Shlink,
-			`{"shortCode":"a","shortUrl":"https://s.example/a","longUrl":"https://example.com/","meta":{"validSince":"x","maxVisits":null,"other":1},"visitsSummary":3,"redirectRules":{"a":1}}`,
+			`{"shortCode":"a","shortUrl":"https://s.example/a","longUrl":"https://example.com/",` +
+				`"meta":{"validSince":"x","maxVisits":null,"other":1},"visitsSummary":3,"redirectRules":{"a":1}}`,
 			[]string{"validSince INVALID", "meta.other UNSUPPORTED", "visitsSummary INVALID", "redirectRules INVALID"}},
 		{importsource.ShortIO,
-			`{"idString":"a","path":"a","originalURL":"https://example.com/","splitURL":"https://example.com/b","splitPercent":101,"redirectType":"303","ttl":5,"countries":[{"country":"DE"}],"utmSource":{"a":1}}`,
+			`{"idString":"a","path":"a","originalURL":"https://example.com/","splitURL":"https://example.com/b",` +
+				`"splitPercent":101,"redirectType":"303","ttl":5,"countries":[{"country":"DE"}],"utmSource":{"a":1}}`,
 			[]string{"redirectType INVALID", "ttl UNSUPPORTED", "countries INVALID", "splitURL INVALID",
 				"utmSource INVALID"}},
 		{importsource.ShortIO, `{"idString":"a","path":"a","originalURL":"https://example.com/","ttl":"86400000"}`,
 			[]string{"ttl UNSUPPORTED"}},
 		{importsource.Sink,
-			`{"id":"a","slug":"a","url":"https://example.com/","description":"x","image":"y","expiration":-5,"createdAt":99999999999999999999}`,
+			`{"id":"a","slug":"a","url":"https://example.com/","description":"x","image":"y","expiration":-5,` +
+				`"createdAt":99999999999999999999}`,
 			[]string{"expiration INVALID", "createdAt INVALID", "description UNSUPPORTED", "image UNSUPPORTED"}},
 		{importsource.JSONLines,
-			`{"url":"https://example.com/","domain":"a b","code":"c","shorturl":"x://y","clicks":true,"Comment":"a","comments":"b"}`,
+			`{"url":"https://example.com/","domain":"a b","code":"c","shorturl":"x://y","clicks":true,` +
+				`"Comment":"a","comments":"b"}`,
 			[]string{"domain INVALID", "shorturl INVALID", "comments UNSUPPORTED", "clicks INVALID"}},
 	} {
 		row := one(t, c.source, c.item)
@@ -207,7 +217,7 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 	}
 }
 
-// TestRows_ProtectionFailsClosed: whatever a source says about protection, a link is not reachable without it.
+// TestRows_ProtectionFailsClosed: no link that a source protects is reachable without protection.
 func TestRows_ProtectionFailsClosed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -254,7 +264,6 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 	}
 }
 
-// TestRows_MapLimits are click limits without totals, and those of files of one's own.
 // TestRows_ProtectFilesOfOnesOwn: a column of passwords or blocks keeps its links from redirecting,
 // and its values out of reports.
 func TestRows_ProtectFilesOfOnesOwn(t *testing.T) {
@@ -276,6 +285,7 @@ func TestRows_ProtectFilesOfOnesOwn(t *testing.T) {
 	}
 }
 
+// TestRows_MapLimits maps limits of clicks without totals, and limits in a user's own file.
 func TestRows_MapLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -508,7 +518,8 @@ func TestRows_CombineFoldersAndDomains(t *testing.T) {
 	for isSensitive, folds := range map[string]bool{"true": false, "false": true, "null": false} {
 		row := one(t, importsource.ShortIO, `{"domains":[{"id":1,"hostname":"Go.example.com","caseSensitive":`+
 			isSensitive+"}]}\n"+
-			`{"idString":"a","path":"a","secureShortURL":"https://go.example.com/a","originalURL":"https://example.com/"}`)
+			`{"idString":"a","path":"a","secureShortURL":"https://go.example.com/a",`+
+			`"originalURL":"https://example.com/"}`)
 		if row.FoldsCase != folds {
 			t.Errorf("caseSensitive %s: folds case %v", isSensitive, row.FoldsCase)
 		}
@@ -578,26 +589,34 @@ func (r *repeat) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink accepts the fields.
+// FuzzRows checks what holds for the rows of any file: their texts can be stored, and createLink
+// accepts the fields.
 func FuzzRows(f *testing.F) {
 	all := []importsource.Source{importsource.Bitly, importsource.Dub, importsource.Kutt, importsource.Rebrandly,
 		importsource.Shlink,
 		importsource.ShortIO, importsource.Sink, importsource.YOURLS, importsource.CSV, importsource.JSONLines,
 		importsource.Linkforge}
 	for i, seed := range []string{
-		`{"links":[{"id":"go.example.com/a","long_url":"https://example.com/","custom_bitlinks":["https://bit.ly/b"]}]}`,
-		`[{"id":"a","domain":"b.c","key":"k","url":"https://example.com/","geo":{"DE":"https://example.de"},"tags":[{"name":"x"}]}]`,
+		`{"links":[{"id":"go.example.com/a","long_url":"https://example.com/",` +
+			`"custom_bitlinks":["https://bit.ly/b"]}]}`,
+		`[{"id":"a","domain":"b.c","key":"k","url":"https://example.com/","geo":{"DE":"https://example.de"},` +
+			`"tags":[{"name":"x"}]}]`,
 		`{"data":[{"id":"a","address":"k","target":"https://example.com/","visit_count":1e3}]}`,
 		`[{"id":"a","slashtag":"k","domain":{"fullName":"x.y"},"destination":"https://example.com/"}]`,
-		`{"shortUrls":{"data":[{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":3},"redirectRules":[{"priority":1,` +
+		`{"shortUrls":{"data":[{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":3},` +
+			`"redirectRules":[{"priority":1,` +
 			`"longUrl":"https://example.com/","conditions":[{"type":"ip-address","matchValue":"1.*.*.*"}]}]}]}}`,
-		`[{"idString":"a","path":"k","originalURL":"https://example.com/","splitURL":"https://example.com/","splitPercent":5}]`,
-		`{"version":"1.0","links":[{"id":"a","slug":"k","url":"https://example.com/","title":"t","image":"https://example.com/"}]}`,
+		`[{"idString":"a","path":"k","originalURL":"https://example.com/","splitURL":"https://example.com/",` +
+			`"splitPercent":5}]`,
+		`{"version":"1.0","links":[{"id":"a","slug":"k","url":"https://example.com/","title":"t",` +
+			`"image":"https://example.com/"}]}`,
 		"keyword,url,title,timestamp,ip,clicks\na,https://example.com/,&amp;,2020-01-01 00:00:00,1.2.3.4,3",
 		"\ufeffurl;code;tags\nhttps://example.com/;a;\"x|y\"",
 		"{\"url\":\"https://example.com/\",\"short_url\":\"a.b/c\",\"maxClicks\":0}\n\n[",
-		`{"id":"a","code":"b","url":"https://example.com/","metadata":{"a":"b"},"routing":{"gate":{"notice":"x"},"utm":{"source":"a"},` +
-			`"rules":[{"when":[{"bot":true}],"targets":[{"url":"https://example.com/b"}]}]},"origins":[{"source":"DUB","label":"","sourceId":"x"}]}`,
+		`{"id":"a","code":"b","url":"https://example.com/","metadata":{"a":"b"},"routing":{"gate":{"notice":"x"},` +
+			`"utm":{"source":"a"},` +
+			`"rules":[{"when":[{"bot":true}],"targets":[{"url":"https://example.com/b"}]}]},` +
+			`"origins":[{"source":"DUB","label":"","sourceId":"x"}]}`,
 	} {
 		f.Add(uint8(i), seed)
 	}

@@ -133,8 +133,8 @@ func (s *scanner) sequence(first, last byte, element func() error) error {
 	}
 }
 
-// value reads one value, by its brackets and quotation marks. A longer one than limit is consumed and not returned. The
-// text is valid until the next call.
+// value reads one value, by its brackets and quotation marks. A longer one than limit is consumed
+// and not returned. The text is valid until the next call.
 func (s *scanner) value(limit int) (text []byte, isLong bool, err error) {
 	first, err := s.peek()
 	if errors.Is(err, io.EOF) {
@@ -236,7 +236,8 @@ func (s *scanner) delimiter() (rune, error) {
 	return rune(best), nil
 }
 
-// limited returns a reader of the rest of the file. It fails after so many bytes without a call of renew.
+// limited returns a reader of the rest of the file. It fails after that many bytes without a call
+// of renew.
 func (s *scanner) limited(limit int) io.Reader {
 	s.left = limit
 	return &limitedReader{s, limit}
@@ -261,7 +262,8 @@ func (l *limitedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// escapeControls returns JSON text whose strings have no unescaped control characters, as Bitly sends them.
+// escapeControls returns JSON text whose strings have no unescaped control characters, as Bitly
+// sends them.
 func escapeControls(text []byte) []byte {
 	escaped := bytes.Buffer{}
 	isText, isEscaped := false, false

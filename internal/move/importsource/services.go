@@ -81,7 +81,8 @@ func customBitlinks(m *mapper) (rows []*Row) {
 	return rows
 }
 
-// dub is the API, https://dub.co/docs/api-reference. It always merges the query into the destination's.
+// dub is the API, https://dub.co/docs/api-reference. It always merges the query into the
+// destination's.
 var dub = format{
 	list: []string{"links"}, status: 302, complete: mergeQuery,
 	properties: slices.Concat([]property{
@@ -317,7 +318,8 @@ func (m *mapper) host() string {
 	return ""
 }
 
-// yourls is the table of links, or the stats of the API, https://yourls.org/docs/guide/advanced/api.
+// yourls is the table of links, or the stats of the API,
+// https://yourls.org/docs/guide/advanced/api.
 var yourls = format{
 	list: []string{"links"}, isKeyed: true, status: 301,
 	properties: []property{

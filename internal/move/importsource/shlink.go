@@ -142,8 +142,8 @@ var (
 		"opera": "Opera"}
 )
 
-// networkOf returns an address, a network in CIDR notation, or the network of an address that ends in octets *; else an
-// empty text.
+// networkOf returns an address, a network in CIDR notation, or the network of an address that ends
+// in octets *; else an empty text.
 func networkOf(text string) string {
 	if strings.Contains(text, "/") || !strings.Contains(text, "*") {
 		return text // checked with the rule

@@ -176,7 +176,7 @@ func (m *mapper) instant(v value, layouts ...string) *time.Time {
 }
 
 func instant(is any, layouts ...string) (t time.Time, ok bool) {
-	const seconds = 1e8       // from here on, the year 1973; less are the days of a spreadsheet
+	const seconds = 1e8       // the minimum, in 1973; less are the days of a spreadsheet
 	const milliseconds = 1e11 // from here on; as seconds it would be the year 5138
 	const mostMilliseconds = 253402300799999
 	if n, isNumber := integer(is); isNumber {
@@ -238,7 +238,7 @@ func hostOf(text string) (host string, ok bool) {
 	return u.Host(), true
 }
 
-// object reads an object that has the items at the path, and records about them beside it.
+// object reads an object that has the items at the path, and records about them at other paths.
 func (r *reader) object(f *format, path []string) error {
 	hasItems, version := len(path) == 0, ""
 	err := r.file.object(func(name string) error {

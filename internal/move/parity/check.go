@@ -29,12 +29,13 @@ import (
 )
 
 const (
-	// originBatch is how many origins a statement reads, and stepSize how many comparisons a step commits.
+	// originBatch is how many origins a statement reads, and stepSize how many comparisons a step
+	// commits.
 	originBatch = 500
 	stepSize    = 10
 	// maxTries bounds the requests of a short URL whose host refuses them by a rate.
 	maxTries = 3
-	// maxRetryAfter bounds the wait that a host may ask for.
+	// maxRetryAfter bounds the pause that a host may request.
 	maxRetryAfter = time.Minute
 	// requestTimeout bounds a request.
 	requestTimeout = 30 * time.Second
@@ -51,7 +52,7 @@ type check struct {
 	*task.Holding
 	in       Settings
 	progress *progress
-	// moved are the hosts that were asked for their instance, and whether it is this one.
+	// moved has the hosts whose instance was requested, and whether it is this one.
 	moved map[string]bool
 }
 

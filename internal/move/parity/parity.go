@@ -1,7 +1,7 @@
 // Package parity compares the redirects of imported links with those of their sources, as tasks.
-// verdict.go states what the comparison of two answers amounts to, and check.go makes the
-// comparisons. Package importer has the origins of links, and package link explains how links
-// respond here. The GraphQL resolvers call it.
+// verdict.go compares two responses, and check.go requests and compares them. Package importer has
+// the origins of links, and package link explains how links respond here. The GraphQL
+// resolvers call it.
 package parity
 
 import (
@@ -95,7 +95,7 @@ func progressOf(t *task.Task) (*progress, error) {
 	return p, nil
 }
 
-// Report is what a check amounts to so far.
+// Report has the counts of a check so far.
 type Report struct {
 	*task.Task
 	progress *progress
@@ -149,7 +149,7 @@ type Row struct {
 	In workspace.Membership `bun:"-"`
 }
 
-// Rows returns one page of the comparisons with the verdicts, or else of those that differ, in the
+// Rows returns one page of the comparisons with the verdicts, by default of all that differ, in the
 // order of the check. It returns Forbidden.
 func (s *Store) Rows(ctx context.Context, t *task.Task, wanted []Verdict, r page.Request) (page.Page[*Row], error) {
 	number := func(row *Row) int64 { return row.Number }

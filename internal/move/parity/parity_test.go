@@ -36,7 +36,8 @@ type bundle struct {
 	db *db.DB
 
 	mu sync.Mutex
-	// answers are those of the hosts by URL: a status and a Location. requests are all requested URLs.
+	// answers are those of the hosts by URL: a status and a Location. requests are all requested
+	// URLs.
 	answers  map[string]string
 	requests []string
 }
@@ -163,7 +164,7 @@ func TestCheck_ComparesEachOrigin(t *testing.T) {
 	})
 }
 
-// TestCheck_ChoosesTheSameSample in each check, of the size that was asked for.
+// TestCheck_ChoosesTheSameSample in each check, of the requested size.
 func TestCheck_ChoosesTheSameSample(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

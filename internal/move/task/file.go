@@ -33,8 +33,9 @@ type chunk struct {
 	Bytes       []byte
 }
 
-// Receive stores the file of a task that waits for it, and has the task run. An interrupted call changes nothing that a
-// repeated one would notice. It returns NotFound, Conflict if the file has arrived already, and Forbidden.
+// Receive stores the file of a task that waits for it, and has the task run. An interrupted call
+// changes nothing that a repeated one would notice. It returns NotFound, Conflict if the file has
+// arrived already, and Forbidden.
 func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID string, file io.Reader, size int64) error {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -104,7 +105,8 @@ func errReceived() error {
 		"The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
 }
 
-// store stores a chunk of an upload while the task waits for a file. An empty chunk ends the file. It returns Conflict.
+// store stores a chunk of an upload while the task waits for a file. An empty chunk ends the file.
+// It returns Conflict.
 func (s *Store) store(ctx context.Context, taskID, workspaceID, upload string, number int, bytes []byte) error {
 	n, err := db.Affected(s.DB.NewRaw("INSERT INTO task_chunks (task_id, workspace_id, upload, number, bytes) "+
 		"SELECT id, workspace_id, ?, ?, ? FROM tasks WHERE id = ? AND workspace_id = ? AND status = ?",

@@ -24,9 +24,11 @@ import (
 )
 
 const (
-	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can take the task then.
+	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can
+	// take the task then.
 	leaseLife = time.Minute
-	// renewEvery is how often a node renews the lease of a task, and checks whether the task is to be canceled.
+	// renewEvery is how often a node renews the lease of a task, and checks whether its
+	// cancellation was requested.
 	renewEvery = 5 * time.Second
 	// lookEvery is how often nodes look for tasks without news of any.
 	lookEvery = time.Minute
@@ -35,7 +37,7 @@ const (
 	retryPause    = 10 * time.Second
 	maxRetryPause = 10 * time.Minute
 	maxAttempts   = 20
-	// turn is how long a task runs before those that wait are served.
+	// turn is how long a task runs before waiting tasks are served.
 	turn = 30 * time.Second
 	// maxRest bounds the pause after a step.
 	maxRest = time.Second
@@ -59,8 +61,8 @@ type Runner struct {
 	Slots int
 	// Handlers are those of the kinds that the node knows.
 	Handlers map[Kind]Handler
-	// MemberOf returns the membership of the account or API key that started a task, as it is now. It returns NotFound,
-	// Forbidden or Unauthenticated.
+	// MemberOf returns the membership of the account or API key that started a task, as it is now.
+	// It returns NotFound, Forbidden or Unauthenticated.
 	MemberOf func(ctx context.Context, t *Task) (workspace.Membership, error)
 	Log      *slog.Logger
 }
@@ -80,12 +82,12 @@ type Holding struct {
 // errTurn ends a holding for a while, between two steps, because other tasks wait.
 var errTurn = errors.New("other tasks wait")
 
-// errLost ends a holding whose task another node may have, or that is to be canceled.
+// errLost ends a holding whose task another node may have, or whose cancellation was requested.
 var errLost = errors.New("the task is canceled, or another node runs it")
 
 // Step stores the progress of a step. Call it last in the transaction, because it locks the task's
-// row until the commit. It returns errLost if another node holds the task or the task is to be
-// canceled: return it, so that the transaction rolls back.
+// row until the commit. It returns errLost if another node holds the task or its cancellation was
+// requested: return it, so that the transaction rolls back.
 func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
 	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
 		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").
@@ -101,7 +103,7 @@ func (h *Holding) OpenSecret() ([]byte, error) {
 	return h.store.sealed.Open(secrets.TaskSecret, h.ID, h.Secret)
 }
 
-// Run runs tasks until the context ends, and then returns the leases of those that have not ended.
+// Run runs tasks until the context ends, and then returns the leases of unfinished tasks.
 func (r *Runner) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range r.Slots {
@@ -141,7 +143,7 @@ func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
 
 // take takes a task, or returns nil. Of a workspace, one of each kind runs at a time.
 func (r *Runner) take(ctx context.Context) (*Holding, error) {
-	// The end of the context must not cut the statement off: nobody would know of the lease.
+	// The end of the context must not cut the statement off: the lease would stay until it ends.
 	ctx, cancel := context.WithTimeout(db.AsSystem(context.WithoutCancel(ctx)), statementTimeout)
 	defer cancel()
 	now, holder := r.now(), id.New("run_")

@@ -83,21 +83,23 @@ type Task struct {
 	WorkspaceID string
 	Kind        Kind
 	Status      Status
-	// Input are the arguments, as JSON. Cursor is where the handler goes on.
+	// Input are the arguments, as JSON. Cursor is the position at which the handler resumes.
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
 	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a
-	// successful task is kept for fileLife.
+	// successful task is retained for fileLife.
 	Upload    *string
 	KeepsFile bool
 	// Done is the number of items processed, and Total that of all; nil means unknown.
 	Done  int64
 	Total *int64
-	// LeaseHolder is the holding of the node that runs the task; nil for none. Others may take it after LeaseUntil.
+	// LeaseHolder is the holding of the node that runs the task; nil for none. Others may take it
+	// after LeaseUntil.
 	LeaseHolder *string
 	LeaseUntil  *time.Time
-	// Attempts is how often the task was taken since it last advanced. No node takes it before DueAt.
+	// Attempts is how often the task was taken since it last advanced. No node takes it before
+	// DueAt.
 	Attempts          int
 	DueAt             time.Time
 	CancelRequestedAt *time.Time
@@ -105,7 +107,7 @@ type Task struct {
 	ErrorCode, Error *string
 	// ActorID is the id of the account or the API key that started it.
 	ActorID string
-	// OperationID is the operation under which package edit undoes what the task does.
+	// OperationID is the operation by which package edit undoes the task.
 	OperationID string
 	CreatedAt   time.Time
 	StartedAt   *time.Time
@@ -161,12 +163,14 @@ func (s *Store) Rows(m workspace.Membership) workspace.Collection[Task] {
 	return c
 }
 
-// WorkspacesOf returns the workspaces of the tasks that exist. It does not check permissions: call RequireEach.
+// WorkspacesOf returns the workspaces of the tasks that exist. It does not check permissions: call
+// RequireEach.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
 	return s.Rows(workspace.Membership{}).WorkspacesOf(ctx, ids...)
 }
 
-// WorkspaceOf returns the workspace of a task. It does not check permissions: call Require. It returns NotFound.
+// WorkspaceOf returns the workspace of a task. It does not check permissions: call Require. It
+// returns NotFound.
 func (s *Store) WorkspaceOf(ctx context.Context, taskID string) (string, error) {
 	return s.Rows(workspace.Membership{}).WorkspaceOf(ctx, taskID)
 }
@@ -186,7 +190,8 @@ func (s *Store) List(ctx context.Context, m workspace.Membership, f Filter, r pa
 	return rows.List(ctx, m, r)
 }
 
-// ByID returns the tasks of the workspace with the ids. Unknown ids are omitted. It returns Forbidden.
+// ByID returns the tasks of the workspace with the ids. Unknown ids are omitted. It returns
+// Forbidden.
 func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Task, error) {
 	return s.Rows(m).ByID(ctx, m, ids...)
 }
@@ -207,7 +212,8 @@ type New struct {
 	KeepsFile bool
 }
 
-// Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or Forbidden.
+// Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or
+// Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Task, error) {
 	ctx, err := m.Enter(ctx, in.Kind.permission())
 	if err != nil {
@@ -292,7 +298,7 @@ func (s *Store) Cancel(ctx context.Context, m workspace.Membership, taskID strin
 	return t, nil
 }
 
-// finish ends a task that the transaction has locked, deletes its file unless that is kept, and
+// finish ends a task that the transaction has locked, deletes its file unless it is retained, and
 // writes the event. failure is why it has failed.
 func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, failure *errs.Error) error {
 	now := s.now()
@@ -354,7 +360,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	return s.delete(ctx, "finished_at <= ?", now.Add(-retention))
 }
 
-// Purge deletes the tasks of a workspace that is being purged. The context must have the scope of the system.
+// Purge deletes the tasks of a workspace that is being purged. The context must have the scope of
+// the system.
 func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 	return s.delete(ctx, "workspace_id = ?", workspaceID)
 }

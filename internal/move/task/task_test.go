@@ -52,6 +52,15 @@ func newBundle(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, newBundle(t, d))
+	})
+}
+
 // handler is a handler of one function.
 type handler func(ctx context.Context, h *task.Holding) error
 
@@ -108,9 +117,7 @@ func (b *bundle) step(ctx context.Context, h *task.Holding, cursor string, done 
 }
 
 func TestRunner_ContinuesAtTheCursor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var cursors []string
 		isBroken := true
 		stop := b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
@@ -140,14 +147,15 @@ func TestRunner_ContinuesAtTheCursor(t *testing.T) {
 		if diff := cmp.Diff([]string{"", "a"}, cursors); diff != "" || ended.Cursor != "aa" || ended.Done != 2 {
 			t.Errorf("cursors (-want +got):\n%s, at the end %q, %d done", diff, ended.Cursor, ended.Done)
 		}
-		events := must.Value(audit.List(db.AsSystem(t.Context()), d, b.m.ID(),
+		events := must.Value(audit.List(db.AsSystem(t.Context()), b.DB, b.m.ID(),
 			&audit.Filter{Actions: []audit.Action{audit.TaskStarted, audit.TaskFinished}}, page.Request{Size: 10}))(t)
 		var said []string
 		for _, e := range events.Items {
 			said = append(said, fmt.Sprint(e.Action, " ", e.TargetID == created.ID, " ", e.Details))
 		}
 		if diff := cmp.Diff([]string{
-			`TASK_FINISHED true {"done":2,"kind":"IMPORT","status":"SUCCEEDED"}`, `TASK_STARTED true {"kind":"IMPORT","source":"CSV"}`,
+			`TASK_FINISHED true {"done":2,"kind":"IMPORT","status":"SUCCEEDED"}`,
+			`TASK_STARTED true {"kind":"IMPORT","source":"CSV"}`,
 		}, said); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
@@ -156,9 +164,7 @@ func TestRunner_ContinuesAtTheCursor(t *testing.T) {
 
 // TestRunner_CommitsNothingWithoutLease has another node take the task of one that hangs.
 func TestRunner_CommitsNothingWithoutLease(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		hangs, proceed := make(chan struct{}), make(chan struct{})
 		var late error
 		first := b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
@@ -186,9 +192,7 @@ func TestRunner_CommitsNothingWithoutLease(t *testing.T) {
 }
 
 func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var running, most atomic.Int64
 		for range 3 {
 			b.node(t, 2, func(ctx context.Context, h *task.Holding) error {
@@ -212,11 +216,10 @@ func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
 	})
 }
 
-// TestRunner_TakesTurnsBetweenSteps: a task completes a step that lasts longer than its turn, then others are served.
+// TestRunner_TakesTurnsBetweenSteps: a task completes a step that lasts longer than its turn, then
+// others are served.
 func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.SetTurn(time.Millisecond, 5*time.Millisecond)
 		long, order := b.create(t), make(chan string, 100)
 		b.node(t, 1, func(ctx context.Context, h *task.Holding) error {
@@ -226,7 +229,7 @@ func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
 			}
 			for done := h.Done + 1; done <= 3; done++ {
 				if done == 1 { // others wait from now on
-					other := workspacetest.New(t, d, "other")
+					other := workspacetest.New(t, b.DB, "other")
 					must.Value(b.Create(t.Context(), other,
 						task.New{Kind: task.Import, Status: task.Queued, Input: "input"}))(t)
 				}
@@ -258,9 +261,7 @@ func TestRunner_TakesTurnsBetweenSteps(t *testing.T) {
 }
 
 func TestRunner_EndsTasksThatFail(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		outcome := error(errs.New(errs.InvalidInput, "The file is not of the source."))
 		b.node(t, 1, func(context.Context, *task.Holding) error { return outcome })
 		failed := b.await(t, b.create(t), task.Failed)
@@ -340,9 +341,7 @@ func TestCancel_EndsTasks(t *testing.T) {
 }
 
 func TestCreate_BoundsUnfinishedTasks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var created, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 40 {
@@ -366,9 +365,7 @@ func TestCreate_BoundsUnfinishedTasks(t *testing.T) {
 }
 
 func TestReceive_StoresOneFile(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		file := bytes.Repeat([]byte("0123456789"), 350_000)
 		created := must.Value(
 			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
@@ -402,16 +399,12 @@ func TestReceive_StoresOneFile(t *testing.T) {
 		if err := receive(bytes.NewReader(file)); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a second upload: %v", err)
 		}
-		if err := iotest.TestReader(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t), file); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, iotest.TestReader(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t), file))
 	})
 }
 
 func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		late := must.Value(
 			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		ended := must.Value(
@@ -443,11 +436,10 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	})
 }
 
-// TestReceive_IgnoresLateUploads: an upload that goes on when another one has been received changes nothing.
+// TestReceive_IgnoresLateUploads: an upload that continues after another one was received changes
+// nothing.
 func TestReceive_IgnoresLateUploads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		created := must.Value(
 			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -468,11 +460,10 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 	})
 }
 
-// TestReceive_RefusesOvertakenUploads whose beginning a later upload, which has not ended, has deleted.
+// TestReceive_RefusesOvertakenUploads whose beginning a later upload, which has not ended, has
+// deleted.
 func TestReceive_RefusesOvertakenUploads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		created := must.Value(
 			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
 		begin := func(letter string) (goOn chan<- struct{}, file []byte, ended <-chan error) {
@@ -517,9 +508,7 @@ func (w *waiting) Read(into []byte) (int, error) {
 
 // TestRunner_FailsTasksOfEndedKeys: the task ends as Forbidden, without its secret.
 func TestRunner_FailsTasksOfEndedKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := newBundle(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.memberErr = errs.New(errs.Unauthenticated, "The key has ended.")
 		started := must.Value(b.Create(t.Context(), b.m,
 			task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}))(t)
@@ -528,7 +517,7 @@ func TestRunner_FailsTasksOfEndedKeys(t *testing.T) {
 		if now := b.reload(t, started); now.Status != task.Failed || now.Failure().Kind != errs.Forbidden {
 			t.Errorf("%s: %v", now.Status, now.Failure())
 		}
-		if n := must.Value(d.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(
+		if n := must.Value(b.DB.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(
 			t); n != 0 {
 			t.Error("the secret is kept")
 		}

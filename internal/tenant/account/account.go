@@ -1,5 +1,5 @@
-// Package account owns the users: registration, passwords, proofs of identity, sessions and their tokens, mailed
-// tokens, and the actor of a request. It does not know workspaces or permissions.
+// Package account owns the users: registration, passwords, proofs of identity, sessions and their
+// tokens, mailed tokens, and the actor of a request. It does not know workspaces or permissions.
 package account
 
 import (
@@ -74,7 +74,7 @@ type Mailer interface {
 	Configured() bool
 }
 
-// Passwords is what the store needs of UserPasswords.
+// Passwords is the part of UserPasswords that the store calls.
 type Passwords interface {
 	Hash(ctx context.Context, password, subject string) (string, error)
 	Matches(ctx context.Context, hash, password, subject string) (bool, error)
@@ -92,8 +92,8 @@ type Store struct {
 	Sealed secrets.Box
 	// SSO is nil without an identity provider.
 	SSO *SSO
-	// PasswordsOff means that nobody registers, and nobody logs in with a password but the accounts
-	// with the addresses of BreakGlass, which need a second factor.
+	// PasswordsOff turns off registration and log-ins with passwords. Accounts with the addresses
+	// of BreakGlass can still log in, and need a second factor.
 	PasswordsOff bool
 	BreakGlass   []string
 	// Registration is who may Register; empty means Open.
@@ -115,16 +115,19 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
 // Invitation makes a new account a member of a workspace.
 type Invitation interface {
-	// Check returns NotFound, Expired or Forbidden unless an account with the address can accept the invitation.
+	// Check returns NotFound, Expired or Forbidden unless an account with the address can accept
+	// the invitation.
 	Check(ctx context.Context, email string) error
-	// Accept accepts it, in the transaction that has created the account. It returns the errors of Check.
+	// Accept accepts it, in the transaction that has created the account. It returns the errors of
+	// Check.
 	Accept(ctx context.Context, tx bun.Tx, a *Account) error
 }
 
 // Register creates an account, logs it in and, if mail is sent, mails a token that verifies the
-// address. The account accepts the invitation, which may be nil if the registration is open. Whether an address has an
-// account is compared last, so that only callers who may register it learn this. Register returns InvalidInput,
-// Forbidden, EmailTaken, RateLimited and the errors of the invitation.
+// address. The account accepts the invitation, which may be nil if the registration is open.
+// Whether an address has an account is compared last, so that only callers who may register it
+// learn this. Register returns InvalidInput, Forbidden, EmailTaken, RateLimited and the errors of
+// the invitation.
 func (s *Store) Register(
 	ctx context.Context, email, password, name string, from Client, invitation Invitation,
 ) (Login, error) {
@@ -235,7 +238,8 @@ func (s *Store) Login(ctx context.Context, email, password string, from Client) 
 	return s.proceed(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
 }
 
-// mayUsePassword returns Forbidden where log-ins with passwords are off, except for an account that breaks glass.
+// mayUsePassword returns Forbidden where log-ins with passwords are off, except for an account that
+// breaks glass.
 func (s *Store) mayUsePassword(ctx context.Context, a *Account) error {
 	if !s.PasswordsOff {
 		return nil
@@ -314,7 +318,8 @@ func errNoAccount() error {
 	return errs.New(errs.Unauthenticated, "This account no longer exists.")
 }
 
-// byEmail returns an empty account for an unknown address or a disabled account, so that Login takes the same path.
+// byEmail returns an empty account for an unknown address or a disabled account, so that Login
+// takes the same path.
 func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
 	a, err := s.find(ctx, email)
 	if err == nil && a.DisabledAt != nil {

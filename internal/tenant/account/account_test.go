@@ -52,6 +52,15 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d, dbtest.Redis(t, "")))
+	})
+}
+
 // with is a password as a proof.
 func with(password string) Proof { return Proof{Password: &password, Field: "password"} }
 
@@ -59,8 +68,7 @@ func (b *bundle) from() Client { return Client{Address: b.address, Agent: "a tes
 
 func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
-	s := must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
-	return s
+	return must.Value(b.Register(t.Context(), email, password, "Ada", b.from(), nil))(t)
 }
 
 // atOnce makes n calls at once and counts their answers by the code; a good one is OK.
@@ -91,9 +99,7 @@ func codeOf(err error) string {
 }
 
 func TestRegister_ThenLogin(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		registered := must.Value(b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from(),
 			nil))(t)
 		a := registered.Account
@@ -116,12 +122,10 @@ func TestRegister_ThenLogin(t *testing.T) {
 }
 
 func TestRegister_StoresNoPassword(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, b.email)
 		var kept Account
-		must.NoError(t, d.NewSelect().Model(&kept).Scan(t.Context()))
+		must.NoError(t, b.DB.NewSelect().Model(&kept).Scan(t.Context()))
 		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil ||
 			strings.Contains(kept.PasswordHash, password) {
 			t.Errorf("kept %q: %v", kept.PasswordHash, err)
@@ -130,9 +134,7 @@ func TestRegister_StoresNoPassword(t *testing.T) {
 }
 
 func TestRegister_OneAccountPerAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, "ada@example.com")
 		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
 			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from(), nil)
@@ -148,9 +150,7 @@ func TestRegister_OneAccountPerAddress(t *testing.T) {
 }
 
 func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		answers := atOnce(50, func(i int) error {
 			email := "ada@example.com"
 			if i%2 == 1 {
@@ -162,7 +162,7 @@ func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if rows, err := d.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
+		if rows, err := b.DB.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
 			t.Errorf("%d accounts: %v", rows, err)
 		}
 	})
@@ -175,9 +175,7 @@ func said(err error) errs.Error {
 }
 
 func TestLogin_HidesReason(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, b.email)
 		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.from())
 		if !errs.Is(wrong, errs.BadCredentials) {
@@ -235,9 +233,8 @@ func TestLogin_CountsNoRejectedAttempt(t *testing.T) {
 		busy := &comparisons{Passwords: b.Passwords, err: errs.New(errs.Unavailable, "The server is busy.")}
 		b.Passwords = busy
 		for range 110 { // more than any limit
-			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
-				t.Fatalf("logged in while others hold all turns: %v", err)
-			}
+			wantError(t, errs.Unavailable, "logged in while others hold all turns")(
+				b.Login(t.Context(), b.email, password, b.from()))
 		}
 		busy.err = nil
 		b.guess(t, 9)
@@ -271,13 +268,11 @@ func TestRegister_RefusesBadInput(t *testing.T) {
 		"101 characters":        {"ada@example.com", password, strings.Repeat("ä", 101), "name"},
 		"name of two lines":     {"ada@example.com", password, "Ada\nEve", "name"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from(), nil)
-			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" ||
-				!errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%v, at (-want +got):\n%s", err, diff)
-			}
-		})
+		_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from(), nil)
+		if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" ||
+			!errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%s: %v, at (-want +got):\n%s", name, err, diff)
+		}
 	}
 	if rows, err := b.DB.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 0 {
 		t.Errorf("%d accounts: %v", rows, err)
@@ -285,9 +280,7 @@ func TestRegister_RefusesBadInput(t *testing.T) {
 }
 
 func TestGet_ReturnsAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		ada := b.register(t, "ada@example.com").Account
 		eve := b.register(t, "eve@example.com").Account
 		found, err := b.Get(t.Context(), eve.ID, id.New(id.Account), ada.ID, "' OR 1=1 --")
@@ -298,4 +291,16 @@ func TestGet_ReturnsAccount(t *testing.T) {
 			t.Errorf("no IDs: found %v: %v", none, err)
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

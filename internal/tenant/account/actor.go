@@ -50,7 +50,8 @@ type Keys interface {
 	PermitsOrigin(ctx context.Context, secret, origin string) bool
 }
 
-// The prefixes distinguish the secrets of API keys from tokens, and for people and scanners those that anyone may read.
+// The prefixes distinguish the secrets of API keys from tokens, and, for users and secret scanners,
+// publishable keys from secret ones.
 const (
 	KeyPrefix            = "lfk_"
 	PublishableKeyPrefix = "lfp_"
@@ -88,7 +89,8 @@ func RequireUser(ctx context.Context) (Actor, error) {
 	return a, err
 }
 
-// PermitsOrigin reports whether an Authorization header has an API key that names the origin of a page.
+// PermitsOrigin reports whether an Authorization header has an API key that names the origin of a
+// page.
 func (s *Store) PermitsOrigin(ctx context.Context, authorization, origin string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)

@@ -9,11 +9,11 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-// The limits of wrong passwords. Those of an account and address bound guessing from one place.
-// Beyond the wide limit of an account, which bounds guessing from many places, each address has one
-// attempt left, so that nobody can lock the owner out from elsewhere. A site, which is an IPv6 /48, has
-// 65,536 addresses, and four times the limits of one. The limits of an address and a site grow with
-// repeated failures; the others do not.
+// The limits of wrong passwords. The limits of an account and address bound guessing from one
+// place. Beyond the wide limit of an account, which bounds guessing from many places, each address
+// has one attempt left. So no attacker can lock out the owner from another address. A site, which
+// is an IPv6 /48, has 65,536 addresses, and four times the limits of one. The limits of an address
+// and a site grow with repeated failures; the others do not.
 var (
 	wrongFromAddress = ratelimit.Rate{Name: "wrong-account-address", Attempts: 10, Window: 15 * time.Minute}
 	wrongOfAccount   = ratelimit.Rate{Name: "wrong-account", Attempts: 100, Window: 15 * time.Minute}
@@ -26,7 +26,7 @@ var (
 	wrongPerSite = ratelimit.Rate{Name: "wrong-site", Attempts: 400, Window: 15 * time.Minute, MaxWait: time.Hour}
 )
 
-// The limits of correct passwords, each of which costs as much as a wrong one.
+// The limits of correct passwords. A correct password costs as much as a wrong one.
 var (
 	rightOfAccount  = ratelimit.Rate{Name: "right-account", Attempts: 60, Window: 15 * time.Minute}
 	rightPerAddress = ratelimit.Rate{Name: "right-address", Attempts: 600, Window: 15 * time.Minute}
@@ -60,7 +60,8 @@ func (s *Store) checkPassword(ctx context.Context, a *Account, password string, 
 	return s.chargeRight(ctx, a.ID, by.address)
 }
 
-// chargeRight counts the work that a correct password, or another proof in its place, causes. It returns RateLimited.
+// chargeRight counts the work of a correct password, or of another proof in its place. It returns
+// RateLimited.
 func (s *Store) chargeRight(ctx context.Context, accountID, address string) error {
 	if err := s.Limits.Charge(ctx, rightOfAccount, accountID); err != nil {
 		return err
@@ -85,7 +86,8 @@ func (s *Store) chargeAttempt(ctx context.Context, by attempt) ([]ratelimit.Char
 		ratelimit.Counter{Rate: lastFromAddress, Subject: from}, all...)
 }
 
-// forgive deletes the counts of wrong passwords of an account that its owner has proved to be theirs.
+// forgive deletes the counts of wrong passwords of an account that its owner has proved to be
+// theirs.
 func (s *Store) forgive(ctx context.Context, email, address string) {
 	from := email + " " + address
 	for _, c := range []ratelimit.Counter{

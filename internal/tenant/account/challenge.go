@@ -36,17 +36,18 @@ type pendingLogin struct {
 	Identity *Identity `json:"identity,omitempty"`
 	// EndsAt is that of the session.
 	EndsAt *time.Time `json:"endsAt,omitempty"`
-	// Groups are those of the provider; nil if it has told none.
+	// Groups are the user's groups at the provider; nil if it has sent none.
 	Groups []string `json:"groups"`
 
 	account *Account
-	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof that completes it.
+	// challenge is the hash of the challenge that it completes; nil for none. spent is the proof
+	// that completes it.
 	challenge []byte
 	spent     proven
 }
 
-// missingMethods returns the methods one of which the login still needs; none if its proofs are
-// enough. To connect an identity always takes the password of the account.
+// missingMethods returns alternative methods if the login still needs one of them; none if its
+// proofs are enough. To connect an identity always takes the password of the account.
 func (s *Store) missingMethods(pending pendingLogin, hasFactor bool) []Method {
 	isEnough := s.provesFactor(pending.Methods)
 	if pending.Identity != nil {
@@ -61,7 +62,8 @@ func (s *Store) missingMethods(pending pendingLogin, hasFactor bool) []Method {
 	return []Method{TOTP, RecoveryCode}
 }
 
-// proceed starts the session of a login, or a challenge for what it needs. It returns BadCredentials.
+// proceed starts the session of a login, or a challenge for its missing proof. It returns
+// BadCredentials.
 func (s *Store) proceed(ctx context.Context, pending pendingLogin, from Client) (Login, error) {
 	has, err := s.hasFactor(ctx, s.DB, pending.account.ID)
 	if err != nil {

@@ -27,8 +27,7 @@ func TestDelete_ErasesAccount(t *testing.T) {
 		verification := box.last(t, 1)
 		b.request(t)
 		reset := box.last(t, 2)
-		other, err := b.Login(t.Context(), b.email, password, b.from())
-		must.NoError(t, err)
+		other := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		stranger := b.register(t, "other-"+b.email)
 		me, _ := b.as(t, l.Token)
 		b.now = noon.Add(time.Minute)
@@ -54,10 +53,8 @@ func TestDelete_ErasesAccount(t *testing.T) {
 			t.Errorf("%d refresh tokens and %d mailed ones are left", n, m)
 		}
 		b.gone(t, l, other)
-		_, err = b.VerifyEmail(t.Context(), verification)
-		at(t, err, errs.BadCredentials, "token")
-		_, err = b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), verification))
+		at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()))
 		b.works(t, "a stranger's", stranger, true)
 		b.refresh(t, stranger.RefreshToken)
 	})
@@ -72,8 +69,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	for _, l := range logins {
 		b.works(t, "a token", l, false)
 		node.works(t, "a token, on another node", l, false)
-		_, err := b.Refresh(ctx, l.RefreshToken)
-		at(t, err, errs.BadCredentials, "refreshToken")
+		at(t, errs.BadCredentials, "refreshToken")(b.Refresh(ctx, l.RefreshToken))
 	}
 	account := logins[0].Account
 	for _, p := range []string{password, ""} {
@@ -85,22 +81,11 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 		t.Errorf("found %v: %v", found, err)
 	}
 	me := Actor{AccountID: account.ID}
-	if _, _, err := b.Emails(ctx, me); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("e-mail: %v", err)
-	}
-	if _, err := b.Export(ctx, me); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("export: %v", err)
-	}
-	if err := b.RequestVerification(ctx, me, account.Email); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("verification: %v", err)
-	}
-	if _, err := b.ChangePassword(ctx, me, with(password), newPassword, b.address); !errs.Is(err,
-		errs.Unauthenticated) {
-		t.Errorf("change: %v", err)
-	}
-	if err := b.Delete(ctx, me, with(password), b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("deleting it again: %v", err)
-	}
+	wantError(t, errs.Unauthenticated, "e-mail")(b.Emails(ctx, me))
+	wantError(t, errs.Unauthenticated, "export")(b.Export(ctx, me))
+	wantError(t, errs.Unauthenticated, "verification")(b.RequestVerification(ctx, me, account.Email))
+	wantError(t, errs.Unauthenticated, "change")(b.ChangePassword(ctx, me, with(password), newPassword, b.address))
+	wantError(t, errs.Unauthenticated, "deleting it again")(b.Delete(ctx, me, with(password), b.address, nothing))
 	before := len(b.Mail.(*mailbox).messages)
 	b.request(t)
 	if after := len(b.Mail.(*mailbox).messages); after != before {
@@ -109,23 +94,17 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 }
 
 func TestDelete_FreesAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, old := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, old Login) {
 		was, _ := b.as(t, old.Token)
 		must.NoError(t, b.Delete(t.Context(), was, with(password), b.address, nothing))
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the old account: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the old account")(b.Login(t.Context(), b.email, password, b.from()))
 		again, err := b.Register(t.Context(), b.email, newPassword, "Eve", b.from(), nil)
 		if err != nil || again.Account.ID == old.Account.ID || again.Account.EmailVerified() {
 			t.Fatalf("%+v: %v", again.Account, err)
 		}
 		b.works(t, "the old token", old, false)
 		b.works(t, "the new token", again, true)
-		if _, err := b.VerifyEmail(t.Context(), box.last(t, 2)); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.VerifyEmail(t.Context(), box.last(t, 2)))(t)
 		is, _ := b.as(t, again.Token)
 		if err := b.Delete(t.Context(), is, with(newPassword), b.address, nothing); err != nil {
 			t.Errorf("deleting the second: %v", err)
@@ -136,15 +115,13 @@ func TestDelete_FreesAddress(t *testing.T) {
 // TestDelete_RefusesSoleOwner checks that a wrong password or an error of another package leaves
 // the account unchanged.
 func TestDelete_RefusesSoleOwner(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me, _ := b.as(t, l.Token)
-		at(t,
+		at(t, errs.BadCredentials, "password")(
 			b.Delete(t.Context(), me, with("a wrong password"), b.address, func(context.Context, bun.Tx, string) error {
 				t.Error("the callback was called")
 				return nil
-			}), errs.BadCredentials, "password")
+			}))
 		err := b.Delete(t.Context(), me, with(password), b.address,
 			func(ctx context.Context, tx bun.Tx, accountID string) error {
 				if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 ||
@@ -162,27 +139,23 @@ func TestDelete_RefusesSoleOwner(t *testing.T) {
 				}
 				return errs.New(errs.LastOwner, "Give the workspace another owner first.").At("workspace")
 			})
-		at(t, err, errs.LastOwner, "workspace")
+		at(t, errs.LastOwner, "workspace")(err)
 		b.works(t, "after all", l, true)
 		b.refresh(t, l.RefreshToken)
 		if found, err := b.Get(t.Context(), me.AccountID); err != nil || found[me.AccountID].Name != "Ada" {
 			t.Errorf("%+v: %v", found[me.AccountID], err)
 		}
-		if _, err := b.VerifyEmail(t.Context(), box.last(t, 1)); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 		for range 9 {
-			at(t, b.Delete(t.Context(), me, with("a wrong password"), b.address, nothing), errs.BadCredentials,
-				"password")
+			at(t, errs.BadCredentials, "password")(
+				b.Delete(t.Context(), me, with("a wrong password"), b.address, nothing))
 		}
 		b.refused(t, b.Delete(t.Context(), me, with(password), b.address, nothing), 15*time.Minute)
 	})
 }
 
 func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, l Login) {
 		me, _ := b.as(t, l.Token)
 		answers := atOnce(20, func(i int) error {
 			if i < 10 {
@@ -209,13 +182,11 @@ func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
 
 // TestDelete_WinsOverRefresh has a session and an address that outlive their account.
 func TestDelete_WinsOverRefresh(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
-		must.Value(d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
+		must.Value(b.DB.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
 			Exec(t.Context()))(t)
 		got, err := b.Refresh(t.Context(), l.RefreshToken)
-		at(t, err, errs.BadCredentials, "refreshToken")
+		at(t, errs.BadCredentials, "refreshToken")(err)
 		if got != (Login{}) {
 			t.Errorf("%+v", got)
 		}
@@ -225,9 +196,7 @@ func TestDelete_WinsOverRefresh(t *testing.T) {
 }
 
 func TestExport_HasEveryRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 		b.register(t, "other-"+b.email)
 		b.now = noon.Add(time.Minute)
@@ -242,7 +211,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)
 		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now,
 			UsedAt: b.now}
-		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
+		must.Value(b.DB.NewInsert().Model(identity).Exec(t.Context()))(t)
 		export := must.Value(b.Export(t.Context(), me))(t)
 		got := must.Value(json.MarshalIndent(export, "", " "))(t)
 		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID,

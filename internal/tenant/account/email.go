@@ -31,8 +31,9 @@ func errEmail() error {
 	return errs.New(errs.InvalidInput, "This is not an e-mail address. It looks like name@example.com.").At("email")
 }
 
-// fold returns an address as it is compared: without differences of case, as all mail providers in use do, in
-// validate.Normal form, and with its domain in ASCII (RFC 5890). A domain that has no such form stays as it is.
+// fold returns an address as it is compared: without differences of case, as all mail providers in
+// use do, in validate.Normal form, and with its domain in ASCII (RFC 5890). A domain that has no
+// such form stays as it is.
 func fold(email string) string {
 	email = validate.Normal(strings.ToLower(strings.TrimSpace(email)))
 	local, domain, ok := cutDomain(email)

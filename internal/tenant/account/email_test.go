@@ -3,8 +3,6 @@ package account
 import (
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -27,11 +25,10 @@ func TestCheckEmail_ReturnsTheComparedForm(t *testing.T) {
 	}
 }
 
-// TestAccount_IsOneForAllSpellingsOfItsAddress at registration, log-in, password resets and the operator's commands.
+// TestAccount_IsOneForAllSpellingsOfItsAddress at registration, log-in, password resets and the
+// operator's commands.
 func TestAccount_IsOneForAllSpellingsOfItsAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		from := Client{Address: "192.0.2.1"}
 		registered := must.Value(b.Register(t.Context(), "user@b\u00fccher.example", "correct horse", "Ada", from,
 			nil))(t)

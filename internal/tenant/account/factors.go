@@ -74,7 +74,8 @@ func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (
 	return has, nil
 }
 
-// notify mails the user what has changed, if mail is sent. The format names the instance as %s, before the arguments.
+// notify mails the user a description of a change, if mail is configured. The format names the
+// instance as %s, before the arguments.
 func (s *Store) notify(ctx context.Context, a *Account, subject, format string, args ...any) {
 	if s.sendsMail() {
 		s.Mail.Send(ctx, a.Email, subject, fmt.Sprintf(format, slices.Insert(args, 0, any(s.PublicURL))...)+

@@ -19,7 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
-// TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238, appendix B.
+// TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238,
+// appendix B.
 func TestStepOf_MatchesVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
@@ -65,7 +66,16 @@ func enroll(t *testing.T, d *db.DB) *owner {
 	return o
 }
 
-// code is what the authenticator app shows.
+// eachOwner runs a test as each does, with an enrolled account.
+func eachOwner(t *testing.T, test func(t *testing.T, o *owner)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, enroll(t, d))
+	})
+}
+
+// code returns the code of the authenticator app.
 func (o *owner) code(t *testing.T) string {
 	t.Helper()
 	return must.Value(totp.GenerateCode(o.secret, o.now))(t)
@@ -104,13 +114,11 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 		} {
 			o.Limits.Reset(t.Context(), wrongCodesOfAccount, o.me.AccountID)
 			p.Field = "proof"
-			_, err := o.CompleteLogin(t.Context(), o.challenge(t), p, o.from())
-			at(t, err, errs.BadCredentials, "proof")
+			at(t, errs.BadCredentials, "proof")(o.CompleteLogin(t.Context(), o.challenge(t), p, o.from()))
 			o.request(t)
 			p.Field = "secondFactor"
 			token := o.box.last(t, len(o.box.messages))
-			_, err = o.ResetPassword(t.Context(), token, newPassword, p, o.from())
-			at(t, err, errs.BadCredentials, "secondFactor")
+			at(t, errs.BadCredentials, "secondFactor")(o.ResetPassword(t.Context(), token, newPassword, p, o.from()))
 			if n := o.going(t); n != 1 {
 				t.Errorf("%s: %d sessions, want that of the other account", name, n)
 			}
@@ -124,9 +132,7 @@ func TestLogin_NeedsSecondFactor(t *testing.T) {
 
 // TestProofs_AreSpentOnce by a hundred calls at once.
 func TestProofs_AreSpentOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		var challenges []string
 		for range 100 {
 			o.Limits.Off = true
@@ -168,37 +174,32 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 
 // TestCompleteLogin_BoundsTries of a challenge and of an account.
 func TestCompleteLogin_BoundsTries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		token := o.challenge(t)
 		wrong := Proof{TOTP: new("000000"), Field: "proof"}
 		for range maxTries {
-			_, err := o.CompleteLogin(t.Context(), token, wrong, o.from())
-			at(t, err, errs.BadCredentials, "proof")
+			at(t, errs.BadCredentials, "proof")(o.CompleteLogin(t.Context(), token, wrong, o.from()))
 		}
-		_, err := o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(
+			o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from()))
 		token = o.challenge(t)
-		if _, err := o.CompleteLogin(t.Context(), token, o.totp(t), o.from()); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("after five wrong codes: %v", err)
-		}
+		wantError(t, errs.RateLimited, "after five wrong codes")(
+			o.CompleteLogin(t.Context(), token, o.totp(t), o.from()))
 		must.Value(o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[0]}, o.from()))(t)
 		if text := o.box.messages[len(o.box.messages)-1].text; !strings.Contains(text, "9 are left") {
 			t.Errorf("the message is %q", text)
 		}
 		token = o.challenge(t)
 		o.now = o.now.Add(challengeTTL)
-		_, err = o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[1]}, o.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(
+			o.CompleteLogin(t.Context(), token, Proof{RecoveryCode: &o.recovery[1]}, o.from()))
 	})
 }
 
-// TestChallenge_EndsWithSessions: half a login with the old password is worth nothing after it has changed.
+// TestChallenge_EndsWithSessions: half a login with the old password is worth nothing after it has
+// changed.
 func TestChallenge_EndsWithSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		for name, end := range map[string]func() error{
 			"logoutEverywhere": func() error { return o.LogoutEverywhere(t.Context(), o.me, true) },
 			"changePassword": func() error {
@@ -222,9 +223,7 @@ func TestChallenge_EndsWithSessions(t *testing.T) {
 
 // TestEnrollTOTP_NeedsProof of the account, a verified address, and a key of the server.
 func TestEnrollTOTP_NeedsProof(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		refuse := func(what string, p Proof, want errs.Kind) {
 			t.Helper()
@@ -248,11 +247,10 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 		}
 		o := &owner{bundle: b, box: box, me: me,
 			secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
-		_, _, err := b.ConfirmTOTP(t.Context(), me, must.Value(totp.GenerateCode(first.Secret, b.now))(t), b.address)
-		at(t, err, errs.BadCredentials, "code")
+		at(t, errs.BadCredentials, "code")(
+			b.ConfirmTOTP(t.Context(), me, must.Value(totp.GenerateCode(first.Secret, b.now))(t), b.address))
 		b.now = b.now.Add(enrollmentTTL)
-		_, _, err = b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
-		at(t, err, errs.Expired, "code")
+		at(t, errs.Expired, "code")(b.ConfirmTOTP(t.Context(), me, o.code(t), b.address))
 		if l := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t); l.Challenge != nil {
 			t.Error("a pending app is a factor")
 		}
@@ -274,50 +272,38 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 
 // TestRemoveTOTP_NeedsFactor and makes the account one with a password alone.
 func TestRemoveTOTP_NeedsFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		for _, p := range []Proof{{}, with(password), {TOTP: new("000000")}, {RecoveryCode: new("x")}} {
 			if _, err := o.RemoveTOTP(t.Context(), o.me, p, o.address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s: %v", p.Method(), err)
 			}
 		}
 		renewed := must.Value(o.RenewRecoveryCodes(t.Context(), o.me, o.totp(t), o.address))(t)
-		if _, err := o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address); !errs.Is(err,
-			errs.BadCredentials) {
-			t.Errorf("with a replaced code: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "with a replaced code")(
+			o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &o.recovery[0]}, o.address))
 		must.Value(o.RemoveTOTP(t.Context(), o.me, Proof{RecoveryCode: &renewed[9]}, o.address))(t)
-		if n := rows(t, d, "recovery_codes"); n != 0 {
+		if n := rows(t, o.DB, "recovery_codes"); n != 0 {
 			t.Errorf("%d recovery codes are left", n)
 		}
 		if l := must.Value(o.Login(t.Context(), o.email, password, o.from()))(t); l.Token == "" {
 			t.Error("a login needs a factor that was removed")
 		}
-		if _, err := o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address); !errs.Is(err, errs.Conflict) {
-			t.Errorf("twice: %v", err)
-		}
+		wantError(t, errs.Conflict, "twice")(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))
 	})
 }
 
 // TestLogin_FailsWhenOvertakenByFactor began without a factor, and ends after one was enrolled.
 func TestLogin_FailsWhenOvertakenByFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		a := must.Value(o.byEmail(t.Context(), o.email))(t)
-		if _, err := o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
-			o.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("begun with the password alone: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "begun with the password alone")(
+			o.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, o.from()))
 	})
 }
 
 // TestResetFactors is for an owner who has lost the phone and the codes.
 func TestResetFactors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		must.Value(o.ResetFactors(t.Context(), o.email))(t)
 		if n := o.going(t); n != 0 {
 			t.Errorf("%d sessions go on", n)
@@ -325,9 +311,7 @@ func TestResetFactors(t *testing.T) {
 		if l := must.Value(o.Login(t.Context(), o.email, password, o.from()))(t); l.Token == "" {
 			t.Error("a login needs a factor that was removed")
 		}
-		if _, err := o.ResetFactors(t.Context(), o.email); !errs.Is(err, errs.Conflict) {
-			t.Errorf("twice: %v", err)
-		}
+		wantError(t, errs.Conflict, "twice")(o.ResetFactors(t.Context(), o.email))
 	})
 }
 
@@ -336,11 +320,9 @@ func (b *bundle) pending(t *testing.T, accountID string) string {
 	return must.Value(b.PrivateOf(t.Context(), accountID))(t)[accountID].PendingEmail
 }
 
-// TestUpdate_ChangesAddressWhenVerified tells the old one, and voids what was mailed to it.
+// TestUpdate_ChangesAddressWhenVerified notifies the old address, and voids the links mailed to it.
 func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		verification, next := box.last(t, 1), "next-"+b.email
 		a := must.Value(b.Update(t.Context(), me, new(" Grace "), new(strings.ToUpper(next)), Proof{}, b.address))(t)
@@ -354,10 +336,8 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 		b.request(t)
 		reset := box.last(t, 3)
 		b.now = b.now.Add(recent + time.Second)
-		if _, err := b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"},
-			b.address); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("with an old session: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "with an old session")(
+			b.Update(t.Context(), me, nil, new("third-"+b.email), Proof{Field: "proof"}, b.address))
 		verified := must.Value(b.VerifyEmail(t.Context(), token))(t)
 		if verified.Email != next || !verified.EmailVerified() || b.pending(t, a.ID) != "" {
 			t.Errorf("the account is %+v", verified)
@@ -367,20 +347,16 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 			t.Errorf("the last message is %+v", last)
 		}
 		for _, old := range []string{verification, token} {
-			_, err := b.VerifyEmail(t.Context(), old)
-			at(t, err, errs.BadCredentials, "token")
+			at(t, errs.BadCredentials, "token")(b.VerifyEmail(t.Context(), old))
 		}
-		_, err := b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from())
-		at(t, err, errs.BadCredentials, "token")
+		at(t, errs.BadCredentials, "token")(b.ResetPassword(t.Context(), reset, newPassword, Proof{}, b.from()))
 		must.Value(b.Login(t.Context(), next, password, b.from()))(t)
 	})
 }
 
 // TestUpdate_KeepsAddressesUnique, also between two that are verified at once.
 func TestUpdate_KeepsAddressesUnique(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, _ := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, _ Login) {
 		var tokens []string
 		for i := range 4 {
 			l := b.register(t, fmt.Sprint(i, b.email))
@@ -394,8 +370,7 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 		}
 		b.Mail = nil // an address counts at once
 		me := must.Value(b.as(t, b.register(t, "unmailed-"+b.email).Token))(t)
-		_, err := b.Update(t.Context(), me, nil, new("wanted-"+b.email), Proof{}, b.address)
-		at(t, err, errs.EmailTaken, "email")
+		at(t, errs.EmailTaken, "email")(b.Update(t.Context(), me, nil, new("wanted-"+b.email), Proof{}, b.address))
 		a := must.Value(b.Update(t.Context(), me, nil, new("free-"+b.email), Proof{}, b.address))(t)
 		if a.Email != "free-"+b.email || a.EmailVerified() {
 			t.Errorf("the account is %+v", a)
@@ -405,17 +380,15 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 
 // TestDelete_TakesFactors with the account.
 func TestDelete_TakesFactors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		o.challenge(t)
 		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: o.me.AccountID, CreatedAt: noon,
 			UsedAt: noon}
-		must.Value(d.NewInsert().Model(identity).Exec(t.Context()))(t)
+		must.Value(o.DB.NewInsert().Model(identity).Exec(t.Context()))(t)
 		nothing := func(context.Context, bun.Tx, string) error { return nil }
 		must.NoError(t, o.Delete(t.Context(), o.me, o.totp(t), o.address, nothing))
 		for _, table := range []string{"totp", "recovery_codes", "auth_flows", "sso_identities"} {
-			if n := rows(t, d, table); n != 0 {
+			if n := rows(t, o.DB, table); n != 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}
 		}
@@ -424,9 +397,7 @@ func TestDelete_TakesFactors(t *testing.T) {
 
 // TestConfirmTOTP_AgainHasTheMethodOnce although the token is from before the removal.
 func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		o.me.Methods = "PASSWORD TOTP" // as the refreshed token has it
 		must.Value(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))(t)
 		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, Proof{}, o.address))(t).Secret
@@ -441,9 +412,7 @@ func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
 
 // TestUpdate_TellsOfSpentRecoveryCode as all other calls that spend one.
 func TestUpdate_TellsOfSpentRecoveryCode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := enroll(t, d)
+	eachOwner(t, func(t *testing.T, o *owner) {
 		must.Value(o.Update(t.Context(), o.me, nil, new("new-"+o.email), Proof{RecoveryCode: &o.recovery[0]},
 			o.address))(t)
 		if mailed := fmt.Sprint(o.box.messages); !strings.Contains(mailed, "9 are left") {

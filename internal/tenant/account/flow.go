@@ -18,14 +18,16 @@ const (
 	kindSSO           = "SSO"
 )
 
-// flow is an operation that has begun, and that the bearer of a token ends, once. Only the hash of the token is stored.
+// flow is an operation that has begun, and that the bearer of a token ends, once. Only the hash of
+// the token is stored.
 type flow struct {
 	bun.BaseModel `bun:"table:auth_flows"`
 
 	Hash      []byte `bun:",pk"`
 	Kind      string
 	AccountID string `bun:",nullzero"`
-	// Data is the new address of CHANGE_EMAIL, the pendingLogin of LOGIN in JSON, and the redirect URI of SSO.
+	// Data is the new address of CHANGE_EMAIL, the pendingLogin of LOGIN in JSON, and the redirect
+	// URI of SSO.
 	Data string
 	// Tries is how many proofs were presented to a LOGIN.
 	Tries     int

@@ -13,24 +13,26 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/memo"
 )
 
-// LinkPasswordCost is bcrypt's work factor for passwords of links, which visitors send more often than users log in.
-// A comparison takes 55 ms of a processor; with Cost, 220 ms. OWASP recommends 10 as a minimum. The hash is in
-// the same row as the destination that it protects.
+// LinkPasswordCost is bcrypt's work factor for passwords of links, which visitors send more often
+// than users log in. A comparison takes 55 ms of a processor; with Cost, 220 ms. OWASP recommends
+// 10 as a minimum. The hash is in the same row as the destination that it protects.
 const LinkPasswordCost = 10
 
 const (
-	// rightFor is how long a right password is cached after its last use; maxRight bounds the cache.
+	// rightFor is how long a right password is cached after its last use; maxRight bounds the
+	// cache.
 	rightFor = time.Minute
 	maxRight = 10_000
-	// restAfterWrong is how many times as long as a wrong password's comparison its first subject rests after it, so
-	// that one network takes at most a tenth of a processor.
+	// restAfterWrong is how many times as long as a wrong password's comparison its first subject
+	// rests after it, so that one network takes at most a tenth of a processor.
 	restAfterWrong = 9
 )
 
-// LinkPasswords hashes and compares passwords of links, one or two at once, so that redirects have the other
-// processors. The subjects of a call are what many calls can have in common: first the network of a visitor, or the
-// account that sets a password, then the link or the workspace. Package admission orders calls by them. Right
-// passwords are cached by a keyed hash, and need no comparison. Its methods return RateLimited or Unavailable.
+// LinkPasswords hashes and compares passwords of links, one or two at once, so that redirects have
+// the other processors. The subjects of a call are what many calls can have in common: first the
+// network of a visitor, or the account that sets a password, then the link or the workspace.
+// Package admission orders calls by them. Right passwords are cached by a keyed hash, and need no
+// comparison. Its methods return RateLimited or Unavailable.
 type LinkPasswords struct {
 	cost  int
 	turns *admission.Fair
@@ -55,7 +57,8 @@ func NewLinkPasswords(cost int) *LinkPasswords {
 	return p
 }
 
-// Hash hashes a password. It returns the present hash, if there is one and it is that of the password.
+// Hash hashes a password. It returns the present hash, if there is one and it is that of the
+// password.
 func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
 	leave, err := p.turns.Enter(ctx, subjects...)
 	if err != nil {
@@ -70,7 +73,8 @@ func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subj
 	return bcryptOf(password, p.cost)
 }
 
-// Matches compares a password with a hash. The caller limits wrong passwords before: a cached right one takes no time.
+// Matches compares a password with a hash. The caller limits wrong passwords before: a cached right
+// one takes no time.
 func (p *LinkPasswords) Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error) {
 	known := p.keyed(hash, password)
 	if _, ok := p.right.GetIfPresent(known); ok {
@@ -95,7 +99,8 @@ func (p *LinkPasswords) Matches(ctx context.Context, hash, password string, subj
 	return matches, err
 }
 
-// keyed returns the keyed hash of a password of a link, which its bcrypt hash identifies: each has its own salt.
+// keyed returns the keyed hash of a password of a link, which its bcrypt hash identifies: each has
+// its own salt.
 func (p *LinkPasswords) keyed(hash, password string) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, p.key)
 	mac.Write([]byte(hash + "\x00" + password))

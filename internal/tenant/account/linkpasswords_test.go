@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestLinks_RememberRightOnes: a right password of a link is recognized while all turns are taken. Neither the
-// same one of another link nor a wrong one is.
+// TestLinks_RememberRightOnes: a right password of a link is recognized while all turns are taken.
+// Neither the same one of another link nor a wrong one is.
 func TestLinks_RememberRightOnes(t *testing.T) {
 	t.Parallel()
 	p := NewLinkPasswords(bcrypt.MinCost)
@@ -45,7 +45,8 @@ func TestLinks_RememberRightOnes(t *testing.T) {
 	}
 }
 
-// TestLinks_AreCheaper: they take a quarter of the time of an account's, and have the recommended cost.
+// TestLinks_AreCheaper: they take a quarter of the time of an account's, and have the recommended
+// cost.
 func TestLinks_AreCheaper(t *testing.T) {
 	t.Parallel()
 	p := NewLinkPasswords(LinkPasswordCost)

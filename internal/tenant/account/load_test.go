@@ -52,11 +52,9 @@ func (b *bundle) people(t *testing.T, n int) (ids []string) {
 }
 
 func TestLoad_ReturnsExistingAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		ids := b.people(t, 3)
-		must.Value(d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).
+		must.Value(b.DB.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).
 			Exec(t.Context()))(t)
 		found, err := b.Load(t.Context(), ids[0], ids[1], id.New(id.Account))
 		if err != nil || len(found) != 1 || found[ids[0]] == nil || found[ids[0]].ID != ids[0] {
@@ -68,9 +66,7 @@ func TestLoad_ReturnsExistingAccounts(t *testing.T) {
 // TestLoad_SharesStatements: requests that arrive during a statement share the next one, and each
 // receives exactly its own accounts.
 func TestLoad_SharesStatements(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		ids := b.people(t, 40)
 		w := b.watch(1)
 		var first, others sync.WaitGroup
@@ -98,15 +94,13 @@ func TestLoad_SharesStatements(t *testing.T) {
 // TestLoad_SeesEarlierWrites the call: no request receives the result of an earlier
 // statement.
 func TestLoad_SeesEarlierWrites(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		var asking sync.WaitGroup
 		for _, own := range b.people(t, 8) {
 			asking.Go(func() {
 				for i := range 40 {
 					name := fmt.Sprint("Ada ", i)
-					if _, err := d.NewUpdate().Model((*Account)(nil)).Set("name = ?", name).Where("id = ?", own).
+					if _, err := b.DB.NewUpdate().Model((*Account)(nil)).Set("name = ?", name).Where("id = ?", own).
 						Exec(t.Context()); err != nil {
 						t.Error(err)
 						return
@@ -125,9 +119,7 @@ func TestLoad_SeesEarlierWrites(t *testing.T) {
 
 // TestLoad_RespectsDeadline for a statement that hangs.
 func TestLoad_RespectsDeadline(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		ids := b.people(t, 2)
 		w := b.watch(1)
 		var hanging sync.WaitGroup

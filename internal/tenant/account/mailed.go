@@ -16,8 +16,8 @@ import (
 const (
 	// mailedPrefix identifies mailed tokens to users and secret scanners.
 	mailedPrefix = "mailed_"
-	// minResetDuration is the minimum duration of RequestPasswordReset, which hides whether a token was
-	// stored.
+	// minResetDuration is the minimum duration of RequestPasswordReset, which hides whether a token
+	// was stored.
 	minResetDuration = 250 * time.Millisecond
 )
 
@@ -91,8 +91,8 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 }
 
 // VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the
-// account's, or a new one, which replaces it, and the old one is told. It returns BadCredentials,
-// or EmailTaken if another account has the new one by now.
+// account's, or a new one, which replaces it, and the old one is notified. It returns
+// BadCredentials, or EmailTaken if another account has the new one by now.
 func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
 	before := &Account{}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

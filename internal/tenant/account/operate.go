@@ -55,23 +55,24 @@ func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64,
 	return a, int64(n), s.LogoutEverywhere(ctx, Actor{AccountID: a.ID}, false)
 }
 
-// SetDisabled disables or enables the account with the address. Every node refuses the tokens of a disabled account
-// within a second, and its password and mailed tokens at once. API keys that it created belong to their
-// workspaces, and stay valid. SetDisabled returns the number of ended sessions. It is for the operator and returns
-// NotFound.
+// SetDisabled disables or enables the account with the address. Every node refuses the tokens of a
+// disabled account within a second, and its password and mailed tokens at once. API keys that it
+// created belong to their workspaces, and stay valid. SetDisabled returns the number of ended
+// sessions. It is for the operator and returns NotFound.
 func (s *Store) SetDisabled(ctx context.Context, email string, disabled bool) (_ *Account, sessions int64, err error) {
 	a, err := s.existing(ctx, email)
 	if err != nil {
 		return nil, 0, err
 	}
 	accountID := a.ID
-	if !disabled { // which ends no sessions: one that is enabled goes on with them
+	if !disabled { // which ends no sessions: an account that is enabled again continues with them
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 			a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = NULL")
 			return err
 		})
 	} else {
-		// New sessions and mailed tokens wait for the lock, and then see that the account is disabled.
+		// New sessions and mailed tokens wait for the lock, and then see that the account is
+		// disabled.
 		err = s.endSessions(ctx, Actor{AccountID: accountID}, func(ctx context.Context, tx bun.Tx) (err error) {
 			if a, err = s.updateAccount(ctx, tx, accountID, "disabled_at = COALESCE(disabled_at, ?)",
 				s.now()); err != nil {
@@ -125,17 +126,18 @@ type PasswordLink struct {
 	ExpiresAt time.Time
 }
 
-// PasswordPage is the path of the page that sets a password with the token in the fragment of its URL, which no
-// server receives or logs. The server has its handler.
+// PasswordPage is the path of the page that sets a password with the token in the fragment of its
+// URL, which no server receives or logs. The server has its handler.
 const PasswordPage = "/password"
 
 func (s *Store) passwordLink(m mailed) PasswordLink {
 	return PasswordLink{URL: s.PublicURL + PasswordPage + "#" + m.token, ExpiresAt: m.expires}
 }
 
-// AdminCreate creates an account without a password, and returns the link that sets one. Without a name, it is named
-// like its address. join adds what other packages hold of the account, in the same transaction, which sees all
-// workspaces. It is for the operator and returns InvalidInput, EmailTaken and the errors of join.
+// AdminCreate creates an account without a password, and returns the link that sets one. Without a
+// name, it is named like its address. join adds what other packages hold of the account, in the
+// same transaction, which sees all workspaces. It is for the operator and returns InvalidInput,
+// EmailTaken and the errors of join.
 func (s *Store) AdminCreate(
 	ctx context.Context, email, name string, join func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) (*Account, PasswordLink, error) {
@@ -165,9 +167,9 @@ func (s *Store) AdminCreate(
 	return a, s.passwordLink(reset), nil
 }
 
-// AdminReset returns a link that sets the password of the account with the address. Its password and sessions stay
-// until then; earlier links and mailed resets end. It is for the operator and returns NotFound, or Conflict for a
-// disabled account.
+// AdminReset returns a link that sets the password of the account with the address. Its password
+// and sessions stay until then; earlier links and mailed resets end. It is for the operator and
+// returns NotFound, or Conflict for a disabled account.
 func (s *Store) AdminReset(ctx context.Context, email string) (*Account, PasswordLink, error) {
 	a, err := s.existing(ctx, email)
 	if err != nil {
@@ -190,7 +192,8 @@ func (s *Store) AdminReset(ctx context.Context, email string) (*Account, Passwor
 	return a, s.passwordLink(reset), nil
 }
 
-// AdminDelete is Delete without a password. It is for the operator and returns NotFound and the errors of leave.
+// AdminDelete is Delete without a password. It is for the operator and returns NotFound and the
+// errors of leave.
 func (s *Store) AdminDelete(
 	ctx context.Context, email string, leave func(ctx context.Context, tx bun.Tx, accountID string) error,
 ) (*Account, error) {

@@ -12,9 +12,7 @@ import (
 )
 
 func TestOperator_ListsAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		first := b.register(t, "ada_1@example.com")
 		b.register(t, "ada01@example.com")
 		gone := b.register(t, "gone@example.com")
@@ -41,11 +39,9 @@ func TestOperator_ListsAccounts(t *testing.T) {
 			"removed account":    {"gone", "", ""},
 			"deleted account":    {"deleted", "", ""},
 		} {
-			t.Run(name, func(t *testing.T) {
-				if got := find(c.email, c.after, 10); got != c.want {
-					t.Errorf("%q after %q: %q, want %q", c.email, c.after, got, c.want)
-				}
-			})
+			if got := find(c.email, c.after, 10); got != c.want {
+				t.Errorf("%s: %q after %q: %q, want %q", name, c.email, c.after, got, c.want)
+			}
 		}
 		if got := find("", "", 1); got != "ada_1@example.com ss" {
 			t.Errorf("at most one: %q", got)
@@ -75,14 +71,11 @@ func TestOperator_EndsSessions(t *testing.T) {
 		must.NoError(t, node.loadRevoked(t.Context(), node.Now()))
 		for _, l := range []Login{mine, again} {
 			node.works(t, "a token", l, false)
-			_, err := b.Refresh(t.Context(), l.RefreshToken)
-			at(t, err, errs.BadCredentials, "refreshToken")
+			at(t, errs.BadCredentials, "refreshToken")(b.Refresh(t.Context(), l.RefreshToken))
 		}
 		node.works(t, "another's token", theirs, true)
 		for _, email := range []string{"nobody@example.com", "", "no address"} {
-			if _, _, err := operator.EndSessions(t.Context(), email); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%q: %v", email, err)
-			}
+			wantError(t, errs.NotFound, email)(operator.EndSessions(t.Context(), email))
 		}
 	})
 }

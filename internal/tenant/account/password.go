@@ -72,7 +72,7 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Cli
 }
 
 // mailReset runs the same statements for an unknown address; they match no rows. Earlier tokens
-// stay valid: anybody may request one, which must not end the link that the operator has passed on.
+// stay valid: an anonymous request for one must not void the link that the operator has passed on.
 func (s *Store) mailReset(ctx context.Context, email string) error {
 	account, err := s.byEmail(ctx, email)
 	if err != nil {

@@ -32,9 +32,9 @@ var commonPasswords string
 // unknownHash is the salt and digest of a bcrypt hash that no password has.
 const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// UserPasswords hashes and compares a few passwords of users at once, so that a flood leaves processors to redirects.
-// Subjects, such as addresses, take turns, so that a flood from one does not keep others waiting. It returns
-// RateLimited or Unavailable, as Gate.Enter does.
+// UserPasswords hashes and compares a few passwords of users at once, so that a flood leaves
+// processors to redirects. Subjects, such as addresses, take turns, so that a flood from one does
+// not keep others waiting. It returns RateLimited or Unavailable, as Gate.Enter does.
 type UserPasswords struct {
 	cost int
 	gate *admission.Gate
@@ -77,8 +77,8 @@ func (p *UserPasswords) Hash(ctx context.Context, password, subject string) (str
 	return bcryptOf(password, p.cost)
 }
 
-// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an empty
-// hash, which never matches.
+// Matches compares a password with a hash, with the errors of Hash. It takes the same time for an
+// empty hash, which never matches.
 func (p *UserPasswords) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
 	leave, err := p.gate.Enter(ctx, subject, 1)
 	if err != nil {
@@ -105,8 +105,8 @@ func compare(hash, password string) (matches bool, err error) {
 	return err == nil, nil
 }
 
-// opaque returns a password as it is compared: with ASCII spaces only and in validate.Normal form, as keyboards and
-// systems differ in both (the profile OpaqueString of RFC 8265, section 4.2.2).
+// opaque returns a password as it is compared: with ASCII spaces only and in validate.Normal form,
+// as keyboards and systems differ in both (the profile OpaqueString of RFC 8265, section 4.2.2).
 func opaque(password string) string {
 	return validate.Normal(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Zs, r) {

@@ -83,7 +83,8 @@ func (s *Store) Update(
 	return updated, nil
 }
 
-// setEmail replaces the account's address. What was mailed to the old one is void. It returns EmailTaken.
+// setEmail replaces the account's address. Links mailed to the old one are void. It returns
+// EmailTaken.
 func (s *Store) setEmail(
 	ctx context.Context, tx bun.Tx, accountID, email string, verifiedAt *time.Time,
 ) (*Account, error) {

@@ -89,7 +89,8 @@ func (p Proof) Method() Method {
 	return ""
 }
 
-// proven is a proof that was checked, and is spent in the transaction of what it is for: a code is valid once.
+// proven is a checked proof, which is spent in the transaction of its operation: a code is valid
+// once.
 type proven struct {
 	method Method
 	step   int64  // of a TOTP code
@@ -165,7 +166,8 @@ func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address 
 	return s.prove(ctx, actor, p, address)
 }
 
-// requireFactor is prove with a second factor of an account that has one. It returns Conflict for others.
+// requireFactor is prove with a second factor of an account that has one. It returns Conflict for
+// others.
 func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
 	if err != nil {

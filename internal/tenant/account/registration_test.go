@@ -8,8 +8,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -38,9 +36,7 @@ func (i *invitation) Accept(_ context.Context, _ bun.Tx, a *Account) error {
 }
 
 func TestRegister_IsRestricted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.register(t, "taken@example.com")
 		invited := func(email string) Invitation { return &invitation{email: email} }
 		for name, c := range map[string]struct {
@@ -50,9 +46,8 @@ func TestRegister_IsRestricted(t *testing.T) {
 			want         errs.Kind
 			field        string
 		}{
-			"open": {Open, "open@example.com", nil, 0, ""},
-			"open, with an invitation": {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0,
-				""},
+			"open":                     {Open, "open@example.com", nil, 0, ""},
+			"open, with an invitation": {Open, "OPEN-invited@Example.com", invited("open-invited@example.com"), 0, ""},
 			"open, invited elsewhere":  {Open, "else@example.com", invited("x@example.com"), errs.Forbidden, ""},
 			"invited, a stranger":      {Invited, "stranger@example.com", nil, errs.Forbidden, ""},
 			"invited, a taken address": {Invited, "taken@example.com", nil, errs.Forbidden, ""},
@@ -84,25 +79,15 @@ func TestRegister_IsRestricted(t *testing.T) {
 	})
 }
 
-func is(t *testing.T, err error, want errs.Kind) {
-	t.Helper()
-	if !errs.Is(err, want) {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
 func TestOperator_CreatesAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		b.Registration, b.PublicURL = Closed, "https://sho.rt"
 		a, link, err := b.AdminCreate(t.Context(), " Ada@Example.com ", "", nothing)
 		if err != nil || a.Email != "ada@example.com" || a.Name != "Ada" ||
 			!link.ExpiresAt.Equal(noon.Add(24*time.Hour)) {
 			t.Fatalf("%+v, %+v, %v", a, link, err)
 		}
-		_, err = b.Login(t.Context(), a.Email, "", b.from())
-		is(t, err, errs.BadCredentials)
+		wantError(t, errs.BadCredentials, "")(b.Login(t.Context(), a.Email, "", b.from()))
 		token, isPage := strings.CutPrefix(link.URL, "https://sho.rt/password#")
 		if !isPage {
 			t.Errorf("link %s", link.URL)
@@ -110,16 +95,13 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		must.NoError(t, b.RequestPasswordReset(t.Context(), a.Email, b.from())) // by anybody
 		must.Value(b.ResetPassword(t.Context(), token, password, Proof{}, b.from()))(t)
 		must.Value(b.Login(t.Context(), a.Email, password, b.from()))(t)
-		_, _, err = b.AdminCreate(t.Context(), a.Email, "", nothing)
-		at(t, err, errs.EmailTaken, "email")
-		_, _, err = b.AdminCreate(t.Context(), "no address", "", nothing)
-		at(t, err, errs.InvalidInput, "email")
+		at(t, errs.EmailTaken, "email")(b.AdminCreate(t.Context(), a.Email, "", nothing))
+		at(t, errs.InvalidInput, "email")(b.AdminCreate(t.Context(), "no address", "", nothing))
 		_, _, err = b.AdminCreate(t.Context(), "eve@example.com", "", func(context.Context, bun.Tx, string) error {
 			return errs.New(errs.NotFound, "There is no such workspace.")
 		})
-		is(t, err, errs.NotFound)
-		_, _, err = b.AdminReset(t.Context(), "eve@example.com")
-		is(t, err, errs.NotFound)
+		wantError(t, errs.NotFound, "")(err)
+		wantError(t, errs.NotFound, "")(b.AdminReset(t.Context(), "eve@example.com"))
 
 		_, first, err := b.AdminReset(t.Context(), "ADA@example.com")
 		must.NoError(t, err)
@@ -138,22 +120,18 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			}
 		}
 		must.Value(b.AdminDelete(t.Context(), a.Email, nothing))(t)
-		_, err = b.AdminDelete(t.Context(), a.Email, nothing)
-		is(t, err, errs.NotFound)
+		wantError(t, errs.NotFound, "")(b.AdminDelete(t.Context(), a.Email, nothing))
 	})
 }
 
 // TestOperator_DisablesAccounts: each way in is closed, and looks as for an unknown address.
 func TestOperator_DisablesAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, mine := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, mine Login) {
 		verification := box.last(t, 1)
 		must.NoError(t, b.RequestPasswordReset(t.Context(), b.email, b.from()))
 		reset := box.last(t, 2)
 		stale := must.Value(b.byEmail(t.Context(), b.email))(t)
-		me, err := b.as(t, mine.Token)
-		must.NoError(t, err)
+		me := must.Value(b.as(t, mine.Token))(t)
 		a, sessions, err := b.SetDisabled(t.Context(), strings.ToUpper(b.email), true)
 		if err != nil || sessions != 1 || a.DisabledAt == nil {
 			t.Fatalf("%+v, %d sessions, %v", a, sessions, err)
@@ -198,17 +176,13 @@ func TestOperator_DisablesAccounts(t *testing.T) {
 		}
 		b.works(t, "the session of before", mine, false)
 		must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
-		if _, _, err := b.SetDisabled(t.Context(), "nobody@example.com", true); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an unknown address: %v", err)
-		}
+		wantError(t, errs.NotFound, "an unknown address")(b.SetDisabled(t.Context(), "nobody@example.com", true))
 	})
 }
 
 // TestOperator_EnablesAgain: to enable an account that is not disabled ends no sessions.
 func TestOperator_EnablesAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, mine := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, mine Login) {
 		if a, n, err := b.SetDisabled(t.Context(), b.email, false); err != nil || n != 0 || a.ID != mine.Account.ID ||
 			a.DisabledAt != nil {
 			t.Fatalf("%+v, %d sessions, %v", a, n, err)
@@ -222,9 +196,7 @@ func TestOperator_EnablesAgain(t *testing.T) {
 
 // TestOperator_DisablesDuringLogins: of log-ins and refreshes at the same time, no session remains.
 func TestOperator_DisablesDuringLogins(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		mine := b.register(t, b.email)
 		a := must.Value(b.byEmail(t.Context(), b.email))(t)
 		atOnce(9, func(i int) error {

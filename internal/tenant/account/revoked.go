@@ -17,7 +17,8 @@ const skew = 30 * time.Second
 type revoked struct {
 	mu  sync.RWMutex
 	ids map[string]bool
-	// loadedAt is when they were read from the database; zero has them read. The feed alone uses it.
+	// loadedAt is when they were read from the database; zero reads them at once. The feed alone
+	// uses it.
 	loadedAt time.Time
 }
 
@@ -68,8 +69,8 @@ func (s *Store) Follow(ctx context.Context, n feed.News) {
 	}
 }
 
-// loadRevoked reads the sessions that were revoked while their tokens are valid. What is revoked
-// meanwhile is in the next news.
+// loadRevoked reads the sessions that were revoked while their tokens are valid. Sessions revoked
+// meanwhile are in the next news.
 func (s *Store) loadRevoked(ctx context.Context, now time.Time) error {
 	var ids []string
 	err := s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", now.Add(-s.Tokens.TTL-skew)).

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// refreshGrace is how long a spent refresh token still returns its successor, for retries and concurrent
-	// tabs. A later use means that one of two clients has stolen it.
+	// refreshGrace is how long a spent refresh token still returns its successor, for retries and
+	// concurrent tabs. A later use means that one of two clients has stolen it.
 	refreshGrace = 10 * time.Second
 	// refreshPrefix identifies refresh tokens to users and secret scanners.
 	refreshPrefix = "refresh_"
@@ -271,9 +271,9 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 	return err
 }
 
-// endSessions makes a change of the actor's account, which is locked, and ends all its sessions but
-// the actor's own, and what they may have begun: logins that wait for another proof, and a new
-// address that waits for its verification, which would take the account over. It returns
+// endSessions changes the actor's account, which is locked, and ends all its sessions but the
+// actor's own, with all flows that they may have begun: logins that wait for another proof, and a
+// new address that waits for its verification, which would take the account over. It returns
 // sql.ErrNoRows if the account was deleted meanwhile, Unauthenticated if the actor's session has
 // ended, and the errors of the change.
 func (s *Store) endSessions(ctx context.Context, a Actor, change func(ctx context.Context, tx bun.Tx) error) error {

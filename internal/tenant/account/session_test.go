@@ -32,8 +32,7 @@ func (b *bundle) as(t *testing.T, token string) (Actor, error) {
 
 func (b *bundle) refresh(t *testing.T, token string) Login {
 	t.Helper()
-	l := must.Value(b.Refresh(t.Context(), token))(t)
-	return l
+	return must.Value(b.Refresh(t.Context(), token))(t)
 }
 
 // works insists that a log-in's token is good, or is not.
@@ -45,9 +44,7 @@ func (b *bundle) works(t *testing.T, name string, l Login, want bool) {
 }
 
 func TestRefresh_RotatesTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		first := b.register(t, b.email)
 		b.now = b.now.Add(time.Hour)
 		second := b.refresh(t, first.RefreshToken)
@@ -67,41 +64,30 @@ func TestRefresh_RotatesTokens(t *testing.T) {
 		third := b.refresh(t, second.RefreshToken)
 		b.works(t, "the third", third, true)
 		b.now = b.now.Add(time.Microsecond)
-		if _, err := b.Refresh(t.Context(), first.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a token that was spent more than ten seconds ago: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a token that was spent more than ten seconds ago")(
+			b.Refresh(t.Context(), first.RefreshToken))
 		b.works(t, "after a theft", third, false)
-		if _, err := b.Refresh(t.Context(), third.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the thief's successor: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the thief's successor")(b.Refresh(t.Context(), third.RefreshToken))
 	})
 }
 
 func TestRefresh_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.register(t, b.email)
 		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff",
 			strings.Repeat("x", 1<<16)} {
-			if _, err := b.Refresh(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%.50q: %v", token, err)
-			}
+			wantError(t, errs.BadCredentials, token)(b.Refresh(t.Context(), token))
 		}
 		b.now = noon.Add(b.SessionTTL - time.Microsecond)
 		l = b.refresh(t, l.RefreshToken)
 		b.now = b.now.Add(b.SessionTTL)
-		if _, err := b.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("after a long absence: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "after a long absence")(b.Refresh(t.Context(), l.RefreshToken))
 	})
 }
 
 // TestRefresh_SucceedsOnceConcurrently has twenty tabs refresh with one token.
 func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.register(t, b.email)
 		var mu sync.Mutex
 		successors := map[string]int{}
@@ -125,9 +111,7 @@ func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 }
 
 func TestLogout_EndsSession(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		logins := []Login{b.register(t, b.email)}
 		for range 3 {
 			l := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
@@ -138,40 +122,29 @@ func TestLogout_EndsSession(t *testing.T) {
 		second, _ := b.as(t, logins[1].Token)
 		them, _ := b.as(t, stranger.Token)
 		for range 2 { // logging out twice is logging out once
-			if err := b.Logout(t.Context(), me, second.SessionID); err != nil {
-				t.Error(err)
-			}
+			must.NoError(t, b.Logout(t.Context(), me, second.SessionID))
 		}
 		for _, sessionID := range []string{them.SessionID, id.New(id.Session), "", "x\x00"} {
-			if err := b.Logout(t.Context(), me, sessionID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%q: %v", sessionID, err)
-			}
+			wantError(t, errs.NotFound, sessionID)(b.Logout(t.Context(), me, sessionID))
 		}
 		p, err := b.Sessions(t.Context(), me, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 3 || p.Items[0].Agent != "a test" {
 			t.Errorf("sessions %+v: %v", p.Items, err)
 		}
-		if err := b.LogoutEverywhere(t.Context(), me, true); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, b.LogoutEverywhere(t.Context(), me, true))
 		for i, want := range []bool{true, false, false, false} {
 			b.works(t, "mine", logins[i], want)
 		}
-		if _, err := b.Refresh(t.Context(), logins[2].RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a refresh token of an ended session: %v", err)
-		}
-		if err := b.LogoutEverywhere(t.Context(), me, false); err != nil {
-			t.Error(err)
-		}
+		wantError(t, errs.BadCredentials, "a refresh token of an ended session")(
+			b.Refresh(t.Context(), logins[2].RefreshToken))
+		must.NoError(t, b.LogoutEverywhere(t.Context(), me, false))
 		b.works(t, "this one", logins[0], false)
 		b.works(t, "a stranger's", stranger, true)
 	})
 }
 
 func TestChangePassword_EndsOtherSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		other := b.register(t, b.email)
 		this := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 		me, _ := b.as(t, this.Token)
@@ -184,12 +157,10 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 			"too short":         {password, "short", errs.InvalidInput, "newPassword"},
 			"email as password": {password, b.email, errs.InvalidInput, "newPassword"},
 		} {
-			t.Run(name, func(t *testing.T) {
-				_, err := b.ChangePassword(t.Context(), me, with(c.current), c.password, b.address)
-				if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
-					t.Errorf("%+v: %v at %v", c, err, errs.From(err).Field)
-				}
-			})
+			_, err := b.ChangePassword(t.Context(), me, with(c.current), c.password, b.address)
+			if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
+				t.Errorf("%s: %v at %v", name, err, errs.From(err).Field)
+			}
 		}
 		b.works(t, "while nothing has changed", other, true)
 		changed := must.Value(b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))(t)
@@ -198,12 +169,8 @@ func TestChangePassword_EndsOtherSessions(t *testing.T) {
 		}
 		b.works(t, "the session that changed it", this, true)
 		b.works(t, "the other", other, false)
-		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("the old password: %v", err)
-		}
-		if _, err := b.Login(t.Context(), b.email, "another good password", b.from()); err != nil {
-			t.Errorf("the new password: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "the old password")(b.Login(t.Context(), b.email, password, b.from()))
+		must.Value(b.Login(t.Context(), b.email, "another good password", b.from()))(t) // the new password
 	})
 }
 
@@ -231,9 +198,7 @@ func TestRevocation_ReachesOtherNodes(t *testing.T) {
 }
 
 func TestCleanup_RemovesEndedSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
+	each(t, func(t *testing.T, b *bundle) {
 		revoked := b.register(t, b.email)
 		me, _ := b.as(t, revoked.Token)
 		must.NoError(t, b.Logout(t.Context(), me, me.SessionID))
@@ -241,7 +206,7 @@ func TestCleanup_RemovesEndedSessions(t *testing.T) {
 			t.Helper()
 			must.NoError(t, b.CleanUp(t.Context()))
 			for _, table := range []string{"sessions", "refresh_tokens"} {
-				if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
+				if n, err := b.DB.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
 					t.Errorf("%d rows of %s, want %d: %v", n, table, want, err)
 				}
 			}
@@ -272,8 +237,8 @@ func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestChangePassword_SucceedsOnceConcurrently: the first change wins, so that a thief who knows the old
-// password cannot undo the owner's change. A deleted account gets no password.
+// TestChangePassword_SucceedsOnceConcurrently: the first change wins, so that a thief who knows the
+// old password cannot undo the owner's change. A deleted account gets no password.
 func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -288,10 +253,8 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 					t.Error(err)
 				}
 			}})}
-			if _, err := b.ChangePassword(t.Context(), me, with(password), "another good password",
-				b.address); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantError(t, errs.BadCredentials, name)(
+				b.ChangePassword(t.Context(), me, with(password), "another good password", b.address))
 			var hash string
 			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).
 				Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
@@ -304,9 +267,7 @@ func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 // TestUpdate_EndsWithSessions: who had a session cannot take the account over by an address that
 // waits for its verification.
 func TestUpdate_EndsWithSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me, thief := must.Value(b.as(t, l.Token))(t), Login{}
 		for name, end := range map[string]func() error{
 			"changePassword": func() error {
@@ -321,9 +282,7 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 				_, err := b.Refresh(t.Context(), thief.RefreshToken)
 				must.NoError(t, err)
 				b.now = b.now.Add(refreshGrace + time.Second)
-				if _, err := b.Refresh(t.Context(), thief.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-					t.Errorf("a spent token: %v", err)
-				}
+				wantError(t, errs.BadCredentials, "a spent token")(b.Refresh(t.Context(), thief.RefreshToken))
 				return nil
 			},
 			"resetPassword": func() error {
@@ -346,12 +305,10 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 
 // TestLogoutEverywhere_WaitsForChanges by the sessions that it ends, and takes them back.
 func TestLogoutEverywhere_WaitsForChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, l := setupMail(t, d)
+	eachMailed(t, func(t *testing.T, b *bundle, _ *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		ended := make(chan error, 1)
-		must.NoError(t, d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, b.DB.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 			if err := b.lockFor(ctx, tx, me); err != nil {
 				return err
 			}
@@ -367,7 +324,8 @@ func TestLogoutEverywhere_WaitsForChanges(t *testing.T) {
 	})
 }
 
-// TestChanges_NeedLiveSession: a request that was authenticated before its session ended changes nothing afterwards.
+// TestChanges_NeedLiveSession: a request that was authenticated before its session ended changes
+// nothing afterwards.
 func TestChanges_NeedLiveSession(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// transactionPrefix identifies the secrets of logins at the provider to users and secret scanners.
+	// transactionPrefix identifies the secrets of logins at the provider to users and secret
+	// scanners.
 	transactionPrefix = "sso_"
 	transactionTTL    = 10 * time.Minute
 )
@@ -49,7 +50,8 @@ type SSO struct {
 	SyncGroups func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error
 }
 
-// Transaction is a login at the provider that has begun. The Secret finishes it, and must not be in a URL.
+// Transaction is a login at the provider that has begun. The Secret finishes it, and must not be in
+// a URL.
 type Transaction struct {
 	AuthorizationURL, Secret string
 	ExpiresAt                time.Time

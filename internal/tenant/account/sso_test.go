@@ -62,7 +62,16 @@ func signsOn(t *testing.T, d *db.DB) *signOn {
 	return withProvider(t, &owner{bundle: b, box: box})
 }
 
-// respond has a user log in at the provider, and returns what the page finishes with.
+// eachSignOn runs a test as each does, with a provider.
+func eachSignOn(t *testing.T, test func(t *testing.T, s *signOn)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, signsOn(t, d))
+	})
+}
+
+// respond has a user log in at the provider, and returns the response that the page submits.
 func (s *signOn) respond(t *testing.T, u ssotest.User) sso.Response {
 	t.Helper()
 	started := must.Value(s.StartSSO(t.Context(), ssoPage, s.from()))(t)
@@ -75,11 +84,10 @@ func (s *signOn) finish(t *testing.T, u ssotest.User) (Login, error) {
 	return s.FinishSSO(t.Context(), s.respond(t, u), s.from())
 }
 
-// TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the identity.
+// TestFinishSSO_CreatesAccount with a verified address and no password, and finds it again by the
+// identity.
 func TestFinishSSO_CreatesAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		grace := ssotest.User{Subject: "1", Email: "Grace-" + s.email, Name: "Grace", Groups: []string{"engines"}}
 		first := must.Value(s.finish(t, grace))(t)
 		a := first.Account
@@ -103,9 +111,7 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 		}
 		_, _, err := s.SetDisabled(t.Context(), a.Email, true)
 		must.NoError(t, err)
-		if _, err := s.finish(t, grace); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a disabled account: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a disabled account")(s.finish(t, grace))
 		grace.Subject, grace.Email = "2", a.Email
 		if _, err := s.finish(t, grace); err == nil || err.Error() != s.SSO.Refuse(t.Context(), "account").Error() {
 			t.Errorf("another identity with the address of a disabled account: %v", err)
@@ -160,31 +166,24 @@ func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 	})
 }
 
-// TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within ten minutes.
+// TestFinishSSO_UsesTransactionOnce, by the browser that has started it, at any node, and within
+// ten minutes.
 func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.SessionTTL = time.Hour
 		u := ssotest.User{Subject: "1", Email: "once-" + s.email}
 		r, other := s.respond(t, u), s.respond(t, u)
 		mixed := r
 		mixed.Secret = other.Secret
-		if _, err := s.FinishSSO(t.Context(), mixed, s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("in another browser: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "in another browser")(s.FinishSSO(t.Context(), mixed, s.from()))
 		got := atOnce(16, func(int) error { _, err := s.FinishSSO(t.Context(), r, s.from()); return err })
 		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 15}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		late := s.respond(t, u)
 		s.now = s.now.Add(transactionTTL)
-		if _, err := s.FinishSSO(t.Context(), late, s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("ten minutes later: %v", err)
-		}
-		if _, err := s.StartSSO(t.Context(), ssoPage+"/", s.from()); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("another page: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "ten minutes later")(s.FinishSSO(t.Context(), late, s.from()))
+		wantError(t, errs.InvalidInput, "another page")(s.StartSSO(t.Context(), ssoPage+"/", s.from()))
 		l := must.Value(s.finish(t, u))(t)
 		end := s.now.Add(time.Hour)
 		if !l.ExpiresAt.Equal(end) {
@@ -193,18 +192,14 @@ func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 		s.now = end.Add(-time.Second)
 		l = must.Value(s.Refresh(t.Context(), l.RefreshToken))(t)
 		s.now = end
-		if _, err := s.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("a refreshed session goes on: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "a refreshed session goes on")(s.Refresh(t.Context(), l.RefreshToken))
 	})
 }
 
 // TestFinishSSO_StartsNoSessionAfterFaults of the provider.
 func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
-		before := rows(t, d, "sessions")
+	eachSignOn(t, func(t *testing.T, s *signOn) {
+		before := rows(t, s.DB, "sessions")
 		for _, fault := range ssotest.Faults() {
 			if fault.Outage || strings.HasPrefix(fault.Check, "metadata") {
 				continue // tested by package sso: they take their time, or metadata are in the cache
@@ -220,7 +215,7 @@ func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
 				t.Errorf("%s: %v", fault.Name, err)
 			}
 		}
-		if n := rows(t, d, "sessions"); n != before {
+		if n := rows(t, s.DB, "sessions"); n != before {
 			t.Errorf("%d sessions", n-before)
 		}
 	})
@@ -228,14 +223,10 @@ func TestFinishSSO_StartsNoSessionAfterFaults(t *testing.T) {
 
 // TestFinishSSO_RegistersByRule of the operator.
 func TestFinishSSO_RegistersByRule(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.Registers = false
 		u := ssotest.User{Subject: "1", Email: "rule-" + s.email}
-		if _, err := s.finish(t, u); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("a stranger: %v", err)
-		}
+		wantError(t, errs.Forbidden, "a stranger")(s.finish(t, u))
 		s.invited = []string{u.Email}
 		must.Value(s.finish(t, u))(t)
 	})
@@ -288,14 +279,10 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		try(plain, password, errs.Forbidden)
 		s.challenge(t)
 		a := must.Value(s.find(t.Context(), plain))(t)
-		if _, err := s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)},
-			s.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("an account that loses its second factor meanwhile: %v", err)
-		}
-		if _, err := s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("registering: %v", err)
-		}
+		wantError(t, errs.BadCredentials, "an account that loses its second factor meanwhile")(
+			s.beginSession(t.Context(), pendingLogin{account: a, Methods: Methods(Password)}, s.from()))
+		wantError(t, errs.Forbidden, "registering")(
+			s.Register(t.Context(), "new-"+s.email, password, "X", s.from(), nil))
 		s.BreakGlass = nil
 		sent := len(s.box.messages)
 		s.request(t)
@@ -308,25 +295,19 @@ func TestLogin_BreaksGlass(t *testing.T) {
 // TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has
 // removed meanwhile connects no account.
 func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.SSO = nil
-		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
 	})
 }
 
 // TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
 func TestCompleteLogin_EndsWithSession(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := signsOn(t, d)
+	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.SSO.SessionTTL = challengeTTL / 2
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.now = s.now.Add(s.SSO.SessionTTL)
-		_, err := s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from())
-		at(t, err, errs.Expired, "challenge")
+		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
 	})
 }

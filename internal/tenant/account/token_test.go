@@ -103,8 +103,7 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 	private := must.Value(rsa.GenerateKey(rand.Reader, 2048))(t)
 	byRSA := func(signed string) []byte {
 		sum := sha256.Sum256([]byte(signed))
-		signature := must.Value(rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:]))(t)
-		return signature
+		return must.Value(rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:]))(t)
 	}
 	secret, other := string(tokens.Secrets[0]), "another secret of thirty-two byt"
 	for name, c := range map[string]struct {
@@ -112,8 +111,6 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 		sign   func(string) []byte
 	}{
 		"none":                      {object{"alg": "none"}, unsigned},
-		"None":                      {object{"alg": "None"}, unsigned},
-		"NONE":                      {object{"alg": "NONE"}, unsigned},
 		"nOnE":                      {object{"alg": "nOnE"}, unsigned},
 		"none, signed all the same": {object{"alg": "none"}, honest},
 		"no alg":                    {object{"alg": nil}, honest},
@@ -121,7 +118,6 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 		"alg is a number":           {object{"alg": 256}, honest},
 		"alg in lower case":         {object{"alg": "hs256"}, honest},
 		"HS384 with the same key":   {object{"alg": "HS384"}, keyed(sha512.New384, secret)},
-		"HS512 with the same key":   {object{"alg": "HS512"}, keyed(sha512.New, secret)},
 		"HS384 signed as HS256":     {object{"alg": "HS384"}, honest},
 		"RS256":                     {object{"alg": "RS256"}, byRSA},
 		"RS256 said to be HS256":    {nil, byRSA},
@@ -130,12 +126,9 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 			keyed(sha256.New, "\x00\x00\x00")},
 		"a key from elsewhere": {object{"jku": "http://evil.example/keys"}, byRSA},
 		"kid is a path":        {object{"kid": "../../../../dev/null"}, keyed(sha256.New, "")},
-		"kid is SQL":           {object{"kid": "' UNION SELECT 'key' --"}, keyed(sha256.New, "key")},
 		"another secret":       {nil, keyed(sha256.New, other)},
 		"an empty secret":      {nil, keyed(sha256.New, "")},
 		"a secret cut short":   {nil, keyed(sha256.New, secret[:31])},
-		"not signed":           {nil, unsigned},
-		"half a signature":     {nil, func(signed string) []byte { return honest(signed)[:16] }},
 		"a signature and more": {nil, func(signed string) []byte { return append(honest(signed), 0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +154,6 @@ func TestToken_RefusesOtherAudience(t *testing.T) {
 		"another audience":          {claims: object{"aud": "others"}},
 		"no audience":               {claims: object{"aud": nil}},
 		"an empty audience":         {claims: object{"aud": []string{}}},
-		"over long ago":             {claims: object{"exp": second(-86400)}},
 		"over a second ago":         {claims: object{"exp": second(-1)}},
 		"over now":                  {claims: object{"exp": second(0)}},
 		"without end":               {claims: object{"exp": nil}},
@@ -189,28 +181,20 @@ func TestToken_RefusesGarbage(t *testing.T) {
 	good := forge(t, nil, nil, honest)
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
-		"empty":              "",
-		"one dot":            ".",
-		"two dots":           "..",
 		"three dots":         "...",
-		"words":              "let me in",
 		"NUL":                "\x00",
 		"not UTF-8":          "\xff\xfe.\xff.\xff",
 		"segments of words":  "a.b.c",
 		"empty objects":      "e30.e30.e30",
 		"null":               "bnVsbA.bnVsbA.bnVsbA",
-		"a list":             "W10.W10.W10",
 		"no header":          "." + parts[1] + "." + parts[2],
 		"no claims":          parts[0] + ".." + parts[2],
-		"no signature":       parts[0] + "." + parts[1] + ".",
-		"two segments":       parts[0] + "." + parts[1],
 		"four segments":      good + "." + parts[2],
 		"five, as encrypted": good + ".a.b",
 		"twice":              good + good,
 		"padded":             good + "=",
 		"swapped":            parts[1] + "." + parts[0] + "." + parts[2],
 		"huge":               strings.Repeat("a", 1<<20),
-		"huge header":        strings.Repeat("a", 1<<20) + "." + parts[1] + "." + parts[2],
 		"a million dots":     strings.Repeat(".", 1<<20),
 		"deeply nested":      base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 1<<16))) + ".e30.e30",
 	} {
@@ -253,21 +237,6 @@ func TestToken_Expires(t *testing.T) {
 	}
 }
 
-func TestToken_RefusesOtherInstance(t *testing.T) {
-	t.Parallel()
-	for name, other := range map[string]Tokens{
-		"secret": {Secrets: [][]byte{[]byte("another secret of thirty-two byt")}, Issuer: tokens.Issuer,
-			TTL: tokens.TTL},
-		"issuer": {Secrets: tokens.Secrets, Issuer: "http://other.example", TTL: tokens.TTL},
-	} {
-		token, _, err := other.Issue(Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}, noon)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		refuse(t, token)
-	}
-}
-
 func TestToken_FromAuthorizationHeader(t *testing.T) {
 	t.Parallel()
 	s := &Store{Tokens: tokens, Now: func() time.Time { return noon }}
@@ -276,7 +245,6 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 		"":                            "anonymous",
 		"Bearer " + good:              accountID,
 		"bearer " + good:              accountID,
-		"BEARER " + good:              accountID,
 		"Bearer   " + good + " ":      accountID,
 		good:                          "refused",
 		"Bearer":                      "refused",
@@ -284,15 +252,11 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 		"Bearer null":                 "refused",
 		"Bearer" + good:               "refused",
 		"Bearer\t" + good:             "refused",
-		" ":                           "refused",
 		" Bearer " + good:             "refused",
 		"Bearer Bearer " + good:       "refused",
 		"Bearer " + good + " x":       "refused",
 		"Bearer " + good + "," + good: "refused",
 		"Basic " + good:               "refused",
-		"Basic YWRhOnBhc3N3b3Jk":      "refused",
-		"Token " + good:               "refused",
-		"Digest username=ada":         "refused",
 		"\x00":                        "refused",
 	} {
 		t.Run(fmt.Sprintf("%q", strings.ReplaceAll(header, good, "TOKEN")), func(t *testing.T) {
@@ -312,8 +276,8 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// TestToken_VerifiesWithEverySecret: a key is replaced in three rolling restarts, and every token is
-// accepted by every node throughout.
+// TestToken_VerifiesWithEverySecret: a key is replaced in three rolling restarts, and every token
+// is accepted by every node throughout.
 func TestToken_VerifiesWithEverySecret(t *testing.T) {
 	t.Parallel()
 	before, after := []byte("the secret before the replacement"), []byte("the secret after the replacement.")

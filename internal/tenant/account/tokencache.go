@@ -13,8 +13,9 @@ import (
 // maxCachedTokens is how many tokens are cached.
 const maxCachedTokens = 10_000
 
-// tokenCache caches valid tokens by hash, so that signature and claims are not verified in each request.
-// They do not change; the expiry is compared in each check, and revocation is checked by revoked.
+// tokenCache caches valid tokens by hash, so that signature and claims are not verified in each
+// request. They do not change; the expiry is compared in each check, and revocation is checked by
+// revoked.
 type tokenCache struct {
 	once   sync.Once
 	tokens memo.Cache[[sha256.Size]byte, verified]

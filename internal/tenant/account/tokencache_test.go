@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked at, however
-// much like it.
+// TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked
+// at, however much like it.
 func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -42,21 +42,5 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	}
 	if n := b.tokenCache.tokens.EstimatedSize(); n != 1 {
 		t.Errorf("%d tokens are known, of which one is good", n)
-	}
-}
-
-// TestKnownTokens_RefuseEndedSession is refused at once: that is never remembered.
-func TestKnownTokens_RefuseEndedSession(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil, nil)
-	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
-	token, _, err := b.Tokens.Issue(actor, noon)
-	must.NoError(t, err)
-	for range 2 {
-		must.Value(b.Authenticate(t.Context(), "Bearer "+token))(t)
-	}
-	b.revoked.add(actor.SessionID)
-	if _, err := b.Authenticate(t.Context(), "Bearer "+token); !errs.Is(err, errs.Unauthenticated) {
-		t.Errorf("after the session: %v", err)
 	}
 }

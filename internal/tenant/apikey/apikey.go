@@ -1,6 +1,6 @@
-// Package apikey owns the API keys of workspaces: it creates, lists, rotates, revokes and authenticates
-// them. The permissions of a key follow from its scopes in package workspace. Callers are graph,
-// account, which authenticates requests, and the HTTP exports.
+// Package apikey owns the API keys of workspaces: it creates, lists, rotates, revokes and
+// authenticates them. The permissions of a key follow from its scopes in package workspace. Callers
+// are graph, account, which authenticates requests, and the HTTP exports.
 package apikey
 
 import (
@@ -76,7 +76,8 @@ type NewKey struct {
 	Name   string
 	Scopes []workspace.Permission
 	Limits
-	// FolderIDs are up to maxFolders folders that the key is restricted to; empty means no restriction.
+	// FolderIDs are up to maxFolders folders that the key is restricted to; empty means no
+	// restriction.
 	FolderIDs []string
 	// ExpiresAt is optional.
 	ExpiresAt *time.Time
@@ -193,7 +194,8 @@ func checkScopes(scopes []workspace.Permission) (string, error) {
 	return strings.Join(slices.Compact(all), " "), nil
 }
 
-// lockFolders locks the folders of a new key, so that none is deleted meanwhile. It returns NotFound.
+// lockFolders locks the folders of a new key, so that none is deleted meanwhile. It returns
+// NotFound.
 func (s *Store) lockFolders(ctx context.Context, tx bun.Tx, m workspace.Membership, folders []string) error {
 	if folders == nil {
 		return nil
@@ -351,7 +353,8 @@ func errInvalid() error {
 	return errs.New(errs.Unauthenticated, "The API key is invalid, expired, revoked, or not for this client.")
 }
 
-// PermitsOrigin reports whether the key with a secret names the origin, so that pages there may read the answers to it.
+// PermitsOrigin reports whether the key with a secret names the origin, so that pages there may
+// read the answers to it.
 func (s *Store) PermitsOrigin(ctx context.Context, secret, origin string) bool {
 	k, err := s.bySecret(ctx, secret)
 	return err == nil && slices.Contains(k.Origins, origin)

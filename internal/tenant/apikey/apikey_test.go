@@ -41,6 +41,15 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// eachDatabase runs a test in parallel with others, on both databases.
+func eachDatabase(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
 func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.Permission) (*Key, string) {
 	t.Helper()
 	k, secret, err := b.Create(t.Context(), m, NewKey{Name: "CI", Scopes: scopes})
@@ -64,9 +73,7 @@ func (b *bundle) events(t *testing.T) (actions []audit.Action) {
 }
 
 func TestKey_AllowsItsScopes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		mine, foreign := b.mine, b.theirs
 		k, secret := b.key(t, mine, workspace.WriteLinks, workspace.ReadStats, workspace.WriteLinks)
 		if !strings.HasPrefix(secret, k.Prefix) || len(secret)-len(k.Prefix) < 18 ||
@@ -74,7 +81,7 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 			t.Errorf("%+v of %q", k, secret)
 		}
 		a := b.used(t, secret)
-		m := workspacetest.Require(t, d, a, mine.ID())
+		m := workspacetest.Require(t, b.DB, a, mine.ID())
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
@@ -95,14 +102,12 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 	})
 }
 
-// TestKey_CannotManageMembersOrKeys: with every scope that there is.
+// TestKey_CannotManageMembersOrKeys: with every scope.
 func TestKey_CannotManageMembersOrKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.spaces.Limits = ratelimit.Limiter{Off: true}
 		mine := b.mine
-		eve := workspacetest.Join(t, d, mine.ID(), workspace.Viewer).AccountID()
+		eve := workspacetest.Join(t, b.DB, mine.ID(), workspace.Viewer).AccountID()
 		i, _, err := b.spaces.Invite(t.Context(), mine, "x@example.com", workspace.Viewer)
 		must.NoError(t, err)
 		var all []workspace.Permission
@@ -112,7 +117,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 			}
 		}
 		k, secret := b.key(t, mine, all...)
-		m := workspacetest.Require(t, d, b.used(t, secret), mine.ID())
+		m := workspacetest.Require(t, b.DB, b.used(t, secret), mine.ID())
 		before := b.events(t)
 		for name, do := range map[string]func() error{
 			"create a key": func() error {
@@ -133,49 +138,39 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 				return err
 			},
 			"list invitations": func() error {
-				_, err := b.spaces.Invitations().List(t.Context(), m,
-					page.Request{Size: 1})
+				_, err := b.spaces.Invitations().List(t.Context(), m, page.Request{Size: 1})
 				return err
 			},
 			"change roles": func() error {
-				_, err := b.spaces.UpdateRole(t.Context(), m, eve,
-					workspace.Editor)
+				_, err := b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor)
 				return err
 			},
 			"remove members": func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
 			"remove no user": func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
 			"hand over":      func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
 			"change settings": func() error {
-				_, err := b.spaces.Update(t.Context(), m,
-					workspace.Change{Name: new("x")})
+				_, err := b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")})
 				return err
 			},
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
-			t.Run(name, func(t *testing.T) {
-				if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove no user" && err != nil) {
-					t.Error(err)
-				}
-			})
+			if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove no user" && err != nil) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		if diff := cmp.Diff(before, b.events(t)); diff != "" {
 			t.Errorf("events (-before +after):\n%s", diff)
 		}
-		if _, err := b.spaces.Members(t.Context(), m, page.Request{Size: 1}); err != nil {
-			t.Errorf("seeing members: %v", err)
-		}
+		must.Value(b.spaces.Members(t.Context(), m, page.Request{Size: 1}))(t) // seeing members
 	})
 }
 
 func TestKey_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		m := b.mine
 		end := dbtest.Noon.Add(time.Hour)
 		_, brief, err := b.Create(t.Context(), m,
-			NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
-				ExpiresAt: &end})
+			NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &end})
 		must.NoError(t, err)
 		k, secret := b.key(t, m, workspace.ReadLinks)
 		b.used(t, brief)
@@ -191,11 +186,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --",
 			"NUL": "lfk_\x00",
 		} {
-			t.Run(name, func(t *testing.T) {
-				if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
-					t.Error(err)
-				}
-			})
+			wantError(t, errs.Unauthenticated, name)(b.Authenticate(t.Context(), bad))
 		}
 		for name, in := range map[string]NewKey{
 			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"},
@@ -203,11 +194,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 			"made up":  {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}},
 			"over":     {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
 		} {
-			t.Run(name, func(t *testing.T) {
-				if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
-					t.Error(err)
-				}
-			})
+			wantError(t, errs.InvalidInput, name)(b.Create(t.Context(), m, in))
 		}
 		foreign := b.theirs
 		theirs, _ := b.key(t, foreign, workspace.ReadLinks)
@@ -216,9 +203,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 				t.Errorf("revoking %q: %v", keyID, err)
 			}
 		}
-		if _, err := b.Revoke(t.Context(), foreign, theirs.ID); err != nil {
-			t.Error(err)
-		}
+		must.Value(b.Revoke(t.Context(), foreign, theirs.ID))(t)
 	})
 }
 
@@ -236,9 +221,7 @@ func TestKey_SecretIsNotStored(t *testing.T) {
 
 // TestKey_LastUseIsRecordedOnceAMinute: else each request would cost a write.
 func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		m := b.mine
 		_, secret := b.key(t, m, workspace.ReadLinks)
 		last := func() time.Duration {
@@ -266,29 +249,21 @@ func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
 // TestCreate_RefusesFormerMembers checks that a former member cannot create a key, even if the
 // member was removed during the request.
 func TestCreate_RefusesFormerMembers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		admin := workspacetest.Join(t, d, b.mine.ID(), workspace.Admin)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
+		admin := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Admin)
 		must.Value(b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor))(t)
 		in := NewKey{Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}}
-		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("an admin who was demoted: %v", err)
-		}
+		wantError(t, errs.Forbidden, "an admin who was demoted")(b.Create(t.Context(), admin, in))
 		must.NoError(t, b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()))
-		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an admin who was removed: %v", err)
-		}
-		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		wantError(t, errs.NotFound, "an admin who was removed")(b.Create(t.Context(), admin, in))
+		if n, err := b.DB.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys: %v", n, err)
 		}
 	})
 }
 
 func TestStore_ExportsKeysOfTheirCreator(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, _ := b.key(t, b.mine, workspace.ReadLinks)
 		b.key(t, b.theirs, workspace.ReadLinks)
 		keys, err := b.Export(t.Context(), b.mine.AccountID())
@@ -304,32 +279,27 @@ func TestStore_ExportsKeysOfTheirCreator(t *testing.T) {
 }
 
 func TestStore_PurgesOneWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.key(t, b.mine, workspace.ReadLinks)
 		kept, _ := b.key(t, b.theirs, workspace.ReadLinks)
 		must.NoError(t, b.Rows().Purge(db.AsSystem(t.Context()), b.mine.ID()))
 		var ids []string
-		err := d.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
+		err := b.DB.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
 		if diff := cmp.Diff([]string{kept.ID}, ids); diff != "" || err != nil {
 			t.Errorf("keys (-want +got): %v\n%s", err, diff)
 		}
 	})
 }
 
-// TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and expired
-// ones do not count.
+// TestCreate_BoundsActiveKeys: concurrent calls create as many keys as are allowed; revoked and
+// expired ones do not count.
 func TestCreate_BoundsActiveKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.MaxKeys = 3
 		var created, refused atomic.Int64
 		create := func(expires *time.Time) *Key {
 			k, _, err := b.Create(t.Context(), b.mine,
-				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
-					ExpiresAt: expires})
+				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: expires})
 			switch {
 			case err == nil:
 				created.Add(1)
@@ -367,9 +337,7 @@ func TestCreate_BoundsActiveKeys(t *testing.T) {
 // TestRotate_KeepsTheOldSecretUntilItEnds: of the secrets that a key has had, the newest one is
 // valid, and the one before it until the given time.
 func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, first := b.key(t, b.mine, workspace.ReadLinks)
 		valid := func(secret string) bool {
 			got, err := b.Authenticate(t.Context(), secret)
@@ -406,33 +374,26 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 		}
 		for name, ends := range map[string]time.Time{"now": b.now, "the past": b.now.Add(-time.Hour),
 			"later": b.now.Add(maxOverlap + time.Second)} {
-			if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, &ends); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantError(t, errs.InvalidInput, name)(b.Rotate(t.Context(), b.mine, k.ID, &ends))
 		}
-		if _, _, err := b.Rotate(t.Context(), b.theirs, k.ID, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("rotating another workspace's key: %v", err)
-		}
+		wantError(t, errs.NotFound, "rotating another workspace's key")(b.Rotate(t.Context(), b.theirs, k.ID, nil))
 		sixth := rotate(new(b.now.Add(time.Hour)))
 		must.Value(b.Revoke(t.Context(), b.mine, k.ID))(t)
 		if valid(fifth) || valid(sixth) {
 			t.Error("a revoked key is valid")
 		}
-		if _, _, err := b.Rotate(t.Context(), b.mine, k.ID, nil); !errs.Is(err, errs.Expired) {
-			t.Errorf("rotating a revoked key: %v", err)
-		}
+		wantError(t, errs.Expired, "rotating a revoked key")(b.Rotate(t.Context(), b.mine, k.ID, nil))
 		ending, _, err := b.Create(t.Context(), b.mine,
 			NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks},
 				ExpiresAt: new(b.now.Add(time.Minute))})
 		must.NoError(t, err)
 		b.now = b.now.Add(time.Minute)
-		if _, _, err := b.Rotate(t.Context(), b.mine, ending.ID, nil); !errs.Is(err, errs.Expired) {
-			t.Errorf("rotating an expired key: %v", err)
-		}
+		wantError(t, errs.Expired, "rotating an expired key")(b.Rotate(t.Context(), b.mine, ending.ID, nil))
 	})
 }
 
-// TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are not about more.
+// TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are
+// not about more.
 func TestKeys_AreRestrictedToFolders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -473,11 +434,10 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 	})
 }
 
-// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never refused.
+// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never
+// refused.
 func TestRotate_FailsNoRequest(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		k, secret := b.key(t, b.mine, workspace.ReadLinks)
 		var current atomic.Pointer[string]
 		current.Store(&secret)
@@ -509,4 +469,16 @@ func TestRotate_FailsNoRequest(t *testing.T) {
 		current.Store(nil)
 		programs.Wait()
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

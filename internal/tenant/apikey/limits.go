@@ -18,16 +18,19 @@ const (
 	maxDestinationHosts = 100
 	maxOrigins          = 20
 	maxNetworks         = 20
-	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable key without one.
+	// maxRequestsPerMinute bounds the rate of a key. publishableRequests is that of a publishable
+	// key without one.
 	maxRequestsPerMinute = 60000
 	publishableRequests  = 60
 )
 
-// Limits are what a key is limited to beside its scopes. Empty lists limit nothing.
+// Limits restrict a key in addition to its scopes. Empty lists limit nothing.
 type Limits struct {
-	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all hosts below too.
+	// DestinationHosts are where links of the key may lead: canonical hosts, with a leading dot all
+	// hosts below too.
 	DestinationHosts []string `bun:"type:text"`
-	// Origins are the pages that may use the key. Programs send no origin, so that they may use it, too.
+	// Origins are the pages that may use the key. Programs send no origin, so that they may use it,
+	// too.
 	Origins []string `bun:"type:text"`
 	// Networks are those of the clients that may use the key, in CIDR notation.
 	Networks []string `bun:"type:text"`
@@ -35,7 +38,8 @@ type Limits struct {
 	RequestsPerMinute *int
 }
 
-// check validates the limits of a new key, and returns them as they are stored. It returns InvalidInput.
+// check validates the limits of a new key, and returns them as they are stored. It returns
+// InvalidInput.
 func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts,
 		canonicalHost); err != nil {
@@ -108,7 +112,7 @@ func canonicalNetwork(given string) (string, bool) {
 	return network.String(), true
 }
 
-// credential returns what the key proves.
+// credential returns the credential that the key proves.
 func (k *Key) credential() *account.Key {
 	return &account.Key{
 		ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes),
@@ -117,7 +121,7 @@ func (k *Key) credential() *account.Key {
 	}
 }
 
-// details are what the audit log has of a new key.
+// details are the properties of a new key in the audit log.
 func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	details := map[string]any{"scopes": scopes}
 	for name, list := range map[string][]string{

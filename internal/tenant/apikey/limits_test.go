@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/web"
@@ -29,9 +27,7 @@ func from(t *testing.T, address, origin string) (ctx context.Context) {
 }
 
 func TestKey_AdmitsItsClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		limits := Limits{
 			Origins:  []string{"https://app.example.com", "http://localhost:3000"},
 			Networks: []string{"192.0.2.0/24", "2001:db8::/32"},
@@ -60,9 +56,7 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 			if _, unknown := b.Authenticate(t.Context(), "lfk_unknown"); err != nil && err.Error() != unknown.Error() {
 				t.Errorf("%q differs from %q", err, unknown)
 			}
-			if _, err := b.Authenticate(from(t, c.address, c.origin), other); err != nil {
-				t.Errorf("a key without limits: %v", err)
-			}
+			must.Value(b.Authenticate(from(t, c.address, c.origin), other))(t) // a key without limits
 		}
 		if !b.PermitsOrigin(t.Context(), secret, "https://app.example.com") ||
 			b.PermitsOrigin(t.Context(), secret, "https://evil.example") ||
@@ -74,9 +68,7 @@ func TestKey_AdmitsItsClients(t *testing.T) {
 }
 
 func TestCreate_ChecksLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		create := func(scope workspace.Permission, l Limits) (*Key, string, error) {
 			return b.Create(t.Context(), b.mine,
 				NewKey{Name: "limited", Scopes: []workspace.Permission{scope}, Limits: l})
@@ -91,16 +83,12 @@ func TestCreate_ChecksLimits(t *testing.T) {
 			!slices.Equal(k.DestinationHosts, []string{".xn--bcher-kva.example", "example.com"}) {
 			t.Errorf("%+v", k)
 		}
-		if _, err := b.Authenticate(t.Context(), secret); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("used from an unknown network: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "used from an unknown network")(b.Authenticate(t.Context(), secret))
 	})
 }
 
 func TestCreate_RefusesBadLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	eachDatabase(t, func(t *testing.T, b *bundle) {
 		many := func(n int, value string) []string { return slices.Repeat([]string{value}, n) }
 		for field, all := range map[string][]Limits{
 			"destinationHosts": {

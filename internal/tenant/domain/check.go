@@ -112,8 +112,8 @@ var statusActions = map[Status]audit.Action{
 	Verified: audit.DomainVerified, Failing: audit.DomainFailing, Pending: audit.DomainLost,
 }
 
-// writeStatus writes the event of a domain that has a new status; none if it is the same. An empty actor
-// is the server.
+// writeStatus writes the event of a domain that has a new status; none if it is the same. An empty
+// actor is the server.
 func (s *Store) writeStatus(ctx context.Context, tx bun.Tx, actorID string, before Status, d *Domain) error {
 	if d.Status() == before {
 		return nil

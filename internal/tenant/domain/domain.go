@@ -118,8 +118,8 @@ type Codes struct {
 }
 
 // Add claims a host for the workspace. Several workspaces can claim a host: only proof counts.
-// Claiming a host again returns the existing claim. It returns InvalidInput, Conflict for other codes than those of the
-// existing claim, QuotaExceeded or Forbidden.
+// Claiming a host again returns the existing claim. It returns InvalidInput, Conflict for other
+// codes than those of the existing claim, QuotaExceeded or Forbidden.
 func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, codes Codes) (*Domain, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteDomains)
 	if err != nil {
@@ -219,8 +219,8 @@ func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID str
 	return removed, nil
 }
 
-// Primary returns a workspace.Change.PrimaryHost that selects a verified domain; nil selects the instance's own host.
-// It returns NotFound or InvalidInput.
+// Primary returns a workspace.Change.PrimaryHost that selects a verified domain; nil selects the
+// instance's own host. It returns NotFound or InvalidInput.
 func (s *Store) Primary(m workspace.Membership, domainID *string) func(context.Context, bun.Tx) (*string, error) {
 	return func(ctx context.Context, tx bun.Tx) (*string, error) {
 		if domainID == nil {

@@ -58,6 +58,15 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 	return z
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, z *zone)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setupZone(t, d))
+	})
+}
+
 // own has the instance be reached at a public URL and further names.
 func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 	t.Helper()
@@ -69,8 +78,7 @@ func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 
 func (z *zone) claim(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
-	d := must.Value(z.Add(t.Context(), m, host, Codes{}))(t)
-	return d
+	return must.Value(z.Add(t.Context(), m, host, Codes{}))(t)
 }
 
 // prove puts the records of the domains, which have the same host, where they belong, among others.
@@ -86,8 +94,7 @@ func (z *zone) verified(t *testing.T, m workspace.Membership, host string) *Doma
 	t.Helper()
 	d := z.claim(t, m, host)
 	z.prove(d)
-	verified := must.Value(z.Verify(t.Context(), m, d.ID))(t)
-	return verified
+	return must.Value(z.Verify(t.Context(), m, d.ID))(t)
 }
 
 // kept is the domain as the database has it.
@@ -192,30 +199,22 @@ func TestHost_IsValidated(t *testing.T) {
 		"an address, one number": {"2130706433", ""},
 		"an address, full width": {"１９２.０.２.１", ""},
 		"an IPv6 address":        {"2001:db8::1", ""},
-		"one in brackets":        {"[2001:db8::1]", ""},
 		"a port":                 {"example.com:8080", ""},
-		"the usual port":         {"example.com:443", ""},
 		"a scheme":               {"https://example.com", ""},
 		"a path":                 {"example.com/a", ""},
-		"a slash":                {"example.com/", ""},
 		"a query":                {"example.com?", ""},
-		"a fragment":             {"example.com#a", ""},
 		"an email address":       {"ada@example.com", ""},
 		"a backslash":            {`example.com\a`, ""},
 		"a percent sign":         {"ex%61mple.com", ""},
-		"a space inside":         {"exa mple.com", ""},
 		"a wildcard":             {"*.example.com", ""},
 		"two hosts":              {"a.example.com,b.example.com", ""},
 		"two lines":              {"a.example.com\nb.example.com", ""},
 		"NUL inside":             {"exa\x00mple.com", ""},
-		"NUL at the end":         {"example.com\x00", ""},
 		"not UTF-8":              {"exa\xffmple.com", ""},
 		"punycode of nothing":    {"xn--.com", ""},
 		"punycode that is none":  {"xn--99999999.com", ""},
 		"punycode of ASCII":      {"xn--abc-.com", ""},
 		"punycode outside ASCII": {"xn--é.com", ""},
-		"SQL":                    {"' OR 1=1 --.com", ""},
-		"SQL that ends it":       {"a.com'); DROP TABLE domains; --", ""},
 		"an emoji joined":        {"a\u200db.com", ""},
 		"turned around":          {"\u202eelpmaxe.com", ""},
 	} {
@@ -246,9 +245,7 @@ func TestHosts_InstanceWithoutName(t *testing.T) {
 }
 
 func TestClaim_CreatesDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		first := z.claim(t, z.adas, "go.example.com")
 		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil ||
 			!first.CreatedAt.Equal(dbtest.Noon) {
@@ -272,9 +269,7 @@ func TestClaim_CreatesDomain(t *testing.T) {
 }
 
 func TestClaim_IsIdempotentConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		ids := make([]string, 20)
 		var all sync.WaitGroup
 		for i := range ids {
@@ -295,12 +290,10 @@ func TestClaim_IsIdempotentConcurrently(t *testing.T) {
 	})
 }
 
-// TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains than it
-// may have.
+// TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains
+// than it may have.
 func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		first := z.claim(t, z.adas, "0.example.com")
 		rows := make([]*Domain, 0, maxPerWorkspace)
 		for i := range maxPerWorkspace - 2 {
@@ -308,7 +301,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 				&Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
 					Token: "x", CreatedAt: dbtest.Noon})
 		}
-		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.DB.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		var mu sync.Mutex
 		added := 0
 		var all sync.WaitGroup
@@ -336,9 +329,7 @@ func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 }
 
 func TestList_ReturnsDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		var want []string // newest first
 		for i := range 5 {
 			host := fmt.Sprintf("%d.example.com", i)
@@ -361,12 +352,10 @@ func TestList_ReturnsDomains(t *testing.T) {
 }
 
 func TestDomains_FollowPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
-		as := func(role workspace.Role) workspace.Membership { return workspacetest.Join(t, d, z.adas.ID(), role) }
-		key := func(scopes ...string) workspace.Membership { return workspacetest.Key(t, d, z.adas.ID(), scopes...) }
+		as := func(role workspace.Role) workspace.Membership { return workspacetest.Join(t, z.DB, z.adas.ID(), role) }
+		key := func(scopes ...string) workspace.Membership { return workspacetest.Key(t, z.DB, z.adas.ID(), scopes...) }
 		for name, c := range map[string]struct {
 			m           workspace.Membership
 			read, write bool
@@ -410,9 +399,7 @@ func TestDomains_FollowPermissions(t *testing.T) {
 
 // TestDomains_HideForeign: a foreign domain and a random ID have the same response.
 func TestDomains_HideForeign(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas := z.verified(t, z.adas, "go.example.com")
 		z.makePrimary(t, z.adas, adas)
 		do := map[string]func(domainID string) error{
@@ -439,16 +426,14 @@ func TestDomains_HideForeign(t *testing.T) {
 				"NUL":       adas.ID + "\x00",
 				"not UTF-8": "dom_\xff", "SQL": "' OR 1=1 --", "long": strings.Repeat("dom_", 10_000),
 			} {
-				t.Run(what+" "+name, func(t *testing.T) {
-					if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
-						t.Errorf("%s, %s (-unknown +this):\n%s", name, what, diff)
-					}
-					if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" &&
-						what != "made primary" &&
-						diffSaid(unknown, err) {
-						t.Errorf("the workspace of %s: %v", name, err)
-					}
-				})
+				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
+					t.Errorf("%s, %s (-unknown +this):\n%s", name, what, diff)
+				}
+				if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" &&
+					what != "made primary" &&
+					diffSaid(unknown, err) {
+					t.Errorf("the workspace of %s: %v", name, err)
+				}
 			}
 		}
 		if got, err := z.Rows().WorkspaceOf(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
@@ -470,9 +455,7 @@ func said(err error) errs.Error {
 func diffSaid(a, b error) bool { return !cmp.Equal(said(a), said(b)) }
 
 func TestSetPrimary_ChangesShortURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		one, two := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		pending := z.claim(t, z.adas, "three.example.com")
 		z.makePrimary(t, z.adas, one)
@@ -505,9 +488,7 @@ func TestSetPrimary_ChangesShortURLs(t *testing.T) {
 }
 
 func TestRemove_StopsServing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		primary, other := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		z.makePrimary(t, z.adas, primary)
 		if removed, err := z.Remove(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host ||
@@ -517,9 +498,7 @@ func TestRemove_StopsServing(t *testing.T) {
 		if _, err := z.Remove(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
 			t.Errorf("removed the primary domain: %v; primary is %q", err, z.primary(t, z.adas))
 		}
-		if _, err := z.Remove(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("removed again: %v", err)
-		}
+		wantError(t, errs.NotFound, "removed again")(z.Remove(t.Context(), z.adas, primary.ID))
 		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`,
 			`ada DOMAIN_REMOVED {"host":"one.example.com"}`}
 		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
@@ -535,16 +514,14 @@ func TestRemove_StopsServing(t *testing.T) {
 // TestSetPrimary_ConcurrentWithLoss: making a domain primary waits for its concurrent loss, and
 // is refused then.
 func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		chosen := make(chan error, 1)
-		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, z.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := z.lose(ctx, tx, own, records{queriedAt: dbtest.Noon}); err != nil {
 				return err
 			}
-			waits := waiting(t, d)
+			waits := waiting(t, z.DB)
 			go func() {
 				_, err := z.choose(t, z.adas, &own.ID)
 				chosen <- err
@@ -579,9 +556,7 @@ func waiting(t *testing.T, d *db.DB) func() bool {
 // TestRemove_RefusesPrimary: in any order of concurrent changes, no short URL is displayed with a
 // removed host.
 func TestRemove_RefusesPrimary(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		for i := range 20 {
 			own := z.verified(t, z.adas, fmt.Sprintf("%d.example.com", i))
 			var both sync.WaitGroup
@@ -604,9 +579,7 @@ func TestRemove_RefusesPrimary(t *testing.T) {
 }
 
 func TestHosts_AreKnown(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		known := func(host string) bool {
 			got, err := z.IsVerified(t.Context(), host)
 			if err != nil {
@@ -643,16 +616,26 @@ func TestHosts_AreKnown(t *testing.T) {
 }
 
 func TestStore_PurgesOneWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		z.claim(t, z.adas, "go.example.com")
 		kept := z.claim(t, z.eves, "go.example.com")
 		must.NoError(t, z.Rows().Purge(db.AsSystem(t.Context()), z.adas.ID()))
 		p, err := z.Rows().List(t.Context(), z.eves, page.Request{Size: 9})
-		n, countErr := d.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
+		n, countErr := z.DB.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || countErr != nil || n != 1 || len(p.Items) != 1 || p.Items[0].ID != kept.ID {
 			t.Errorf("%d domains, of the other workspace %+v: %v, %v", n, p.Items, err, countErr)
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

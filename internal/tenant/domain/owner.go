@@ -18,13 +18,13 @@ type owner struct {
 	StartsAt    time.Time `bun:",pk"`
 	// EndsAt is the first instant after it; nil if the workspace has the host.
 	EndsAt *time.Time
-	// DomainID is a domain with codes of its own, in which case matters or not; nil for others.
+	// DomainID is a domain with its own codes, case-sensitive or not; nil for others.
 	DomainID      *string
 	CaseSensitive bool
 }
 
-// startOwnership records that the workspace of a domain has the host from an instant on. The context has
-// the scope of the system: the owner before may be another workspace.
+// startOwnership records that the workspace of a domain has the host from an instant on. The
+// context has the scope of the system: the owner before may be another workspace.
 func startOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) error {
 	var end *time.Time
 	err := tx.NewSelect().Model((*owner)(nil)).ColumnExpr("max(ends_at)").Where("host = ?", d.Host).Scan(ctx, &end)
@@ -61,8 +61,8 @@ func endOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) error
 	return err
 }
 
-// Purge removes the domains of a workspace that is being purged, and what it owned. The context must have
-// the scope of the system.
+// Purge removes the domains of a workspace that is being purged, and its ownership of hosts. The
+// context must have the scope of the system.
 func (s *Store) Purge(ctx context.Context, workspaceID string) error {
 	if err := s.Rows().Purge(ctx, workspaceID); err != nil {
 		return err

@@ -37,12 +37,10 @@ func (z *zone) wantOwners(t *testing.T, host string, want ...string) {
 	}
 }
 
-// TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace whose node has
-// a clock behind, removed, verified again, and lost.
+// TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace
+// whose node has a clock behind, removed, verified again, and lost.
 func TestOwners_AreRecordedWithTheirTimes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.wantOwners(t, adas.Host)
 		z.prove(adas)

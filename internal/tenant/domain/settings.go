@@ -23,8 +23,8 @@ const maxDocument = 128 << 10
 // Settings are how a domain answers requests that are not for links. Nil URLs and documents are not
 // set.
 type Settings struct {
-	// RootURL is where the root redirects, NotFoundURL where unknown links do, and EndedURL where ended
-	// ones do. FaviconURL is where the icon is.
+	// RootURL is where the root redirects, NotFoundURL where unknown links do, and EndedURL where
+	// ended ones do. FaviconURL is where the icon is.
 	RootURL     *string
 	NotFoundURL *string
 	EndedURL    *string
@@ -41,15 +41,16 @@ var settingColumns = []string{
 	"root_url", "not_found_url", "ended_url", "favicon_url", "indexable", "apple_app_site_association", "asset_links",
 }
 
-// Change is the input for changing a domain's settings. Fields without Set stay; nil resets a field.
+// Change is the input for changing a domain's settings. Fields without Set stay; nil resets a
+// field.
 type Change struct {
 	RootURL, NotFoundURL, EndedURL, FaviconURL optional.Edit[*string]
 	Indexable                                  optional.Edit[*bool]
 	AppleAppSiteAssociation, AssetLinks        optional.Edit[*string]
 }
 
-// Update changes the settings of a domain. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL or
-// Forbidden.
+// Update changes the settings of a domain. It returns NotFound, InvalidInput, InvalidURL, UnsafeURL
+// or Forbidden.
 func (s *Store) Update(
 	ctx context.Context, m workspace.Membership, domainID string, c Change,
 ) (changed *Domain, err error) {

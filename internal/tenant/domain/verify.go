@@ -54,8 +54,8 @@ func (s *Store) Verify(ctx context.Context, m workspace.Membership, domainID str
 	}
 	if !found.prove(d) {
 		return nil, errs.New(errs.InvalidInput,
-			"There is no TXT record %s with the value %s. Set it where the domain's "+
-				"DNS is kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
+			"There is no TXT record %s with the value %s. Set it where the domain's DNS is "+
+				"kept, and verify again: it can take a while, sometimes hours, until a change is seen everywhere.",
 			d.RecordName(), d.RecordValue()).At("id")
 	}
 	return s.verify(ctx, m, domainID, found)
@@ -86,8 +86,8 @@ func (s *Store) lookUp(ctx context.Context, d *Domain, now time.Time) (records, 
 func (s *Store) verify(
 	ctx context.Context, m workspace.Membership, domainID string, found records,
 ) (d *Domain, err error) {
-	// Another workspace may have the host, which only the system's scope sees. One transaction takes
-	// the host from there and gives it to this workspace.
+	// Another workspace may have the host, which only the system's scope sees. One transaction
+	// takes the host from there and gives it to this workspace.
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if d, err = s.lock(ctx, tx, m, domainID); err != nil {
 			return err

@@ -60,9 +60,7 @@ func (z *zone) failing(t *testing.T, d *Domain) {
 }
 
 func TestVerify_ReadsTheRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		refused := func(when string) {
 			t.Helper()
@@ -87,9 +85,7 @@ func TestVerify_ReadsTheRecord(t *testing.T) {
 
 		z.prove(own)
 		z.dns.Break(true)
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
-			t.Errorf("with DNS away: %v", err)
-		}
+		wantError(t, errs.Unavailable, "with DNS away")(z.Verify(t.Context(), z.adas, own.ID))
 		z.is(t, own, Pending, "with DNS away")
 		z.dns.Break(false)
 		for i := range 2 {
@@ -120,14 +116,10 @@ func TestStore_VerifiesNoOwnHost(t *testing.T) {
 }
 
 func TestVerify_RestoresAFailingDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.failing(t, own)
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("without the record: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "without the record")(z.Verify(t.Context(), z.adas, own.ID))
 		z.is(t, own, Failing, "after it was not found")
 		z.prove(own)
 		must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
@@ -135,8 +127,8 @@ func TestVerify_RestoresAFailingDomain(t *testing.T) {
 	})
 }
 
-// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any search domains of
-// the machine.
+// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any
+// search domains of the machine.
 func TestVerify_QueriesTheRecordName(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.MigratedSQLite(t))
@@ -163,28 +155,10 @@ func TestVerify_IsRateLimited(t *testing.T) {
 	z.Limits = ratelimit.New(dbtest.Redis(t, ""), z.Log, time.Now)
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
-			t.Fatal(err)
-		}
+		wantError(t, errs.InvalidInput, "")(z.Verify(t.Context(), z.adas, own.ID))
 	}
-	if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
-		t.Errorf("once more: %v", err)
-	}
-	if _, err := z.Verify(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
-		t.Errorf("another workspace: %v", err)
-	}
-}
-
-func TestClaim_BlocksNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
-		claim := z.claim(t, z.eves, "go.example.com")
-		own := z.verified(t, z.adas, "go.example.com")
-		z.claim(t, workspacetest.Of(t, d, z.eve, "eve-2"), "go.example.com")
-		z.is(t, own, Verified, "beside claims")
-		z.is(t, claim, Pending, "beside one that is verified")
-	})
+	wantError(t, errs.RateLimited, "once more")(z.Verify(t.Context(), z.adas, own.ID))
+	wantError(t, errs.InvalidInput, "another workspace")(z.Verify(t.Context(), z.eves, other.ID))
 }
 
 func TestVerify_NewProofReplacesOld(t *testing.T) {
@@ -195,8 +169,7 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 	}{
 		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) {
 			z.prove(adas, eves)
-		},
-			false},
+		}, false},
 		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
 			z.failing(t, adas)
 			z.prove(eves)
@@ -254,24 +227,10 @@ func TestVerify_NewProofReplacesOld(t *testing.T) {
 	}
 }
 
-func TestVerify_ReportsATakenHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
-		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
-		z.prove(adas, eves)
-		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
-			t.Error(err)
-		}
-	})
-}
-
-// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then
-// it is the other's.
+// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and
+// then it is the other's.
 func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.prove(eves)
 		z.meanwhile(func() {
@@ -281,18 +240,14 @@ func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
-			t.Errorf("with an answer from before: %v", err)
-		}
+		wantError(t, errs.DomainTaken, "with an answer from before")(z.Verify(t.Context(), z.eves, eves.ID))
 		z.is(t, adas, Verified, "after the other")
 		z.is(t, eves, Pending, "after the other")
 	})
 }
 
 func TestVerify_ConcurrentWithRemove(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.claim(t, z.adas, "go.example.com")
 		z.prove(own)
 		z.meanwhile(func() {
@@ -300,15 +255,13 @@ func TestVerify_ConcurrentWithRemove(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
-			t.Error(err)
-		}
+		wantError(t, errs.NotFound, "")(z.Verify(t.Context(), z.adas, own.ID))
 	})
 }
 
-// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time with equal proof,
-// exactly one has it in the end, and the others receive DOMAIN_TAKEN. This holds for a free host,
-// and for one whose owner is about to lose it.
+// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time
+// with equal proof, exactly one succeeds, and the others receive DOMAIN_TAKEN. This holds for a
+// free host, and for one whose owner is about to lose it.
 func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
@@ -370,9 +323,7 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 
 // TestJob_ChecksDomains follows one domain from run to run.
 func TestJob_ChecksDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.makePrimary(t, z.adas, own)
 		pending := z.claim(t, z.adas, "pending.example.com")
@@ -454,9 +405,7 @@ func TestJob_IgnoresDNSFailures(t *testing.T) {
 			z := setupZone(t, dbtest.MigratedSQLite(t))
 			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
 			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
-			if _, err := z.Verify(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
-				t.Error(err)
-			}
+			wantError(t, errs.Unavailable, "")(z.Verify(t.Context(), z.adas, pending.ID))
 			z.time = dbtest.Noon.Add(checkEvery)
 			z.check(t)
 			z.is(t, own, Verified, "afterwards")
@@ -534,9 +483,7 @@ func TestJob_ConcurrentWithTakeover(t *testing.T) {
 
 // TestJob_ChecksEveryDueDomain: more than one batch, those of deleted workspaces too, each once.
 func TestJob_ChecksEveryDueDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
 			host := fmt.Sprintf("%d.example.com", i)
@@ -551,7 +498,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 			}
 			rows = append(rows, one)
 		}
-		must.Value(d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(z.DB.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())))(t)
 		must.Value(z.spaces.Delete(t.Context(), z.adas))(t)
 		var mu sync.Mutex
 		lookups := map[string]int{}
@@ -569,7 +516,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 				t.Fatalf("%s was looked up %d times, want once", one.Host, lookups[one.RecordName()+"."])
 			}
 		}
-		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
+		n, err := z.DB.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
 			Where("checked_at = ?", z.time).
 			Count(db.AsSystem(t.Context()))
 		if err != nil || n != int64(len(rows)) {
@@ -580,9 +527,7 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 
 // TestJob_ResumesAfterInterruption: domains that it did not check stay unchanged and due.
 func TestJob_ResumesAfterInterruption(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		z := setupZone(t, d)
+	each(t, func(t *testing.T, z *zone) {
 		own := z.verified(t, z.adas, "go.example.com")
 		z.dns.SetTXT(own.RecordName())
 		z.time = dbtest.Noon.Add(checkEvery)
@@ -595,9 +540,7 @@ func TestJob_ResumesAfterInterruption(t *testing.T) {
 		}
 		over, cancel := context.WithDeadline(db.AsSystem(t.Context()), time.Unix(0, 0))
 		defer cancel()
-		if err := z.CheckAll(over); err != nil {
-			t.Errorf("without time: %v", err)
-		}
+		must.NoError(t, z.CheckAll(over)) // without time
 		if got := z.kept(t, own); got.Status() != Verified || !got.CheckedAt.Equal(dbtest.Noon) {
 			t.Errorf("afterwards: %+v", got)
 		}

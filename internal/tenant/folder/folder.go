@@ -1,5 +1,5 @@
 // Package folder owns the folders and the UTM templates of workspaces. A link is in one folder or
-// in none: package link writes in which. Packages link, creation, edit and graph call it.
+// in none; package link stores which. Packages link, creation, edit and graph call it.
 package folder
 
 import (
@@ -76,7 +76,8 @@ func ErrUnknown() *errs.Error {
 	return errs.New(errs.NotFound, "The workspace has no folder with this id.").At("folderId")
 }
 
-// Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or Forbidden.
+// Create creates a folder. It returns InvalidInput, Conflict for a name in use, QuotaExceeded or
+// Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, name string) (*Folder, error) {
 	return s.collection().write(ctx, m, audit.FolderCreated, func(ctx context.Context, tx bun.Tx) (*Folder, error) {
 		err := workspace.LockForOneMore(ctx, s.DB, tx, m.ID(), (*Folder)(nil), maxPerWorkspace, "folders")
@@ -91,7 +92,8 @@ func (s *Store) Rename(ctx context.Context, m workspace.Membership, folderID, na
 	}, func(f *Folder) error { return f.setName(name) })
 }
 
-// Names returns the ids of the workspace's folders by validate.Fold of their names. It returns Forbidden.
+// Names returns the ids of the workspace's folders by validate.Fold of their names. It returns
+// Forbidden.
 func (s *Store) Names(ctx context.Context, m workspace.Membership) (map[string]string, error) {
 	ctx, err := m.EnterWhole(ctx, workspace.WriteLinks)
 	if err != nil {

@@ -59,7 +59,8 @@ type collection[T any, R row[T]] struct {
 	now func() time.Time
 	// noun names a row in messages.
 	noun string
-	// set is what an update sets. An update without effect writes nothing, unless writesAll.
+	// set lists the assignments of an update. An update without effect writes nothing, unless
+	// writesAll.
 	set       string
 	writesAll bool
 }

@@ -136,8 +136,8 @@ func (t *Template) apply(c TemplateChange, now time.Time) error {
 	return nil
 }
 
-// Fill replaces templateId in UTM values by the values of the template; values that are given win. It
-// leaves unknown ids, which Check of the values refuses.
+// Fill replaces templateId in UTM values by the values of the template; values that are given win.
+// It leaves unknown ids, which Check of the values refuses.
 func (s *TemplateStore) Fill(ctx context.Context, m workspace.Membership, all ...**routing.UTM) error {
 	var ids []string
 	for _, one := range all {

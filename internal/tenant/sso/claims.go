@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxSkew is the tolerated difference between the clocks; maxTokenAge is how old an ID token may be.
+	// maxSkew is the tolerated difference between the clocks; maxTokenAge is how old an ID token
+	// may be.
 	maxSkew     = time.Minute
 	maxTokenAge = 10 * time.Minute
 	// maxSubject bounds the claim sub, in characters of ASCII (OpenID Connect Core, section 2).
@@ -24,7 +25,8 @@ const (
 var standardClaims = []string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names",
 	"_claim_sources"}
 
-// parseClaims refuses a token that has a standard claim in another spelling, which could replace the right one.
+// parseClaims refuses a token that has a standard claim in another spelling, which could replace
+// the right one.
 func parseClaims(token *oidc.IDToken) (*claims, error) {
 	c := &claims{IDToken: token}
 	if err := token.Claims(&c.texts); err != nil {
@@ -45,7 +47,8 @@ func (c *claims) text(name string) (text string) {
 	return text
 }
 
-// checkToken checks that the ID token is for this client and this transaction, and new (OpenID Connect Core, section
+// checkToken checks that the ID token is for this client and this transaction, and new (OpenID
+// Connect Core, section
 // 3.1.3.7).
 func (p *Provider) checkToken(c *claims, nonce string) error {
 	if c.IDToken.Issuer != p.config.Issuer {
@@ -66,7 +69,7 @@ func (p *Provider) checkToken(c *claims, nonce string) error {
 	return nil
 }
 
-// checkTimes logs how far a time is from the clock, by which operators find a clock that is wrong.
+// checkTimes logs the distance of a time from the clock, so that operators can find a wrong clock.
 func (p *Provider) checkTimes(c *claims) error {
 	now := p.config.Now()
 	var notBefore struct {

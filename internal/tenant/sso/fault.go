@@ -8,7 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// fault is a check that failed. Its attributes are logged: no token, code or secret may be among them.
+// fault is a check that failed. Its attributes are logged: no token, code or secret may be among
+// them.
 type fault struct {
 	check      string
 	outage     bool
@@ -27,13 +28,13 @@ func outage(check string, attributes ...any) error {
 	return &fault{check: check, outage: true, attributes: attributes}
 }
 
-// Refuse logs the check that a caller has made, such as that of the transaction, and returns BadCredentials as Identify
-// does.
+// Refuse logs the check that a caller has made, such as that of the transaction, and returns
+// BadCredentials as Identify does.
 func (p *Provider) Refuse(ctx context.Context, check string) error {
 	return p.report(ctx, refusal(check))
 }
 
-// report logs a fault, and returns what the user is told.
+// report logs a fault, and returns the error for the user.
 func (p *Provider) report(ctx context.Context, err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxAge is how long metadata and keys are used; minAge is the time between two requests for them when
-	// no key verifies a token, as after the provider has replaced its keys.
+	// maxAge is how long metadata and keys are used; minAge is the time between two requests for
+	// them when no key verifies a token, as after the provider has replaced its keys.
 	maxAge = time.Hour
 	minAge = time.Minute
 	// maxBody bounds a response of the provider, in bytes. An ID token may list many groups.
@@ -28,7 +28,7 @@ const (
 	maxCause = 200
 )
 
-// metadata is what the provider publishes.
+// metadata has the published fields of the provider's configuration.
 type metadata struct {
 	endpoint oauth2.Endpoint
 	// sendsIssuer means that redirects have the parameter iss (RFC 9207).
@@ -37,8 +37,8 @@ type metadata struct {
 	readAt      time.Time
 }
 
-// metadata returns what the provider publishes, which is at most an hour old. With refresh it reads that again, once a
-// minute at most. Concurrent calls share a request.
+// metadata returns the provider's metadata, at most an hour old. With refresh it reads that again,
+// once a minute at most. Concurrent calls share a request.
 func (p *Provider) metadata(ctx context.Context, refresh bool) (*metadata, error) {
 	now := p.config.Now()
 	p.mu.Lock()
@@ -97,7 +97,8 @@ func (p *Provider) read(ctx context.Context, now time.Time) (*metadata, error) {
 	return m, nil
 }
 
-// isSafe reports whether an endpoint is as protected as the issuer: plain HTTP would reveal codes and the secret.
+// isSafe reports whether an endpoint is as protected as the issuer: plain HTTP would reveal codes
+// and the secret.
 func isSafe(endpoint, issuer string) bool {
 	return strings.HasPrefix(endpoint, "https://") ||
 		strings.HasPrefix(endpoint, "http://") && strings.HasPrefix(issuer, "http://")
@@ -136,7 +137,8 @@ func (p *Provider) readKeys(ctx context.Context, url string) ([]jose.JSONWebKey,
 	return keys, nil
 }
 
-// bounded reads the bodies of responses, up to a limit. Libraries would read on, and hide why a body ended.
+// bounded reads the bodies of responses, up to a limit. Libraries would read on, and hide why a
+// body ended.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

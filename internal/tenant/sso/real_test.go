@@ -66,7 +66,8 @@ func logInAt(t *testing.T, authorizationURL string) sso.Response {
 		Issuer: q.Get("iss")}
 }
 
-// TestProvider_IdentifiesAtRealProvider logs in at oidc-provider, which is certified, with each algorithm.
+// TestProvider_IdentifiesAtRealProvider logs in at oidc-provider, which is certified, with each
+// algorithm.
 func TestProvider_IdentifiesAtRealProvider(t *testing.T) {
 	t.Parallel()
 	issuer := realProvider(t)

@@ -1,6 +1,6 @@
-// Package sso is the client of the identity provider of the instance: single sign-on by OpenID Connect, with the
-// authorization code flow and PKCE. It has no tables and no cookies: package account stores transactions and decides
-// which account an identity opens.
+// Package sso is the client of the identity provider of the instance: single sign-on by OpenID
+// Connect, with the authorization code flow and PKCE. It has no tables and no cookies: package
+// account stores transactions and decides which account an identity opens.
 package sso
 
 import (
@@ -23,10 +23,11 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 )
 
-// requestTimeout bounds a request to the provider with its body. A login takes three requests at most.
+// requestTimeout bounds a request to the provider with its body. A login takes three requests at
+// most.
 const requestTimeout = 4 * time.Second
 
-// Config is what a Provider needs.
+// Config has the settings and dependencies of a Provider.
 type Config struct {
 	// Issuer is the provider, exactly as its metadata and tokens have it. ClientID and ClientSecret
 	// are registered there.
@@ -35,16 +36,17 @@ type Config struct {
 	Redirects []string
 	// EmailDomains, in lower case and ASCII, are those of users; empty for all.
 	EmailDomains []string
-	// Scopes are what is requested, with spaces between them.
+	// Scopes are the requested scopes, separated by spaces.
 	Scopes string
 	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token
 	// without it is worth a warning.
 	GroupsClaim string
 	NeedsGroups bool
-	// Secrets are the keys of access tokens. The first derives what a transaction sends to the provider; all
-	// finish transactions, so that they outlive the rotation of a key.
+	// Secrets are the keys of access tokens. The first derives the values that a transaction sends
+	// to the provider; all finish transactions, so that they outlive the rotation of a key.
 	Secrets [][]byte
-	// CheckEmail returns the stored form of an address, with its domain in lower case and ASCII, or an error.
+	// CheckEmail returns the stored form of an address, with its domain in lower case and ASCII, or
+	// an error.
 	CheckEmail func(email string) (string, error)
 	Now        func() time.Time
 	Log        *slog.Logger
@@ -64,7 +66,7 @@ type Provider struct {
 	triedAt time.Time
 }
 
-// New returns a provider, to which it does not connect.
+// New returns a provider, without connecting to it.
 func New(c Config) *Provider {
 	timeout := c.Timeout
 	if timeout == 0 {
@@ -78,7 +80,8 @@ func New(c Config) *Provider {
 	return &Provider{config: c, client: client}
 }
 
-// Response is what the provider has sent to a page by its redirect, and the transaction that the page had started.
+// Response has the parameters of the provider's redirect to a page, and the transaction that the
+// page had started.
 type Response struct {
 	// Secret and RedirectURI are those of AuthorizationURL.
 	Secret, RedirectURI string
@@ -90,16 +93,18 @@ type Response struct {
 type User struct {
 	// Issuer and Subject identify the user for ever.
 	Issuer, Subject string
-	// Email is verified by the provider, of an allowed domain, and in the form of Config.CheckEmail.
+	// Email is verified by the provider, of an allowed domain, and in the form of
+	// Config.CheckEmail.
 	Email string
 	// Name is as the provider has it; it may be empty.
 	Name string
-	// Groups is nil if the provider has told none.
+	// Groups is nil if the provider has sent none.
 	Groups []string
 }
 
-// AuthorizationURL returns where a browser begins the transaction with the secret, which has at least 128 random
-// bits. It returns InvalidInput at redirectUri unless that is listed in the configuration, and Unavailable.
+// AuthorizationURL returns where a browser begins the transaction with the secret, which has at
+// least 128 random bits. It returns InvalidInput at redirectUri unless that is listed in the
+// configuration, and Unavailable.
 func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI string) (string, error) {
 	if !slices.Contains(p.config.Redirects, redirectURI) {
 		return "", errs.New(errs.InvalidInput,
@@ -115,9 +120,9 @@ func (p *Provider) AuthorizationURL(ctx context.Context, secret, redirectURI str
 		nil
 }
 
-// Identify redeems a response of the provider for the identity of the user. The caller has consumed the transaction.
-// It returns BadCredentials, with one message whatever check failed, or Unavailable. Each is logged with the name of
-// the check.
+// Identify redeems a response of the provider for the identity of the user. The caller has consumed
+// the transaction. It returns BadCredentials, with one message for all failed checks, or
+// Unavailable. Each is logged with the name of the check.
 func (p *Provider) Identify(ctx context.Context, r Response) (User, error) {
 	i, err := p.identify(ctx, r)
 	if err != nil {
@@ -161,10 +166,11 @@ func (p *Provider) identify(ctx context.Context, r Response) (User, error) {
 	return p.userOf(ctx, claims)
 }
 
-// derived is what a transaction sends to the provider.
+// derived has the values that a transaction sends to the provider.
 type derived struct{ state, nonce, verifier string }
 
-// derive computes the values of a transaction from its secret and a key of access tokens, so that none is stored.
+// derive computes the values of a transaction from its secret and a key of access tokens, so that
+// none is stored.
 func (p *Provider) derive(key []byte, secret string) derived {
 	value := func(label string) string {
 		return base64.RawURLEncoding.EncodeToString(mac(mac(key, "linkforge sso "+label), secret))

@@ -30,7 +30,8 @@ const (
 var ada = ssotest.User{Subject: "248289761001", Email: "Ada@Example.com", Name: "Ada",
 	Groups: []string{"engineering", "it"}}
 
-// bundle is a provider, and the server's client of it. Its clock stands still until a test moves it.
+// bundle is a provider, and the server's client of it. Its clock stands still until a test moves
+// it.
 type bundle struct {
 	*sso.Provider
 	server *ssotest.Server
@@ -175,7 +176,8 @@ func claims(changes map[string]any) func(s *ssotest.Server) {
 	}
 }
 
-// TestProvider_RefusesFaults: each fault has one line in the log, which names the check and no secret.
+// TestProvider_RefusesFaults: each fault has one line in the log, which names the check and no
+// secret.
 func TestProvider_RefusesFaults(t *testing.T) {
 	t.Parallel()
 	faults := ssotest.Faults()
@@ -325,7 +327,8 @@ func TestIdentify_BindsResponses(t *testing.T) {
 	}
 }
 
-// TestIdentify_RefusesTokenOfAnotherTransaction has a provider that mixes up two users who log in at once.
+// TestIdentify_RefusesTokenOfAnotherTransaction has a provider that mixes up two users who log in
+// at once.
 func TestIdentify_RefusesTokenOfAnotherTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -339,8 +342,8 @@ func TestIdentify_RefusesTokenOfAnotherTransaction(t *testing.T) {
 	}
 }
 
-// TestIdentify_OutlivesRotatedSecret: a transaction that began before the rotation of a secret ends after it, and not
-// without the old secret.
+// TestIdentify_OutlivesRotatedSecret: a transaction that began before the rotation of a secret ends
+// after it, and not without the old secret.
 func TestIdentify_OutlivesRotatedSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -354,7 +357,8 @@ func TestIdentify_OutlivesRotatedSecret(t *testing.T) {
 	}
 }
 
-// TestProvider_CachesMetadata for an hour, and has them read again once a minute for tokens that no key verifies.
+// TestProvider_CachesMetadata for an hour, and reads them again at most once a minute for tokens
+// that no key verifies.
 func TestProvider_CachesMetadata(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -423,7 +427,7 @@ func TestProvider_SharesRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := b.server.Requests(ssotest.KeysPath); n > 5 { // those that began after the failure
+	if n := b.server.Requests(ssotest.KeysPath); n > 5 { // calls that began after the failure
 		t.Errorf("%d requests", n)
 	}
 }
@@ -458,9 +462,7 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 		})
 	}
 	b := setup(t, func(c *sso.Config) { c.NeedsGroups = false })
-	if _, err := b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}); err != nil {
-		t.Error(err)
-	}
+	must.Value(b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}))(t)
 	if _, text := b.log.take(t); text != "" {
 		t.Errorf("groups that nobody wants are missed: %s", text)
 	}

@@ -19,8 +19,8 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, j
 // maxCode bounds a code, in bytes.
 const maxCode = 4 << 10
 
-// grantErrors are the errors of a token endpoint (RFC 6749, section 5.2). Others are not logged: they could repeat the
-// request.
+// grantErrors are the errors of a token endpoint (RFC 6749, section 5.2). Others are not logged:
+// they could repeat the request.
 var grantErrors = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
 	"invalid_scope",
@@ -69,7 +69,8 @@ func (p *Provider) verify(ctx context.Context, token string) (*claims, error) {
 	signed := &signature{provider: p}
 	verified, err := oidc.NewVerifier(p.config.Issuer, signed, &oidc.Config{
 		SupportedSigningAlgs: names,
-		// checkToken does, with names: go-oidc accepts another issuer of Google, and has no tolerance.
+		// checkToken does, with names: go-oidc accepts another issuer of Google, and has no
+		// tolerance.
 		SkipClientIDCheck: true, SkipIssuerCheck: true, SkipExpiryCheck: true,
 	}).Verify(ctx, token)
 	switch {
@@ -124,6 +125,7 @@ func (p *Provider) verifySignature(ctx context.Context, token string) ([]byte, e
 // claims are those of an ID token.
 type claims struct {
 	*oidc.IDToken
-	// texts has all claims by their exact names: encoding/json would read Email_Verified as email_verified.
+	// texts has all claims by their exact names: encoding/json would read Email_Verified as
+	// email_verified.
 	texts map[string]json.RawMessage
 }

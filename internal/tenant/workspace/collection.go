@@ -23,16 +23,19 @@ type Collection[T any] struct {
 	Prefix id.Prefix
 	// Column identifies a row within the workspace and orders the rows.
 	Column string
-	// By is a column that orders the rows before Column, and Position returns both values of a row; nil: Column alone.
+	// By is a column that orders the rows before Column, and Position returns both values of a row;
+	// nil: Column alone.
 	By       string
 	Position func(*T) (value any, rowID string)
 	// Where limits the rows that are listed; empty lists all rows.
 	Where string
 	Args  []any
-	// Omit are the columns that are not read. Also has a query read what rows have in other tables; nil: nothing.
+	// Omit are the columns that are not read. Also has a query read what rows have in other tables;
+	// nil: nothing.
 	Omit []string
 	Also func(*bun.SelectQuery) *bun.SelectQuery
-	// Fence is the column with folders to which a fence restricts the rows; empty for rows without one.
+	// Fence is the column of folders by which a fence restricts the rows; empty for rows without
+	// one.
 	Fence string
 	// Missing is the error message for an ID that does not exist.
 	Missing string

@@ -21,8 +21,8 @@ func LockForOneMore(
 	return err
 }
 
-// LockAndCount locks a workspace until the transaction ends, and returns how many rows of the model it has. A
-// caller that adds a row afterwards cannot exceed a maximum by concurrent calls.
+// LockAndCount locks a workspace until the transaction ends, and returns how many rows of the model
+// it has. A caller that adds a row afterwards cannot exceed a maximum by concurrent calls.
 func LockAndCount(
 	ctx context.Context, d *db.DB, tx bun.Tx, workspaceID string, model any, where ...string,
 ) (int64, error) {

@@ -18,9 +18,7 @@ import (
 )
 
 func TestDelete_CanBeRestored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		m, by := b.team(t, "team")
@@ -60,19 +58,15 @@ func TestDelete_CanBeRestored(t *testing.T) {
 		now = noon.Add(Undo - time.Microsecond)
 		weak := b.ada
 		weak.SessionID = id.New(id.Session)
-		_, err = d.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
+		_, err = b.DB.NewRaw("UPDATE workspaces SET require_second_factor = TRUE WHERE id = ?", m.ID()).
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
-		if _, err := b.Restore(t.Context(), weak, m.ID()); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("the owner without a required second factor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "the owner without a required second factor")(b.Restore(t.Context(), weak, m.ID()))
 		restored, err := b.Restore(t.Context(), b.ada, m.ID())
 		if err != nil || restored.Workspace().DeletedAt != nil {
 			t.Fatalf("%+v, %v", restored, err)
 		}
-		if _, err := b.Restore(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("restored again: %v", err)
-		}
+		wantError(t, errs.NotFound, "restored again")(b.Restore(t.Context(), b.ada, m.ID()))
 		b.as(t, by[Viewer], m.ID())
 		want := []string{
 			b.ada.AccountID + " WORKSPACE_DELETED " + m.ID() + " {}", b.ada.AccountID + " WORKSPACE_RESTORED " +
@@ -90,8 +84,8 @@ func TestDelete_CanBeRestored(t *testing.T) {
 	})
 }
 
-// TestPurge_KeepsSlugsReserved: nothing else of a workspace that was deleted for long, and nothing at
-// all of others.
+// TestPurge_KeepsSlugsReserved: nothing else of a workspace that was deleted for long, and nothing
+// at all of others.
 func TestPurge_KeepsSlugsReserved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -140,17 +134,13 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 				t.Errorf("the slug %s of a purged workspace: %v", slug, err)
 			}
 		}
-		if _, err := b.Restore(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("restored: %v", err)
-		}
+		wantError(t, errs.NotFound, "restored")(b.Restore(t.Context(), b.ada, m.ID()))
 	})
 }
 
 // TestPurge_FailingWorkspaceDelaysNoOther that was deleted later.
 func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		first, second := b.create(t, b.ada, "first"), b.create(t, b.ada, "second")
 		now := noon
 		b.Now = func() time.Time { return now }
@@ -172,7 +162,7 @@ func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
 			}
 		}
 		var purged []string
-		must.NoError(t, d.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").
+		must.NoError(t, b.DB.NewSelect().Model((*Workspace)(nil)).Column("id").Where("purged_at IS NOT NULL").
 			Scan(db.AsSystem(t.Context()), &purged))
 		if diff := cmp.Diff([]string{second.ID()}, purged); diff != "" {
 			t.Errorf("purged (-want +got):\n%s", diff)
@@ -181,9 +171,7 @@ func TestPurge_FailingWorkspaceDelaysNoOther(t *testing.T) {
 }
 
 func TestSlug_IsReservedForever(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, other := b.create(t, b.ada, "first"), b.create(t, b.eve, "other")
 		renamed, err := b.Update(t.Context(), m, Change{Slug: new("second")})
 		if err != nil || renamed.Slug() != "second" {
@@ -197,7 +185,8 @@ func TestSlug_IsReservedForever(t *testing.T) {
 				errs.SlugTaken) {
 				t.Errorf("another takes %s: %v", slug, err)
 			}
-			if _, err := b.Create(t.Context(), b.eve, "New", slug); !errs.Is(err, errs.SlugTaken) {
+			if _, err := b.Create(t.Context(), b.eve, "New", slug); !errs.Is(err, errs.SlugTaken) ||
+				!cmp.Equal(errs.From(err).Field, []string{"slug"}) {
 				t.Errorf("a new one takes %s: %v", slug, err)
 			}
 		}
@@ -226,9 +215,7 @@ func TestSlug_IsReservedForever(t *testing.T) {
 }
 
 func TestExport_HasEveryRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		b.create(t, b.ada, "mine")
 		other := b.create(t, b.eve, "other")
 		_, token := b.invite(t, other, b.email(t, b.ada), Viewer)
@@ -239,13 +226,16 @@ func TestExport_HasEveryRecord(t *testing.T) {
 			len(e.Invitations) != 1 {
 			t.Errorf("%+v, %v", e, err)
 		}
-		_, err = d.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").
+		_, err = b.DB.NewUpdate().Table("workspaces").Set("require_second_factor = TRUE").Where("slug = 'other'").
 			Exec(db.AsSystem(t.Context()))
 		must.NoError(t, err)
 		for _, c := range []struct {
 			session account.Actor
 			want    int
-		}{{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0}, {account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1}} {
+		}{
+			{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses"}, 0},
+			{account.Actor{AccountID: b.ada.AccountID, SessionID: "ses", HasSecondFactor: true}, 1},
+		} {
 			if e := must.Value(b.Export(t.Context(), c.session))(t); len(e.Memberships) != 2 ||
 				len(e.Invitations) != c.want {
 				t.Errorf("%+v: %+v", c.session, e)

@@ -16,12 +16,14 @@ import (
 type LoggedEvent struct {
 	*audit.Event
 	In Membership
-	// ShowsActor says that the reader sees the id of the actor without the permission to list members.
+	// ShowsActor says that the reader sees the id of the actor without the permission to list
+	// members.
 	ShowsActor bool
 }
 
-// Events returns one page of the events that the caller may see, in the order of their commits, and the
-// newest one. It returns InvalidInput, Expired, Forbidden, or NotFound for a link outside of the fence of an API key.
+// Events returns one page of the events that the caller may see, in the order of their commits, and
+// the newest one. It returns InvalidInput, Expired, Forbidden, or NotFound for a link outside of
+// the fence of an API key.
 func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	p page.Page[*LoggedEvent], head string, err error,
 ) {
@@ -37,7 +39,8 @@ func (s *Store) Events(ctx context.Context, m Membership, r audit.FeedRequest) (
 	return logged(m, events), head, nil
 }
 
-// AuditLog returns one page of all events of the workspace, newest first. It returns InvalidInput or Forbidden.
+// AuditLog returns one page of all events of the workspace, newest first. It returns InvalidInput
+// or Forbidden.
 func (s *Store) AuditLog(
 	ctx context.Context, m Membership, f *audit.Filter, r page.Request,
 ) (page.Page[*LoggedEvent], error) {

@@ -35,8 +35,8 @@ type ExportedInvitation struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Opened restricts a query over workspaces to those that the actor's session opens: not those that
-// require a second factor which it lacks.
+// Opened restricts a query to workspaces that the actor's session opens. It omits workspaces that
+// require a second factor if the session lacks one.
 func Opened(a account.Actor) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if a.LacksSecondFactor() {

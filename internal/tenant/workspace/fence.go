@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
-// fencePermissions are those that an API key with a fence can have: all others are about the whole workspace.
+// fencePermissions are all permissions that an API key with a fence can have. The others concern
+// the whole workspace.
 var fencePermissions = []Permission{ReadLinks, WriteLinks, CreateLinks, ReadStats, ReadDomains}
 
 // CheckFence returns Forbidden for a permission that no API key with a fence can have.
@@ -43,8 +44,8 @@ func (m Membership) IsInside(folderID *string) bool {
 	return fence == nil || folderID != nil && slices.Contains(fence, *folderID)
 }
 
-// Inside restricts a query by a column with the folders of links to those that the membership can
-// see. Without a fence it adds no condition.
+// Inside restricts a query to links that the membership can see, by the column with their folders.
+// Without a fence it adds no condition.
 func (m Membership) Inside(column string) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if m.Fence() == nil {
@@ -87,7 +88,8 @@ func (m Membership) CheckFolder(folderID *string) error {
 	return errs.New(errs.Forbidden, "The API key is restricted to other folders.").At("folderId")
 }
 
-// EnterWhole is Enter for what is about the whole workspace: it returns Forbidden for a membership with a fence.
+// EnterWhole is Enter for data of the whole workspace: it returns Forbidden for a membership with a
+// fence.
 func (m Membership) EnterWhole(ctx context.Context, p Permission) (context.Context, error) {
 	inside, err := m.Enter(ctx, p)
 	if err == nil && m.Fence() != nil {
@@ -98,8 +100,8 @@ func (m Membership) EnterWhole(ctx context.Context, p Permission) (context.Conte
 	return inside, err
 }
 
-// EnterLink is Enter for what is about a link or, if its id is empty, EnterWhole. It returns
-// NotFound for a link outside of the fence. Without a fence it reads nothing.
+// EnterLink is Enter for data of a link or, if its id is empty, EnterWhole. It returns NotFound for
+// a link outside of the fence. Without a fence it reads nothing.
 func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkID string) (context.Context, error) {
 	if linkID == "" {
 		return m.EnterWhole(ctx, p)
@@ -115,7 +117,8 @@ func (m Membership) EnterLink(ctx context.Context, p Permission, d *db.DB, linkI
 	return inside, err
 }
 
-// LinksInside returns a predicate for those of the links that the membership can see. Without a fence it reads nothing.
+// LinksInside returns a predicate for those of the links that the membership can see. Without a
+// fence it reads nothing.
 func (m Membership) LinksInside(
 	ctx context.Context, d *db.DB, linkIDs ...string,
 ) (sees func(linkID string) bool, err error) {

@@ -15,7 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// GroupRole is the role that a group of the provider of single sign-on gives in a workspace. It is never Owner.
+// GroupRole is the role that a group of the provider of single sign-on gives in a workspace. It is
+// never Owner.
 type GroupRole struct {
 	Group, WorkspaceID string
 	Role               Role
@@ -32,9 +33,10 @@ type ssoWorkspace struct {
 	WorkspaceID string
 }
 
-// ResolveGroups returns the mapping of LINKFORGE_SSO_MEMBERSHIPS with the ids of the workspaces. The server calls it at
-// the start, and stores the ids, so that a workspace that changes its slug keeps its groups, and another one that takes
-// the slug gets none. It forgets slugs that the mapping does not name. The error names the slugs of no workspace.
+// ResolveGroups returns the mapping of LINKFORGE_SSO_MEMBERSHIPS with the ids of the workspaces.
+// The server calls it at the start, and stores the ids, so that a workspace that changes its slug
+// keeps its groups, and another one that takes the slug gets none. It forgets slugs that the
+// mapping does not name. The error names the slugs of no workspace.
 func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]GroupRole, error) {
 	slugs := []string{""} // none, for an empty mapping
 	for _, g := range mapping {

@@ -44,7 +44,8 @@ func (m groupsModel) logIn(mapping []GroupRole, groups map[string]bool) {
 	}
 }
 
-// change is what a manual change promises: members remain members with the role, by hand; an empty role removes them.
+// change is a manual change with its expected result: members remain members with the role, by
+// hand; an empty role removes them.
 func (m groupsModel) change(workspaceID string, role Role) {
 	if _, isMember := m[workspaceID]; isMember && role != "" {
 		m[workspaceID] = given{role, Manual}
@@ -132,11 +133,10 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_WritesEvents: the provider's changes are in the log, without an actor, and repeated log-ins are not.
+// TestSyncGroups_WritesEvents: the provider's changes are in the log, without an actor, and
+// repeated log-ins are not.
 func TestSyncGroups_WritesEvents(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")
 		mapping := []GroupRole{{"it", w.ID(), Admin}, {"all", w.ID(), Viewer}}
 		eve := b.eve.AccountID
@@ -146,7 +146,7 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		_, _, err := b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
 		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"all"}))
-		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+		if n := must.Value(b.DB.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d invitations of a member who may not invite any more", n)
 		}
 		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
@@ -169,7 +169,7 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 		_, _, err = b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
 		must.NoError(t, b.syncGroups(t, eve, mapping, nil))
-		if n := must.Value(d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+		if n := must.Value(b.DB.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d invitations of a member who has left", n)
 		}
 	})
@@ -178,9 +178,7 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 // TestSyncGroups_ManualWins: a manual change also of the same role, and an invitation that is
 // accepted at the same time.
 func TestSyncGroups_ManualWins(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")
 		mapping := []GroupRole{{"it", w.ID(), Editor}}
 		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
@@ -189,15 +187,15 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 		if diff := cmp.Diff(groupsModel{w.ID(): {Editor, Manual}}, b.given(t, b.eve)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		bob := person(t, d)
+		bob := person(t, b.DB)
 		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, []string{"it"}))
 		must.Value(b.TransferOwnership(t.Context(), w, bob.AccountID))(t)
 		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, nil))
 		if diff := cmp.Diff(groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob)); diff != "" {
 			t.Errorf("the last owner (-want +got):\n%s", diff)
 		}
-		_, err := d.NewInsert().
-			Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, d).AccountID, Role: Owner, Source: SSO,
+		_, err := b.DB.NewInsert().
+			Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, b.DB).AccountID, Role: Owner, Source: SSO,
 				CreatedAt: noon}).Exec(db.AsSystem(t.Context()))
 		if err == nil {
 			t.Error("the database accepts owners of the provider")
@@ -205,7 +203,8 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay as they are.
+// TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay
+// as they are.
 func TestSyncGroups_SparesOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -228,12 +227,10 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_Concurrent: log-ins on several nodes at once, beside manual changes, end in one
+// TestSyncGroups_Concurrent: concurrent log-ins on several nodes and manual changes end in one
 // state without an error.
 func TestSyncGroups_Concurrent(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.create(t, b.ada, "one"), b.create(t, b.ada, "two")
 		var calls sync.WaitGroup
 		for n := range 20 {
@@ -258,11 +255,10 @@ func TestSyncGroups_Concurrent(t *testing.T) {
 	})
 }
 
-// TestResolveGroups_FollowsWorkspace: a slug means the workspace that had it when a start first named it.
+// TestResolveGroups_FollowsWorkspace: a slug means the workspace that had it when a start first
+// named it.
 func TestResolveGroups_FollowsWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")
 		mapping := []GroupSlug{{Group: "it", Slug: "engines", Role: "ADMIN"},
 			{Group: "all", Slug: "engines", Role: "VIEWER"}}
@@ -278,7 +274,7 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 		renamed := "motors"
 		must.Value(b.Update(t.Context(), w, Change{Slug: &renamed}))(t)
 		// as ReleaseSlugs does
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "DELETE FROM slugs WHERE slug = 'engines'"))(t)
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "DELETE FROM slugs WHERE slug = 'engines'"))(t)
 		other := b.create(t, b.eve, "engines")
 		expect("after a rename", w.ID())
 		must.Value(b.ResolveGroups(t.Context(), nil))(t)

@@ -25,8 +25,8 @@ const (
 	invitationPrefix = "invite_"
 )
 
-// The rates of invitations bound the mail that a workspace and an account cause, and the mail that a
-// recipient receives.
+// The rates of invitations bound the mail that a workspace and an account cause, and the mail that
+// a recipient receives.
 var (
 	invitationsPerWorkspace = ratelimit.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
 	invitationsPerAccount   = ratelimit.Rate{Name: "invitations-account", Attempts: 50, Window: time.Hour}
@@ -195,7 +195,8 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 		}
 		if s.sendsMail() && (email != i.Email || !verified) {
 			return errs.New(errs.Forbidden,
-				"Only the owner of the invited address can accept: log in with that address, and verify it by verifyEmail.")
+				"Only the owner of the invited address can accept: log in with that address, and verify it "+
+					"by verifyEmail.")
 		}
 		return s.join(ctx, tx, a.AccountID, &i)
 	})
@@ -227,7 +228,8 @@ func (s *Store) checkFound(i *Invitation, err error) error {
 	return err
 }
 
-// Presented returns the invitation with the token, for a new account: only one with the invited address can accept it.
+// Presented returns the invitation with the token, for a new account: only one with the invited
+// address can accept it.
 func (s *Store) Presented(token string) account.Invitation { return presented{s, token} }
 
 type presented struct {
@@ -299,8 +301,8 @@ func (s *Store) withdraw(
 	return audit.Write(ctx, tx, events...)
 }
 
-// forgetInvited deletes invitations that contain the account's address: those to it, and those that
-// it accepted.
+// forgetInvited deletes invitations that contain the account's address: invitations to it, and
+// invitations that it accepted.
 func (s *Store) forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := tx.NewDelete().Model((*Invitation)(nil)).
 		Where("accepted_by = ? OR email = (?)", accountID, s.ownAddress(accountID)).Exec(ctx)

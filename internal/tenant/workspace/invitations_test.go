@@ -48,6 +48,16 @@ func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
 	return b, p
 }
 
+// eachInviting runs a test as each does, with invitations by email.
+func eachInviting(t *testing.T, test func(t *testing.T, b *bundle, p *postbox)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, p := inviting(t, d)
+		test(t, b, p)
+	})
+}
+
 func (b *bundle) invite(t *testing.T, m Membership, email string, role Role) (*Invitation, string) {
 	t.Helper()
 	i, token, err := b.Invite(t.Context(), m, email, role)
@@ -63,9 +73,7 @@ func (b *bundle) email(t *testing.T, a account.Actor) string {
 }
 
 func TestInvitation_IsAcceptedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		m := b.create(t, b.ada, "team")
 		i, token := b.invite(t, m, " Eve@Example.COM ", Editor)
 		if i.Email != "eve@example.com" || !i.ExpiresAt.Equal(noon.Add(7*24*time.Hour)) {
@@ -79,20 +87,14 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 		if err != nil || joined.ID() != m.ID() || joined.Role() != Editor {
 			t.Fatalf("%+v, %v", joined, err)
 		}
-		other := person(t, d)
-		if _, err := b.Accept(t.Context(), other, token); !errs.Is(err, errs.NotFound) {
-			t.Errorf("accepted again: %v", err)
-		}
+		other := person(t, b.DB)
+		wantError(t, errs.NotFound, "accepted again")(b.Accept(t.Context(), other, token))
 		_, second := b.invite(t, m, "another@example.com", Owner)
-		if _, err := b.Accept(t.Context(), b.eve, second); !errs.Is(err, errs.AlreadyMember) {
-			t.Errorf("accepted by a member: %v", err)
-		}
+		wantError(t, errs.AlreadyMember, "accepted by a member")(b.Accept(t.Context(), b.eve, second))
 		if got := b.roles(t, m.ID())[b.eve.AccountID]; got != Editor {
 			t.Errorf("the member is %s now", got)
 		}
-		if _, err := b.Accept(t.Context(), other, second); err != nil {
-			t.Errorf("what a member could not use is lost: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), other, second))(t) // what a member could not use is lost
 		want := []string{
 			fmt.Sprintf(`%s MEMBER_INVITED %s {"role":"EDITOR"}`, b.ada.AccountID, i.ID),
 			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID,
@@ -106,16 +108,14 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 
 // TestInvitation_IsAcceptedOnceConcurrently has many people come with one token at once.
 func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		for round := range 5 {
 			_, token := b.invite(t, m, fmt.Sprintf("invited-%d@example.com", round), Viewer)
 			before := len(b.roles(t, m.ID()))
 			people := make([]account.Actor, 20)
 			for i := range people {
-				people[i] = person(t, d)
+				people[i] = person(t, b.DB)
 			}
 			var accepted atomic.Int64
 			var all sync.WaitGroup
@@ -141,9 +141,7 @@ func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
 }
 
 func TestInvitation_RefusesBadTokens(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		m := b.create(t, b.ada, "team")
@@ -153,31 +151,21 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 		must.Value(b.RevokeInvitation(t.Context(), m, i.ID))(t)
 		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "",
 			"made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
-			t.Run(name, func(t *testing.T) {
-				if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
-					t.Error(err)
-				}
-			})
+			wantError(t, errs.NotFound, name)(b.Accept(t.Context(), b.eve, token))
 		}
-		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("revoked again: %v", err)
-		}
+		wantError(t, errs.NotFound, "revoked again")(b.RevokeInvitation(t.Context(), m, i.ID))
 		p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 1 || p.Items[0].Role != Viewer {
 			t.Errorf("invitations: %+v, %v", p.Items, err)
 		}
 		now = now.Add(7 * 24 * time.Hour)
-		if _, err := b.Accept(t.Context(), b.eve, late); !errs.Is(err, errs.Expired) {
-			t.Errorf("late: %v", err)
-		}
+		wantError(t, errs.Expired, "late")(b.Accept(t.Context(), b.eve, late))
 		if p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10}); err != nil || len(p.Items) != 0 {
 			t.Errorf("late invitations are listed: %+v, %v", p.Items, err)
 		}
 		_, token := b.invite(t, m, "z@example.com", Viewer)
 		must.Value(b.Delete(t.Context(), m))(t)
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
-			t.Errorf("to a deleted workspace: %v", err)
-		}
+		wantError(t, errs.NotFound, "to a deleted workspace")(b.Accept(t.Context(), b.eve, token))
 		if roles := b.roles(t, m.ID()); len(roles) != 1 {
 			t.Errorf("members: %v", roles)
 		}
@@ -186,35 +174,25 @@ func TestInvitation_RefusesBadTokens(t *testing.T) {
 
 // TestInvitation_RequiresVerifiedAddress: another user cannot use an intercepted token.
 func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		mail.configured = true
 		verify := func(a account.Actor) {
 			t.Helper()
-			must.Value(d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
+			must.Value(b.DB.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, a.AccountID).
 				Exec(t.Context()))(t)
 		}
 		verify(b.ada)
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
-		if _, err := b.Accept(t.Context(), person(t, d), token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by another user: %v", err)
-		}
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("unverified: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by another user")(b.Accept(t.Context(), person(t, b.DB), token))
+		wantError(t, errs.Forbidden, "unverified")(b.Accept(t.Context(), b.eve, token))
 		verify(b.eve)
-		if _, err := b.Accept(t.Context(), b.eve, token); err != nil {
-			t.Errorf("verified: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), b.eve, token))(t) // verified
 	})
 }
 
 func TestInvitation_FollowsPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m, by := b.team(t, "team")
 		for actor, most := range map[Role]map[Role]bool{
 			Owner: {Owner: true, Admin: true, Viewer: true}, Admin: {Owner: false, Admin: true, Viewer: true},
@@ -228,13 +206,9 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 				}
 			}
 		}
-		if _, _, err := b.Invite(t.Context(), m, "nobody", Viewer); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("no address: %v", err)
-		}
-		if _, _, err := b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])),
-			Viewer); !errs.Is(err, errs.AlreadyMember) {
-			t.Errorf("a member: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "no address")(b.Invite(t.Context(), m, "nobody", Viewer))
+		wantError(t, errs.AlreadyMember, "a member")(
+			b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])), Viewer))
 		foreign := b.create(t, b.eve, "foreign")
 		i, _ := b.invite(t, foreign, "x@example.com", Viewer)
 		for _, invitationID := range []string{i.ID, id.New(id.Invitation), "", "' OR true --"} {
@@ -242,21 +216,17 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 				t.Errorf("revoking %q: %v", invitationID, err)
 			}
 		}
-		if _, err := b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an editor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an editor")(b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID))
 	})
 }
 
 // TestInvitation_EndsWithItsSender: an admin who is shown the door has no token left that
 // opens it again.
 func TestInvitation_EndsWithItsSender(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m, by := b.team(t, "team")
-		second := person(t, d)
-		join(t, d, m.ID(), second, Admin)
+		second := person(t, b.DB)
+		join(t, b.DB, m.ID(), second, Admin)
 		_, removed := b.invite(t, b.as(t, by[Admin], m.ID()), "a@example.com", Admin)
 		_, demoted := b.invite(t, b.as(t, second, m.ID()), "b@example.com", Admin)
 		_, kept := b.invite(t, m, "c@example.com", Viewer)
@@ -267,23 +237,17 @@ func TestInvitation_EndsWithItsSender(t *testing.T) {
 				t.Errorf("of an admin who was %s: %v", name, err)
 			}
 		}
-		if _, err := b.Accept(t.Context(), b.eve, kept); err != nil {
-			t.Errorf("the owner's: %v", err)
-		}
+		must.Value(b.Accept(t.Context(), b.eve, kept))(t) // the owner's
 	})
 }
 
 // TestInvitation_RefusesDeletedAccount: an account may be deleted while it accepts an invitation.
 func TestInvitation_RefusesDeletedAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "x@example.com", Viewer)
 		b.Accounts = leaving{b}
-		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("accepted: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "accepted")(b.Accept(t.Context(), b.eve, token))
 		if roles := b.roles(t, m.ID()); len(roles) != 1 {
 			t.Errorf("members: %v", roles)
 		}

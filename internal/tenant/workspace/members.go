@@ -122,7 +122,8 @@ func roleChange(before, after Role) []*audit.FieldChange {
 }
 
 // RemoveMember removes a member and revokes the invitations that they sent. Every member may remove
-// themselves, also from a workspace that is closed to their session. It returns NotFound, LastOwner or Forbidden.
+// themselves, also from a workspace that is closed to their session. It returns NotFound, LastOwner
+// or Forbidden.
 func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string) error {
 	needed := WriteMembers
 	if accountID == m.accountID {
@@ -308,8 +309,8 @@ func (now roster) lastOwner(accountID string) bool {
 	return true
 }
 
-// setRole stores the role and the source of a member, and revokes the member's invitations to roles that they may no
-// longer grant. The actor is empty for the provider of single sign-on.
+// setRole stores the role and the source of a member, and revokes the member's invitations to roles
+// that they may no longer grant. The actor is empty for the provider of single sign-on.
 func (s *Store) setRole(ctx context.Context, tx bun.Tx, to Member, actorID string) (*Member, error) {
 	changed := &Member{}
 	_, err := tx.NewUpdate().Model(changed).Set("role = ?", to.Role).Set("source = ?", to.Source).

@@ -23,8 +23,7 @@ import (
 // as is the actor's membership.
 func (b *bundle) as(t *testing.T, a account.Actor, workspaceID string) Membership {
 	t.Helper()
-	m := must.Value(b.Require(t.Context(), a, workspaceID))(t)
-	return m
+	return must.Value(b.Require(t.Context(), a, workspaceID))(t)
 }
 
 // roles are the workspace's members with their roles.
@@ -68,18 +67,16 @@ func (b *bundle) team(t *testing.T, slug string) (m Membership, by map[Role]acco
 
 // TestChangeRole_FollowsPermissions covers all combinations of actor, member and new role.
 func TestChangeRole_FollowsPermissions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, by := b.team(t, "team")
-		second := person(t, d) // another owner, so that none is the last
-		join(t, d, m.ID(), second, Owner)
+		second := person(t, b.DB) // another owner, so that none is the last
+		join(t, b.DB, m.ID(), second, Owner)
 		all := []Role{Owner, Admin, Editor, Viewer}
 		for _, actor := range all {
 			for _, before := range all {
 				for _, after := range all {
-					target := person(t, d)
-					join(t, d, m.ID(), target, before)
+					target := person(t, b.DB)
+					join(t, b.DB, m.ID(), target, before)
 					_, err := b.UpdateRole(t.Context(), b.as(t, by[actor], m.ID()), target.AccountID, after)
 					owners := before == Owner || after == Owner
 					allowed := actor == Owner || actor == Admin && !owners
@@ -94,12 +91,11 @@ func TestChangeRole_FollowsPermissions(t *testing.T) {
 						t.Errorf("%s made a %s a %s: is %s", actor, before, after, got)
 					}
 				}
-				target := person(t, d)
-				join(t, d, m.ID(), target, before)
+				target := person(t, b.DB)
+				join(t, b.DB, m.ID(), target, before)
 				err := b.RemoveMember(t.Context(), b.as(t, by[actor], m.ID()), target.AccountID)
 				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) ||
-					!allowed &&
-						!errs.Is(err, errs.Forbidden) {
+					!allowed && !errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s removes a %s: %v", actor, before, err)
 				}
 			}
@@ -108,9 +104,7 @@ func TestChangeRole_FollowsPermissions(t *testing.T) {
 }
 
 func TestLeave_RemovesMembership(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, by := b.team(t, "team")
 		for _, r := range []Role{Admin, Editor, Viewer} {
 			if err := b.RemoveMember(t.Context(), b.as(t, by[r], m.ID()), by[r].AccountID); err != nil {
@@ -120,12 +114,8 @@ func TestLeave_RemovesMembership(t *testing.T) {
 				t.Errorf("a %s who has left: %v", r, err)
 			}
 		}
-		if err := b.RemoveMember(t.Context(), m, b.ada.AccountID); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("the last owner leaves: %v", err)
-		}
-		if _, err := b.UpdateRole(t.Context(), m, b.ada.AccountID, Admin); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("the last owner steps down: %v", err)
-		}
+		wantError(t, errs.LastOwner, "the last owner leaves")(b.RemoveMember(t.Context(), m, b.ada.AccountID))
+		wantError(t, errs.LastOwner, "the last owner steps down")(b.UpdateRole(t.Context(), m, b.ada.AccountID, Admin))
 		for _, stranger := range []string{b.eve.AccountID, id.New(id.Account), "", "' OR true --"} {
 			if err := b.RemoveMember(t.Context(), m, stranger); !errs.Is(err, errs.NotFound) {
 				t.Errorf("removing %q: %v", stranger, err)
@@ -134,27 +124,17 @@ func TestLeave_RemovesMembership(t *testing.T) {
 				t.Errorf("changing %q: %v", stranger, err)
 			}
 		}
-		if _, err := b.UpdateRole(t.Context(), m, b.ada.AccountID, "BOSS"); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("a role made up: %v", err)
-		}
+		wantError(t, errs.InvalidInput, "a role made up")(b.UpdateRole(t.Context(), m, b.ada.AccountID, "BOSS"))
 	})
 }
 
 func TestTransferOwnership_ChangesRoles(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, by := b.team(t, "team")
-		if _, err := b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()),
-			by[Editor].AccountID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an admin: %v", err)
-		}
-		if _, err := b.TransferOwnership(t.Context(), m, b.ada.AccountID); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("to oneself: %v", err)
-		}
-		if _, err := b.TransferOwnership(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("to a stranger: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an admin")(
+			b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()), by[Editor].AccountID))
+		wantError(t, errs.InvalidInput, "to oneself")(b.TransferOwnership(t.Context(), m, b.ada.AccountID))
+		wantError(t, errs.NotFound, "to a stranger")(b.TransferOwnership(t.Context(), m, b.eve.AccountID))
 		owner, err := b.TransferOwnership(t.Context(), m, by[Viewer].AccountID)
 		if err != nil || owner.Role != Owner || owner.AccountID != by[Viewer].AccountID {
 			t.Fatalf("%+v, %v", owner, err)
@@ -169,18 +149,15 @@ func TestTransferOwnership_ChangesRoles(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		// An earlier membership has the permissions of the current role.
-		if _, err := b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("the old owner changes the new one: %v", err)
-		}
+		wantError(t, errs.Forbidden, "the old owner changes the new one")(
+			b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer))
 	})
 }
 
-// TestMembers_LastOwnerStays has two owners do away with each other, and with themselves, at once, in
-// every way there is. On PostgreSQL each has a connection of its own.
+// TestMembers_LastOwnerStays has two owners do away with each other, and with themselves, at once,
+// in every way there is. On PostgreSQL each has a connection of its own.
 func TestMembers_LastOwnerStays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ways := map[string]func(ctx context.Context, m Membership, accountID string) error{
 			"remove": func(ctx context.Context, m Membership, accountID string) error {
 				return b.RemoveMember(ctx, m, accountID)
@@ -201,8 +178,8 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 					for range 3 {
 						n++
 						m := b.create(t, b.ada, fmt.Sprintf("race-%d", n))
-						eve := person(t, d)
-						join(t, d, m.ID(), eve, Owner)
+						eve := person(t, b.DB)
+						join(t, b.DB, m.ID(), eve, Owner)
 						ada, its := b.as(t, b.ada, m.ID()), b.as(t, eve, m.ID())
 						targets := [2]string{b.ada.AccountID, eve.AccountID}
 						if eachOther {
@@ -231,9 +208,7 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 }
 
 func TestMembers_ListsMembers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, by := b.team(t, "team")
 		b.team(t, "another")
 		var got []string
@@ -291,9 +266,7 @@ func (b *bundle) leaveAll(t *testing.T, a account.Actor) error {
 // TestInvitation_OfAnOwnerEndsWithTheRole: who is an owner no longer has no token left that makes
 // one.
 func TestInvitation_OfAnOwnerEndsWithTheRole(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		for name, stepDown := range map[string]func(m Membership, second account.Actor) error{
 			"demoted": func(m Membership, second account.Actor) error {
 				_, err := b.UpdateRole(t.Context(), m, second.AccountID, Admin)
@@ -304,17 +277,17 @@ func TestInvitation_OfAnOwnerEndsWithTheRole(t *testing.T) {
 				return err
 			},
 		} {
-			m, second := b.create(t, b.ada, name), person(t, d)
-			join(t, d, m.ID(), second, Owner)
+			m, second := b.create(t, b.ada, name), person(t, b.DB)
+			join(t, b.DB, m.ID(), second, Owner)
 			_, ofAnOwner := b.invite(t, b.as(t, second, m.ID()), "friend@example.com", Owner)
 			_, ofAViewer := b.invite(t, b.as(t, second, m.ID()), "other@example.com", Viewer)
 			if err := stepDown(m, second); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if _, err := b.Accept(t.Context(), person(t, d), ofAnOwner); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Accept(t.Context(), person(t, b.DB), ofAnOwner); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s: an owner is made: %v", name, err)
 			}
-			if _, err := b.Accept(t.Context(), person(t, d), ofAViewer); err != nil {
+			if _, err := b.Accept(t.Context(), person(t, b.DB), ofAViewer); err != nil {
 				t.Errorf("%s: what an admin may do is lost: %v", name, err)
 			}
 		}

@@ -28,7 +28,8 @@ type Membership struct {
 	isUnverified bool
 	// lacksSecondFactor is that of the actor.
 	lacksSecondFactor bool
-	// version is that of the workspace's row on PostgreSQL. memory is nil unless the membership is presumed.
+	// version is that of the workspace's row on PostgreSQL. memory is nil unless the membership is
+	// presumed.
 	version string
 	memory  *remembrance
 }
@@ -55,8 +56,8 @@ func (m Membership) ActorID() string {
 	return m.accountID
 }
 
-// Responsible returns the ID of the account, or of the one that created the API key: an account may have many keys. It
-// is the workspace's if that account was deleted, and for Public.
+// Responsible returns the ID of the account, or of the one that created the API key: an account may
+// have many keys. It is the workspace's if that account was deleted, and for Public.
 func (m Membership) Responsible() string {
 	if m.key != nil {
 		return cmp.Or(m.key.CreatedBy, m.workspace.ID)
@@ -262,8 +263,8 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	return spaces, nil
 }
 
-// ForDeliveries returns the membership that renders what webhooks of a workspace receive: it may read links
-// and stats, and nothing about users. It returns NotFound for a deleted workspace.
+// ForDeliveries returns the membership that renders what webhooks of a workspace receive: it may
+// read links and stats, and nothing about users. It returns NotFound for a deleted workspace.
 func (s *Store) ForDeliveries(ctx context.Context, workspaceID string) (Membership, error) {
 	m, err := s.Observe(ctx, workspaceID)
 	if err == nil {

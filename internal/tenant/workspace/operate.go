@@ -105,8 +105,8 @@ func (s *Store) AdminRestore(ctx context.Context, slug string) (*Workspace, erro
 	})
 }
 
-// AdminAddOwner makes an account, which the transaction of the system's scope has created, an owner of the workspace.
-// It returns NotFound, also for a deleted workspace.
+// AdminAddOwner makes an account, which the transaction of the system's scope has created, an owner
+// of the workspace. It returns NotFound, also for a deleted workspace.
 func (s *Store) AdminAddOwner(ctx context.Context, tx bun.Tx, slug, accountID string) error {
 	var workspaceID string
 	q := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("workspace.id <> ?", id.PublicWorkspace)
@@ -137,7 +137,8 @@ func errNoSlug() error {
 	return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
 }
 
-// lockBySlug locks the workspace with the ID or with a slug that it has or had. It returns NotFound.
+// lockBySlug locks the workspace with the ID or with a slug that it has or had. It returns
+// NotFound.
 func (s *Store) lockBySlug(ctx context.Context, tx bun.Tx, slug string, into *Workspace) error {
 	q := tx.NewSelect().Model(into).Where("workspace.id <> ?", id.PublicWorkspace).Where("purged_at IS NULL")
 	err := s.DB.ForChange(whereSlug(q, slug)).Scan(ctx)

@@ -9,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -32,9 +30,7 @@ func (b *bundle) auditEvents(t *testing.T, m Membership) (events []string) {
 }
 
 func TestOperator_SetsLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, other := b.create(t, b.ada, "mine"), b.create(t, b.eve, "other")
 		for _, c := range []struct {
 			hits, links         *Limit
@@ -70,40 +66,26 @@ func TestOperator_SetsLimits(t *testing.T) {
 			}
 		}
 		for _, slug := range []string{"nobody", "", "public", id.PublicWorkspace, "' OR 1=1"} {
-			if _, err := b.SetLimits(t.Context(), slug, of(1), nil); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%q: %v", slug, err)
-			}
+			wantError(t, errs.NotFound, slug)(b.SetLimits(t.Context(), slug, of(1), nil))
 		}
 	})
 }
 
 func TestOperator_SuspendsAndRestores(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "mine")
 		now := noon
 		b.Now = func() time.Time { return now }
-		if _, err := b.AdminRestore(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
-			t.Errorf("bringing back what is there: %v", err)
-		}
+		wantError(t, errs.Conflict, "bringing back what is there")(b.AdminRestore(t.Context(), "mine"))
 		w, err := b.AdminDelete(t.Context(), "mine")
 		if err != nil || !w.DeletedAt.Equal(noon) {
 			t.Fatalf("taken down: %+v: %v", w, err)
 		}
-		if _, err := b.Require(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
-			t.Errorf("its owner: %v", err)
-		}
-		if _, err := b.AdminDelete(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
-			t.Errorf("taking it down again: %v", err)
-		}
-		if _, err := b.SetLimits(t.Context(), "mine", of(1), nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("limits of what is deleted: %v", err)
-		}
+		wantError(t, errs.NotFound, "its owner")(b.Require(t.Context(), b.ada, m.ID()))
+		wantError(t, errs.Conflict, "taking it down again")(b.AdminDelete(t.Context(), "mine"))
+		wantError(t, errs.NotFound, "limits of what is deleted")(b.SetLimits(t.Context(), "mine", of(1), nil))
 		now = noon.Add(Undo)
-		if _, err := b.AdminRestore(t.Context(), m.ID()); !errs.Is(err, errs.Expired) {
-			t.Errorf("bringing back what is purged: %v", err)
-		}
+		wantError(t, errs.Expired, "bringing back what is purged")(b.AdminRestore(t.Context(), m.ID()))
 		now = noon.Add(Undo - time.Microsecond)
 		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
@@ -113,17 +95,13 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		for _, slug := range []string{"public", id.PublicWorkspace} {
-			if _, err := b.AdminDelete(t.Context(), slug); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", slug, err)
-			}
+			wantError(t, errs.NotFound, slug)(b.AdminDelete(t.Context(), slug))
 		}
 	})
 }
 
 func TestOperator_ListsWorkspaces(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.create(t, b.ada, "one"), b.create(t, b.eve, "two")
 		renamed := "second"
 		must.Value(b.Update(t.Context(), two, Change{Slug: &renamed}))(t)

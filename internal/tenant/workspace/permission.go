@@ -78,7 +78,8 @@ var Rules = []Rule{
 // implied are the permissions that come with another one.
 var implied = map[Permission]Permission{ReadLinks: WriteLinks, CreateLinks: WriteLinks, ReadDomains: WriteDomains}
 
-// IsPublishable reports whether anyone may read an API key, because it does nothing but create links; false for nil.
+// IsPublishable reports whether anyone may read an API key, because it does nothing but create
+// links; false for nil.
 func IsPublishable(key *account.Key) bool {
 	return key != nil && len(key.Scopes) == 1 && key.Scopes[0] == string(CreateLinks)
 }
@@ -156,7 +157,8 @@ func errUnverified() error {
 			"or requestEmailVerification for another one.")
 }
 
-// CheckKey returns Forbidden unless the API key's scopes include the permission, and its fence permits it.
+// CheckKey returns Forbidden unless the API key's scopes include the permission, and its fence
+// permits it.
 func CheckKey(key *account.Key, p Permission) error {
 	if !ruleOf(p).Keys {
 		return errs.New(errs.Forbidden, "This operation requires a logged-in user. API keys are not accepted.")

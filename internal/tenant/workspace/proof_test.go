@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -14,11 +13,9 @@ import (
 // Concurrent calls share a lookup, but a call after a change of membership never gets an earlier
 // result.
 func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		team := b.create(t, b.ada, "team")
-		other := person(t, d)
+		other := person(t, b.DB)
 		ctx, end := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
 		for range 8 {
@@ -37,14 +34,12 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 		}
 		system := db.AsSystem(t.Context())
 		for range 40 {
-			join(t, d, team.ID(), b.eve, Viewer)
+			join(t, b.DB, team.ID(), b.eve, Viewer)
 			if m, err := b.Require(t.Context(), b.eve, team.ID()); err != nil || m.Role() != Viewer {
 				t.Errorf("a new member: %v", err)
 			}
-			must.Value(d.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system))(t)
-			if _, err := b.Require(t.Context(), b.eve, team.ID()); !errs.Is(err, errs.NotFound) {
-				t.Errorf("who was removed: %v", err)
-			}
+			must.Value(b.DB.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system))(t)
+			wantError(t, errs.NotFound, "who was removed")(b.Require(t.Context(), b.eve, team.ID()))
 		}
 		end()
 		asking.Wait()

@@ -18,14 +18,15 @@ const maxRemembered = 10_000
 // memory holds the memberships that this node has read most recently on PostgreSQL.
 type memory = memo.Cache[proofKey, membershipRow]
 
-// remembrance is what a presumed membership is from. It is forgotten when it turns out to be wrong.
+// remembrance is the cached source of a presumed membership. It is forgotten when it turns out to
+// be wrong.
 type remembrance struct{ forget func() }
 
 // ErrStale means that a workspace has changed since the membership was read, see Refresh.
 var ErrStale = errors.New("the workspace has changed")
 
-// Presume is Require for transactions that call Recheck before anything else: the membership may be one that this node
-// remembers, which had the permission.
+// Presume is Require for transactions that call Recheck before anything else: the membership may be
+// one that this node remembers, which had the permission.
 func (s *Store) Presume(ctx context.Context, a account.Actor, workspaceID string, p Permission) (Membership, error) {
 	key := keyOf(a, workspaceID, live)
 	if row, known := s.remembered().GetIfPresent(key); known {
@@ -56,7 +57,8 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// fact is the present version of a workspace's row, and the role of an account; each is empty if there is none.
+// fact is the present version of a workspace's row, and the role of an account; each is empty if
+// there is none.
 type fact struct {
 	WorkspaceID, AccountID, Version string
 	Role                            Role

@@ -41,9 +41,7 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 			return l.Account.ID, nil
 		}
 		_, token := b.invite(t, team, "New@Example.com", Editor)
-		if _, err := register("other@example.com", token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("another address: %v", err)
-		}
+		wantError(t, errs.Forbidden, "another address")(register("other@example.com", token))
 		accountID := must.Value(register(" NEW@example.com", token))(t)
 		m := must.Value(b.Require(t.Context(), account.Actor{AccountID: accountID}, team.ID()))(t)
 		if m.Role() != Editor || m.isUnverified {
@@ -81,48 +79,39 @@ func TestPresented_IsAcceptedByRegistering(t *testing.T) {
 		}
 		disable(noon)
 		invited(false)
-		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.NotFound) {
-			t.Errorf("sent by a disabled account: %v", err)
-		}
-		if _, err := b.Accept(t.Context(), b.eve, ofDisabled); !errs.Is(err, errs.NotFound) {
-			t.Errorf("accepted from a disabled account: %v", err)
-		}
-		if _, err := b.Create(t.Context(), b.ada, "By a disabled account", "disabled"); !errs.Is(err,
-			errs.Unauthenticated) {
-			t.Errorf("created by a disabled account: %v", err)
-		}
+		wantError(t, errs.NotFound, "sent by a disabled account")(register("late@example.com", ofDisabled))
+		wantError(t, errs.NotFound, "accepted from a disabled account")(b.Accept(t.Context(), b.eve, ofDisabled))
+		wantError(t, errs.Unauthenticated, "created by a disabled account")(
+			b.Create(t.Context(), b.ada, "By a disabled account", "disabled"))
 		disable(nil)
 		accounts.Now = func() time.Time { return noon.Add(invitationLife) }
 		b.Now = accounts.Now
-		if _, err := register("late@example.com", ofDisabled); !errs.Is(err, errs.Expired) {
-			t.Errorf("expired: %v", err)
-		}
+		wantError(t, errs.Expired, "expired")(register("late@example.com", ofDisabled))
 	})
 }
 
-// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its verification.
+// TestMembership_OfUnverifiedAccountReads, where mail is sent, and has all permissions after its
+// verification.
 func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, mail := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
 		m := b.create(t, b.ada, "team")
 		all := m.Permissions()
 		mail.configured = true
 		for _, verified := range []bool{false, true} {
 			if verified {
-				must.Value(d.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
+				must.Value(b.DB.NewUpdate().Table("accounts").Set("email_verified_at = ?", noon).
 					Where("id = ?", b.ada.AccountID).Exec(t.Context()))(t)
 			}
 			m := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			again := must.Value(b.Presume(t.Context(), b.ada, m.ID(), ReadLinks))(t)
 			want := slices.DeleteFunc(slices.Clone(all), func(p Permission) bool { return !verified && !p.reads() })
 			if got := m.Permissions(); !slices.Equal(got, want) || !slices.Equal(again.Permissions(), want) ||
-				again.IsPresumed() != (verified && d.Kind == db.Postgres) {
+				again.IsPresumed() != (verified && b.DB.Kind == db.Postgres) {
 				t.Errorf("verified %t: %v, want %v", verified, got, want)
 			}
 			_, created := b.Create(t.Context(), b.ada, "Second", "second")
 			_, _, invited := b.Invite(t.Context(), m, "x@example.com", Viewer)
-			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), d, m, WriteKeys,
+			changed := ChangeAs(must.Value(m.Enter(t.Context(), ReadLinks))(t), b.DB, m, WriteKeys,
 				func(_ context.Context, _ bun.Tx) error { return nil })
 			for _, err := range []error{created, invited, changed} {
 				if verified != (err == nil) ||
@@ -135,14 +124,12 @@ func TestMembership_OfUnverifiedAccountReads(t *testing.T) {
 }
 
 func TestOperator_AddsOwners(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m, deleted := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		must.Value(b.Delete(t.Context(), deleted))(t)
 		for slug, want := range map[string]errs.Kind{m.ID(): 0, "unknown": errs.NotFound, "gone": errs.NotFound,
 			id.PublicWorkspace: errs.NotFound} {
-			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				return b.AdminAddOwner(ctx, tx, slug, b.eve.AccountID)
 			})
 			if want == 0 && err != nil || want != 0 && !errs.Is(err, want) {
@@ -156,9 +143,7 @@ func TestOperator_AddsOwners(t *testing.T) {
 }
 
 func TestRecheck_SeesTheCurrentRole(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := inviting(t, d)
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "eve@example.com", Editor)
 		must.Value(b.Accept(t.Context(), b.eve, token))(t)
@@ -166,8 +151,8 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		ctx := must.Value(eve.Enter(t.Context(), ReadLinks))(t)
 		key := Membership{workspace: m.workspace, key: &account.Key{Scopes: []string{string(WriteLinks)}}}
 		recheck := func() (refused error) {
-			must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-				lookup, refusals := Recheck(d, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
+			must.NoError(t, b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+				lookup, refusals := Recheck(b.DB, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})
 				err := lookup.Run(ctx)
 				all := refusals()
 				if refused = all[2]; err == nil &&
@@ -180,40 +165,29 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		}
 		must.NoError(t, recheck())
 		must.Value(b.UpdateRole(t.Context(), m, b.eve.AccountID, Viewer))(t)
-		if err := recheck(); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("as a viewer: %v", err)
-		}
+		wantError(t, errs.Forbidden, "as a viewer")(recheck())
 		must.NoError(t, b.RemoveMember(t.Context(), m, b.eve.AccountID))
-		if err := recheck(); !errs.Is(err, errs.NotFound) {
-			t.Errorf("after the removal: %v", err)
-		}
+		wantError(t, errs.NotFound, "after the removal")(recheck())
 	})
 }
 
 // TestRefresh_SeesTheRequiredFactor that a membership which was read before did not need.
 func TestRefresh_SeesTheRequiredFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		strong, weak := b.ada, b.ada
 		weak.SessionID, strong.HasSecondFactor = id.New(id.Session), true
 		team := b.create(t, strong, "team").ID()
 		m := must.Value(b.Require(t.Context(), weak, team))(t)
 		must.Value(b.Update(t.Context(), must.Value(b.Require(t.Context(), strong, team))(t),
 			Change{RequireSecondFactor: new(true)}))(t)
-		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
-			m, err = Refresh(ctx, d, tx, m)
+		must.NoError(t, b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) (err error) {
+			m, err = Refresh(ctx, b.DB, tx, m)
 			return err
 		}))
-		if _, err := m.Enter(t.Context(), CreateLinks); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("without a second factor: %v", err)
-		}
-		if err := b.RemoveMember(t.Context(), m, b.eve.AccountID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("removing another member without a second factor: %v", err)
-		}
+		wantError(t, errs.Forbidden, "without a second factor")(m.Enter(t.Context(), CreateLinks))
+		wantError(t, errs.Forbidden, "removing another member without a second factor")(
+			b.RemoveMember(t.Context(), m, b.eve.AccountID))
 		// may leave, and is the last one
-		if err := b.RemoveMember(t.Context(), m, weak.AccountID); !errs.Is(err, errs.LastOwner) {
-			t.Errorf("leaving without a second factor: %v", err)
-		}
+		wantError(t, errs.LastOwner, "leaving without a second factor")(b.RemoveMember(t.Context(), m, weak.AccountID))
 	})
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/qr"
 )
 
-// changeQRStyle returns the style after a change; nil if it stays. Reading codes takes milliseconds, so it
-// is done before the transaction, and of two changes at once the last one decides the whole style.
+// changeQRStyle returns the style after a change; nil if it stays. Reading codes takes
+// milliseconds, so it is done before the transaction, and of two changes at once the last one
+// decides the whole style.
 func (s *Store) changeQRStyle(ctx context.Context, m Membership, c Change) (*qr.Style, error) {
 	if !c.QRStyle.Set {
 		return nil, nil
@@ -48,8 +49,8 @@ func (s *Store) QRStyle(ctx context.Context, m Membership) (qr.Style, error) {
 	return qr.OrDefault(row.QRStyle).WithLogo(row.QRLogo), nil
 }
 
-// ClearURLs removes the matching fallback URLs from all workspaces for the operator, and returns how
-// many.
+// ClearURLs removes the matching fallback URLs from all workspaces for the operator, and returns
+// how many.
 func (s *Store) ClearURLs(ctx context.Context, matches func(url string) bool) (cleared int, err error) {
 	ctx = db.AsSystem(ctx)
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Change is the input for changing a workspace's settings. Nil fields and fields without Set stay; nil resets a
-// field that has Set.
+// Change is the input for changing a workspace's settings. Nil fields and fields without Set stay;
+// nil resets a field that has Set.
 type Change struct {
 	Name *string
 	// Slug replaces the slug. The old one keeps working and stays reserved.
@@ -41,17 +41,17 @@ type Change struct {
 	// RequireSecondFactor can become true only for a member whose session has a second factor.
 	RequireSecondFactor *bool
 	// CaseSensitiveCodes can only become false. FoldCodes then gives the custom links of the
-	// workspace their code keys: most of them first, and once no link can be inserted, those that
-	// were inserted meanwhile.
+	// workspace their code keys: most of them first, and links inserted meanwhile once no more can
+	// be inserted.
 	CaseSensitiveCodes *bool
 	FoldCodes          func(context.Context, bun.Tx) error
-	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil selects the instance's
-	// own host. It needs WriteDomains, the other fields WriteSettings.
+	// PrimaryHost locks a verified domain, records that it is chosen, and returns its host; nil
+	// selects the instance's own host. It needs WriteDomains, the other fields WriteSettings.
 	PrimaryHost func(context.Context, bun.Tx) (*string, error)
 }
 
-// Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL, SlugTaken, Forbidden, or an
-// error of FoldCodes or PrimaryHost.
+// Update changes the workspace's settings. It returns InvalidInput, InvalidURL, UnsafeURL,
+// SlugTaken, Forbidden, or an error of FoldCodes or PrimaryHost.
 func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership, error) {
 	ctx, err := c.enter(ctx, m)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c Change) enter(ctx context.Context, m Membership) (context.Context, error
 	return m.Enter(ctx, WriteSettings)
 }
 
-// update writes a change, and returns the changed workspace. It locks a domain before the workspace, and the workspace
-// before its slug, as in Create, which avoids deadlocks.
+// update writes a change, and returns the changed workspace. It locks a domain before the
+// workspace, and the workspace before its slug, as in Create, which avoids deadlocks.
 func (s *Store) update(
 	ctx context.Context, tx bun.Tx, m Membership, c Change, style *qr.Style,
 ) (_ *Workspace, err error) {
@@ -152,8 +152,7 @@ func (s *Store) update(
 }
 
 // foldCodes makes custom codes equal in any case. It folds most codes before it locks the
-// workspace, and then those that were created meanwhile. It returns Conflict if they are equal
-// already.
+// workspace, and then codes created meanwhile. It returns Conflict if they are equal already.
 func (c Change) foldCodes(ctx context.Context, tx bun.Tx, w *Workspace, locked *bun.SelectQuery) error {
 	if !w.CaseSensitiveCodes {
 		return errs.New(errs.Conflict,
@@ -252,7 +251,8 @@ func (w *Workspace) settings() []audit.Field {
 	}
 }
 
-// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or UnsafeURL.
+// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or
+// UnsafeURL.
 func (s *Store) check(ctx context.Context, c *Change) error {
 	if c.Name != nil {
 		name, err := validate.Line("The name", *c.Name, 1, 100)

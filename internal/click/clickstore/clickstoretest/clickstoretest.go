@@ -28,7 +28,7 @@ import (
 // Open returns an empty store with a clock. Totals are in the database.
 type Open func(t *testing.T, d *db.DB, now func() time.Time) clickstore.Store
 
-// Run tests a store beside each database. Visits are those of clicktest.World with firstInTime.
+// Run tests a store with each database. Visits are those of clicktest.World with firstInTime.
 func Run(t *testing.T, firstInTime bool, open Open) {
 	for name, test := range map[string]func(*testing.T, *clicktest.World){
 		"answers":    answers,
@@ -305,7 +305,8 @@ func verifies(t *testing.T, w *clicktest.World) {
 	w.CheckTotals(t)
 }
 
-// concurrent writes several logs at once, each of them by two processes, which try again until a batch is written.
+// concurrent writes several logs at once, each of them by two processes, which try again until a
+// batch is written.
 func concurrent(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 8))
 	var writing sync.WaitGroup

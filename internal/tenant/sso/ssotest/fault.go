@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Fault is a way in which a provider, or who sits between it and the server, misbehaves.
+// Fault is a misbehavior of a provider, or of an attacker between it and the server.
 type Fault struct {
 	Name string
 	// Check is the name in the log of the check that fails.
@@ -30,8 +30,8 @@ type Fault struct {
 	Apply func(s *Server)
 }
 
-// Faults returns all faults that concern one log-in. Servers accept the domain example.com only, and wait less than
-// Slow.
+// Faults returns all faults that concern one log-in. Servers accept the domain example.com only,
+// and wait less than Slow.
 func Faults() []Fault {
 	return concat(redirectFaults(), metadataFaults(), tokenFaults(), algorithmFaults(), signatureFaults(),
 		claimFaults())
@@ -91,7 +91,7 @@ func metadataFaults() []Fault {
 	}, away("metadata", MetadataPath), away("keys", KeysPath))
 }
 
-// away are the ways in which an endpoint is not available.
+// away are the ways in which an endpoint is unavailable.
 func away(check, path string) []Fault {
 	respond := func(name string, respond http.HandlerFunc) Fault {
 		return Fault{Name: name + " of " + check, Check: check, Outage: true,

@@ -1,4 +1,4 @@
-// Package ssotest is an identity provider for tests, which can be told to misbehave.
+// Package ssotest is an identity provider for tests, with configurable faults.
 package ssotest
 
 import (
@@ -56,7 +56,7 @@ type Server struct {
 	URL string
 	// Now is the clock.
 	Now func() time.Time
-	// Metadata, Claims and Redirect change what the provider is about to send, if they are not nil.
+	// Metadata, Claims and Redirect change the responses of the provider, if they are not nil.
 	Metadata func(metadata map[string]any)
 	Claims   func(claims map[string]any)
 	Redirect func(r *Redirect)
@@ -88,7 +88,7 @@ type User struct {
 	More map[string]any
 }
 
-// Redirect is what the provider sends to the page.
+// Redirect has the parameters that the provider sends to the page.
 type Redirect struct{ URI, Code, State, Issuer string }
 
 // Open starts a provider, and closes it after the test.
