@@ -93,8 +93,8 @@ var forbidden = map[string][]string{
 	"internal/platform/urlnorm": {"net/url", "os", "net/http"},
 }
 
-// TestImports_FollowTheFamilies checks that packages of internal import only from their family and later ones, and that
-// the packages above all families are imported by programs only.
+// TestImports_FollowTheFamilies checks that packages of internal import only from their family and
+// later ones, and that the packages above all families are imported by programs only.
 func TestImports_FollowTheFamilies(t *testing.T) {
 	t.Parallel()
 	unused := map[string]bool{}
@@ -233,7 +233,7 @@ var scopes = map[string][]string{
 // workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
 
-// TestSessions_BeginWhereAllowed: these are all ways to a token, and each asks for the proofs of
+// TestSessions_BeginWhereAllowed: these are all ways to a token, and each requires the proofs of
 // the account. See docs/guide/authentication.md.
 func TestSessions_BeginWhereAllowed(t *testing.T) {
 	calledBy(t, map[string][]string{
@@ -257,7 +257,8 @@ func TestSessions_BeginWhereAllowed(t *testing.T) {
 	}
 }
 
-// calledBy checks that these functions of package internal call those that are the keys, and no others do.
+// calledBy checks that the functions named by the keys have exactly these callers in package
+// internal.
 func calledBy(t *testing.T, want map[string][]string) {
 	t.Helper()
 	t.Parallel()

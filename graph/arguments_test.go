@@ -28,8 +28,8 @@ type argumentCase struct {
 }
 
 // TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every
-// argument and every input field of the schema, as a literal and as a variable: into the fields of an input
-// type where the schema first has it.
+// argument and every input field of the schema, as a literal and as a variable: into the fields of
+// an input type where the schema first has it.
 func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
@@ -64,9 +64,10 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	}
 }
 
-// TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into every argument and
-// input field that takes text, of the caller's own objects. Text that is not UTF-8 never reaches an argument. On
-// PostgreSQL the quick suite tries what a statement may trip over.
+// TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into
+// every argument and input field that takes text, of the caller's own objects. Text that is not
+// UTF-8 never reaches an argument. On PostgreSQL the quick suite tries what a statement may trip
+// over.
 func TestArguments_SurviveHostileText(t *testing.T) {
 	t.Parallel()
 	inStatements := []string{`\u0000`, `' OR '1'='1' -- `, `? ?0 ?1`}
@@ -528,7 +529,8 @@ func literalOf(value any) string {
 	return string(text)
 }
 
-// TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
+// TestArguments_NameTheField expects the path of the argument below the input, for literals and
+// variables.
 func TestArguments_NameTheField(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

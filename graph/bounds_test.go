@@ -54,7 +54,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 		document  func(n int) string
 		variables func(n int) any
 		code      string
-		// says is a part of the message beside the bound's value.
+		// says is a part of the message, in addition to the bound's value.
 		says string
 	}{
 		"Document": {func(n int) string { return fmt.Sprintf("{%-*s}", n-2, " __typename") }, nil, "BAD_REQUEST",

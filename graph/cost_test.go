@@ -212,7 +212,8 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	}
 }
 
-// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by what is stored.
+// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by
+// their stored size.
 func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

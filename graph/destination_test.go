@@ -82,7 +82,8 @@ func TestCreateLink_SameDestination(t *testing.T) {
 	})
 }
 
-// TestCreateLinks_CompareWithExistingLinks lists what an existing link has otherwise, also in a replay.
+// TestCreateLinks_CompareWithExistingLinks reports the differences of an existing link, also in a
+// replay.
 func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -10,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are unknown.
+// TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are
+// unknown.
 func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -8,7 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
-// TestNewLink_HasTheSameFieldsInEveryCreation creates links that are archived and have public stats.
+// TestNewLink_HasTheSameFieldsInEveryCreation creates links that are archived and have public
+// stats.
 func TestNewLink_HasTheSameFieldsInEveryCreation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

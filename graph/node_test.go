@@ -349,7 +349,8 @@ var localIDs = map[string]string{
 	"RoutingTarget": "local to the link: node does not find it",
 }
 
-// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested above nor local.
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested
+// above nor local.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	schema := contract(t)

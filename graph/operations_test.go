@@ -60,8 +60,8 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 	})
 }
 
-// TestRevertOperation_UndoesBulkCalls: each bulk call returns its operation, which versions, events and the
-// audit log have. A call that changes nothing has none.
+// TestRevertOperation_UndoesBulkCalls: each bulk call returns its operation, which versions, events
+// and the audit log have. A call that changes nothing has none.
 func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

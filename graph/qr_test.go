@@ -64,7 +64,8 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	})
 }
 
-// TestQRCode_IsChargedForItsLogo requests codes in one style, in which a code is decoded once, and saves the style.
+// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the
+// style.
 func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

@@ -33,8 +33,8 @@ func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	}
 }
 
-// TestRenderer_ReportsErrorsOfSelections renders a field that fails for one of two events: that event gets the default
-// data, and the problem has the text for users.
+// TestRenderer_ReportsErrorsOfSelections renders a field that fails for one of two events: that
+// event gets the default data, and the problem has the text for users.
 func TestRenderer_ReportsErrorsOfSelections(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
@@ -50,8 +50,8 @@ func TestRenderer_ReportsErrorsOfSelections(t *testing.T) {
 	}
 }
 
-// TestRenderer_ReturnsErrorsOfTheServer renders while the database fails, and with a resolver that panics: nothing is
-// reported as a problem of the selection, so that the events are rendered later.
+// TestRenderer_ReturnsErrorsOfTheServer renders while the database fails, and with a resolver that
+// panics: nothing is reported as a problem of the selection, so that the events are rendered later.
 func TestRenderer_ReturnsErrorsOfTheServer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

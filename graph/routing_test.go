@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestClick_ReportsRuleTargetAndSource in the list, in filters and in breakdowns, and null or an empty
-// text for a click without them.
+// TestClick_ReportsRuleTargetAndSource in the list, in filters and in breakdowns, and null or an
+// empty text for a click without them.
 func TestClick_ReportsRuleTargetAndSource(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

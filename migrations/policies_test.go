@@ -261,7 +261,7 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 }
 
 // TestPolicies_OnlyTheSystemGrants: users change the maximum of their links and targets, but not
-// what they have granted, and the resolver reads only what is left.
+// the granted units, and the resolver reads only the rest.
 func TestPolicies_OnlyTheSystemGrants(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -296,8 +296,8 @@ func TestPolicies_OnlyTheSystemGrants(t *testing.T) {
 	})
 }
 
-// TestPolicies_CreatorOnlyCreates checks that the creator role reads and inserts what a creation needs, in the listed
-// workspaces only.
+// TestPolicies_CreatorOnlyCreates checks that the creator role reads and inserts the rows of a
+// creation, in the listed workspaces only.
 func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

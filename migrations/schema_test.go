@@ -81,7 +81,8 @@ var apart = map[db.Kind]*regexp.Regexp{
 		`^CREATE INDEX link_text\w+ |` + eventOrder),
 }
 
-// eventOrder is what orders events: by transactions and a sequence, or by a table with the last number.
+// eventOrder is what orders events: by transactions and a sequence, or by a table with the last
+// number.
 const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |^audit_events.(xid|seq) `
 
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and
@@ -151,8 +152,8 @@ func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 	}
 }
 
-// TestSchema_PostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in any
-// locale of the server.
+// TestSchema_PostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in
+// any locale of the server.
 func TestSchema_PostgresComparesBytes(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -171,7 +172,8 @@ func TestSchema_PostgresComparesBytes(t *testing.T) {
 	})
 }
 
-// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it empties it.
+// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it
+// empties it.
 func TestSchema_BoundsThePendingList(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
 )
 
-// inClickHouse names the kind of a run whose clicks are in ClickHouse, beside PostgreSQL.
+// inClickHouse names the kind of a run whose clicks are in ClickHouse next to PostgreSQL.
 const inClickHouse = "clickhouse"
 
 // openClickHouse creates an empty database of ClickHouse, and opens it as the store of clicks.

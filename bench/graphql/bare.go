@@ -32,8 +32,8 @@ import (
 // visible to all users.
 const bareDatabase = "BARE_DATABASE_URL"
 
-// serveBare is the helper that is the baseline: gqlgen over net/http as its users write it, with the
-// schema of Linkforge and constants, or with a table for new links.
+// serveBare is the helper that is the baseline: gqlgen over net/http as its users write it, with
+// the schema of Linkforge and constants, or with a table for new links.
 func serveBare(ctx context.Context, args []string) {
 	c := newConstants("http://" + args[1])
 	if database := os.Getenv(bareDatabase); database != "" {
@@ -142,11 +142,12 @@ func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { retur
 // triggers.
 const leastTable = "least_links"
 
-// inserter inserts links into it and does nothing else: the lower bound of a creation. It checks and
-// counts nothing, and writes no audit log.
+// inserter inserts links into it and does nothing else: the lower bound of a creation. It checks
+// and counts nothing, and writes no audit log.
 type inserter struct {
 	pool *pgxpool.Pool
-	// batched means that requests which arrive during a statement of the workspace share the next one.
+	// batched means that requests which arrive during a statement of the workspace share the next
+	// one.
 	batched bool
 	calls   batcher.Batcher[string, *link.Link, struct{}]
 }

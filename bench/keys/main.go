@@ -1,6 +1,6 @@
-// Command keys measures lists of links that API keys request: by a key without folders beside the
-// same key of an earlier version, and by keys with folders beside the one without. All are measured
-// in one run, in pairs, because machines differ and are shared: quote the ratios.
+// Command keys measures lists of links that API keys request: by a key without folders against the
+// same key of an earlier version, and by keys with folders against the one without. All are
+// measured in one run, in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./keys -from REVISION -links 100000
 //
@@ -81,7 +81,8 @@ func run(r *rig.Run) {
 	r.ReportMachine()
 }
 
-// start starts a server of a version with its own database, and creates its links, and keys with numbers of folders.
+// start starts a server of a version with its own database, and creates its links, and keys with
+// numbers of folders.
 func start(r *rig.Run, name, binary string, keys ...int) *version {
 	v := &version{Run: r, keys: map[int]string{}}
 	v.Name = name

@@ -80,7 +80,8 @@ func (c Client) reader(workspaceID string) *linkReader {
 // allStates selects links in any state.
 var allStates = []string{"ACTIVE", "SCHEDULED", "EXPIRED", "EXHAUSTED", "DELETED", "DISABLED"}
 
-// read reads the links that a manifest is compared with: those of its owner, with its external ids, or with its codes.
+// read reads the links that a manifest is compared with: those of its owner, with its external ids,
+// or with its codes.
 func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	if err := r.readOwned(ctx, file.Owner); err != nil {
 		return err
@@ -99,7 +100,8 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 		func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
-// readOwned reads the links of an owner, and the settings. Links without a routing are read without it.
+// readOwned reads the links of an owner, and the settings. Links without a routing are read without
+// it.
 func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 	if err := r.readSettings(ctx); err != nil {
 		return err
@@ -152,8 +154,8 @@ func (r *linkReader) add(links ...*manifest.Existing) {
 	}
 }
 
-// readSettings reads the settings. Without permission to read domains, of which a workspace has at
-// most 100, links with codes of their own would look like others, so it returns the server's error.
+// readSettings reads the settings. Without permission to read domains (at most 100 in a workspace),
+// links with codes of their own would look like others, so it returns the server's error.
 func (r *linkReader) readSettings(ctx context.Context) error {
 	var got struct {
 		Workspace *struct {
@@ -404,7 +406,8 @@ func nameOf(input any) string {
 	return fmt.Sprint(input)
 }
 
-// printUndo prints how to undo the run. A link that two calls have changed goes back as far as the newest one.
+// printUndo prints how to undo the run. A link that two calls have changed goes back as far as the
+// newest one.
 func (a *applyRun) printUndo() {
 	if len(a.operations) == 0 {
 		return

@@ -108,7 +108,8 @@ type Difference struct {
 // LastChange is when a link was last changed, and by whom.
 type LastChange struct {
 	At time.Time `json:"at"`
-	// By is the name of a user or the id of an API key; empty for the server, and if the caller may not know.
+	// By is the name of a user or the id of an API key; empty for the server, and if the caller may
+	// not know.
 	By string `json:"by,omitempty"`
 }
 
@@ -239,13 +240,13 @@ func (p *planner) change(l *Link) (*Change, error) {
 	return c, nil
 }
 
-// match returns the existing link that a link of the file is to be, and the one with its external
+// match returns the existing link that becomes a link of the file, and the one with its external
 // id that it replaces; nil for none. It returns an error if the code belongs to a link of another
 // owner.
 func (p *planner) match(l *Link) (e, replaced *Existing, err error) {
 	externalID, identity := l.externalID(p.Owner), p.identity(l)
 	e = p.byID[externalID]
-	if e == nil && p.hasCode(p.replaced[externalID], l) { // its replacement was undone, or did not go on
+	if e == nil && p.hasCode(p.replaced[externalID], l) { // its replacement was undone, or did not continue
 		e = p.replaced[externalID]
 	}
 	if p.hasCode(e, l) {
@@ -280,7 +281,8 @@ func rename(upsert map[string]any, e *Existing, l *Link) map[string]any {
 	return in
 }
 
-// hasCode reports whether an existing link, which may be nil, has the strategy and the code of a link.
+// hasCode reports whether an existing link, which may be nil, has the strategy and the code of a
+// link.
 func (p *planner) hasCode(e *Existing, l *Link) bool {
 	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) &&
 		p.identity(l) == p.identity(e.link())

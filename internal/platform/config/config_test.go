@@ -144,7 +144,8 @@ func TestLoad_HidesSecretValues(t *testing.T) {
 	}
 }
 
-// TestParseURL_RefusesBrokenPasswords: a part of the password would be used, and shown, as a host or a path.
+// TestParseURL_RefusesBrokenPasswords: a part of the password would be used, and shown, as a host
+// or a path.
 func TestParseURL_RefusesBrokenPasswords(t *testing.T) {
 	t.Parallel()
 	for _, authority := range []string{"u:12/x@h", "u:12?x@h", "u:12#x@h", "u:p@s/x@h"} {

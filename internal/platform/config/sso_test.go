@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// usualSSO is what an instance without single sign-on has.
+// usualSSO is the default, an instance without single sign-on.
 var usualSSO = SSO{
 	Name: "SSO", Register: true, SessionTTL: 12 * time.Hour, Scopes: "openid email profile", GroupsClaim: "groups",
 }

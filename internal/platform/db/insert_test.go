@@ -64,7 +64,7 @@ func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) 
 	return d.Tx(db.AsOwner(t.Context()), f)
 }
 
-// TestInsert_WritesRows in their order and with their values, beside existing ones.
+// TestInsert_WritesRows in their order and with their values, next to existing ones.
 func TestInsert_WritesRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -158,8 +158,8 @@ func TestInsert_ReportsARefusedRow(t *testing.T) {
 	})
 }
 
-// TestInsert_CachedPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
-// nothing into another.
+// TestInsert_CachedPlanKeepsTheScope: a statement that a connection has prepared for one workspace
+// inserts nothing into another.
 func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

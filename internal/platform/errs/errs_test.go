@@ -127,7 +127,7 @@ func TestError_HidesCauseFromCaller(t *testing.T) {
 	for kind := range responses {
 		message := "A sentence."
 		want := message
-		if kind == Internal { // whatever it says was not written for users
+		if kind == Internal { // its text was not written for users
 			want = "Internal server error. Try again in a moment."
 		}
 		e := New(kind, "%s", message).Because(cause)

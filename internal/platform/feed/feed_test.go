@@ -226,7 +226,8 @@ func writeEvent(t *testing.T, d *db.DB, workspaceID string, failure error) (at f
 	return at
 }
 
-// TestFault_FailoverKeepsNews: a promoted standby gives numbers of transactions again that the node has read past.
+// TestFault_FailoverKeepsNews: a promoted standby gives numbers of transactions again that the node
+// has read past.
 func TestFault_FailoverKeepsNews(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

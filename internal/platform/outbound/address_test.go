@@ -50,7 +50,7 @@ func TestAddress_RefusesPrivate(t *testing.T) {
 	}
 }
 
-// TestAddress_AllowsPublic has the neighbours of what is refused, so that no range is too wide.
+// TestAddress_AllowsPublic has the neighbours of refused addresses, so that no range is too wide.
 func TestAddress_AllowsPublic(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{

@@ -160,8 +160,8 @@ func TestValueCursor_RefusesHostileInput(t *testing.T) {
 	}
 }
 
-// TestCursor_RefusesSpareBits: base64 has unused bits, so that two different cursors could decode to the
-// same value.
+// TestCursor_RefusesSpareBits: base64 has unused bits, so that two different cursors could decode
+// to the same value.
 func TestCursor_RefusesSpareBits(t *testing.T) {
 	t.Parallel()
 	cursor := Order{Name: "NUMBER", Numbers: true}.Cursor(int64(12), one)
@@ -353,7 +353,8 @@ func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
 	}
 }
 
-// TestAmong_PagesASlice compares the part of a condition for rows with equal values with the whole condition.
+// TestAmong_PagesASlice compares the part of a condition for rows with equal values with the whole
+// condition.
 func TestAmong_PagesASlice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -33,7 +33,8 @@ func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 	must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
-// addTasks inserts n tasks with secrets of a key; nil means none. Their ids are a prefix and a number.
+// addTasks inserts n tasks with secrets of a key; nil means none. Their ids are a prefix and a
+// number.
 func addTasks(t *testing.T, d *db.DB, prefix string, n int, key []byte) {
 	t.Helper()
 	var rows [][]any
@@ -59,7 +60,8 @@ func stored(t *testing.T, d *db.DB, table, column, id string) (value []byte) {
 	return value
 }
 
-// eachDatabase runs the test on a database with a workspace and a deleted webhook, which has secrets of the old key.
+// eachDatabase runs the test on a database with a workspace and a deleted webhook, which has
+// secrets of the old key.
 func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -75,7 +77,8 @@ func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// TestStore_RewrapsAllSecrets rewraps secrets of several keys and batches, and leaves those of a missing key.
+// TestStore_RewrapsAllSecrets rewraps secrets of several keys and batches, and leaves those of a
+// missing key.
 func TestStore_RewrapsAllSecrets(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d *db.DB) {

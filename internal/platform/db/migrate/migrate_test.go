@@ -179,8 +179,8 @@ func TestDown_FailureKeepsMigration(t *testing.T) {
 	})
 }
 
-// TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two of
-// them took would fail or count twice.
+// TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two
+// of them took would fail or count twice.
 func TestUp_IsSerialized(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
@@ -249,8 +249,8 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
-// TestUp_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY,
-// which waits for all statements that run.
+// TestUp_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX
+// CONCURRENTLY, which waits for all statements that run.
 func TestUp_OnlineIsSerialized(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -266,9 +266,9 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 	}
 }
 
-// TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which nodes need that start, and no
-// transaction that has written is open, for which readers of events would wait. The timeout of the database
-// does not end it.
+// TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which starting nodes
+// need. No transaction that has written is open: readers of events would wait for it. The timeout
+// of the database does not end it.
 func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -295,8 +295,8 @@ END $$`, migrationLock),
 	}), "0002_checks")
 }
 
-// TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
-// it left behind is removed.
+// TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the failed one have effect,
+// and the remains of the failed one are removed.
 func TestUp_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -338,8 +338,8 @@ func TestUp_AppliesBase(t *testing.T) {
 	})
 }
 
-// TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later readers do not
-// wait.
+// TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later
+// readers do not wait.
 func TestUp_YieldsToTraffic(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -388,8 +388,8 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	}
 }
 
-// TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused before the first
-// migration, with what an administrator has to run.
+// TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused
+// before the first migration. The error has the statements that an administrator has to run.
 func TestUp_RequiresRoles(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// CheckRoles returns an error unless the roles of the scopes exist and the connected role has them, or may create and
-// grant them. Otherwise a migration in the middle would fail.
+// CheckRoles returns an error unless the roles of the scopes exist and the connected role has them,
+// or may create and grant them. Otherwise a migration in the middle would fail.
 func CheckRoles(ctx context.Context, d bun.IDB) error {
 	var user string
 	var lacking []string
@@ -71,9 +71,9 @@ var errUnprepared = errors.New("a connection to the database has lost its prepar
 	"transactions that does not follow them: let it follow them (PgBouncer 1.22 or newer: max_prepared_statements), or " +
 	"pool sessions")
 
-// checkPooler returns an error if connections lose their prepared statements. A pooler of transactions that does not
-// follow them has prepared those of both connections in one session, and must use another one for the second
-// transaction.
+// checkPooler returns an error if connections lose their prepared statements. A pooler of
+// transactions that does not follow them has prepared those of both connections in one session, and
+// must use another one for the second transaction.
 func checkPooler(ctx context.Context, d *bun.DB) error {
 	if d.Stats().MaxOpenConnections == 1 {
 		return nil

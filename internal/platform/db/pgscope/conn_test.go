@@ -61,8 +61,8 @@ func impatient(t *testing.T) *db.DB {
 	return d
 }
 
-// TestStatement_TimesOut: statements of requests end after the timeout with a retryable error. Those of
-// jobs, commands and migrations continue. Both share a connection.
+// TestStatement_TimesOut: statements of requests end after the timeout with a retryable error.
+// Those of jobs, commands and migrations continue. Both share a connection.
 func TestStatement_TimesOut(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -164,7 +164,8 @@ func (l late) Err() error {
 	return context.DeadlineExceeded
 }
 
-// TestTx_WithoutBeginRunsNothing: after a first statement that was not sent, none runs outside of the transaction.
+// TestTx_WithoutBeginRunsNothing: after a first statement that was not sent, none runs outside of
+// the transaction.
 func TestTx_WithoutBeginRunsNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -188,8 +189,8 @@ func TestTx_WithoutBeginRunsNothing(t *testing.T) {
 	})
 }
 
-// TestOpen_LeavesAStandby: a server that has become a standby refuses what writes; the connections to it
-// are given up.
+// TestOpen_LeavesAStandby: a server that has become a standby refuses what writes; the connections
+// to it are given up.
 func TestOpen_LeavesAStandby(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -226,7 +227,8 @@ func TestOpen_AcceptsSeveralHosts(t *testing.T) {
 	})
 }
 
-// TestScope_NeedsNoSession: connections that share a session, as behind a pooler of transactions, see what is theirs.
+// TestScope_NeedsNoSession: connections that share a session, as behind a pooler of transactions,
+// see their own rows.
 func TestScope_NeedsNoSession(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -257,8 +259,8 @@ func TestScope_NeedsNoSession(t *testing.T) {
 	})
 }
 
-// TestPooler_OfTransactions: behind PgBouncer, concurrent statements and transactions see their own workspace, also
-// those that are prepared. One that does not follow prepared statements is refused.
+// TestPooler_OfTransactions: behind PgBouncer, concurrent statements and transactions see their own
+// workspace, also prepared statements. One that does not follow prepared statements is refused.
 func TestPooler_OfTransactions(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -308,8 +310,8 @@ func TestPooler_OfTransactions(t *testing.T) {
 	})
 }
 
-// TestError_ExplainsLostStatements: if a session loses its prepared statements, the log states the remedy, and the
-// connection remains usable.
+// TestError_ExplainsLostStatements: if a session loses its prepared statements, the log states the
+// remedy, and the connection remains usable.
 func TestError_ExplainsLostStatements(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -328,8 +330,8 @@ func TestError_ExplainsLostStatements(t *testing.T) {
 	})
 }
 
-// TestSession_StartsWithoutPreparedStatements: a pooler that pools sessions may give one on with what
-// another client has prepared in it, under the same names.
+// TestSession_StartsWithoutPreparedStatements: a pooler that pools sessions may give one on with
+// what another client has prepared in it, under the same names.
 func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -18,7 +18,7 @@ func changed(t *testing.T, where string, change func(u *url.URL)) string {
 	return u.String()
 }
 
-// TestCheckConnection_TellsProblemsApart: the error names what is wrong, and no password.
+// TestCheckConnection_TellsProblemsApart: the error names the problem, and no password.
 func TestCheckConnection_TellsProblemsApart(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

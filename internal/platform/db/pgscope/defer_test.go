@@ -18,8 +18,8 @@ type deferredRow struct {
 	ID int
 }
 
-// TestDefer inserts rows of which no statement waits: each is there for the next one, and an error
-// ends the transaction, not the connection.
+// TestDefer inserts rows without waiting: the next statement reads each of them, and an error ends
+// the transaction, not the connection.
 func TestDefer(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestDefer(t *testing.T) {
 		for _, c := range []struct {
 			name string
 			do   func(ctx context.Context, tx bun.Tx) error
-			// rows are the rows that stay, trips the round trips, and fails whether the transaction does, by an index.
+			// rows are the rows that stay, trips the round trips, and fails whether the transaction
+			// does, by an index.
 			rows, trips int
 			fails       bool
 		}{

@@ -79,7 +79,8 @@ func (w *wire) cut() {
 	}
 }
 
-// TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by a copy.
+// TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by
+// a copy.
 func TestTx_EndsOnAResetConnection(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

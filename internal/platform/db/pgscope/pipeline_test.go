@@ -18,8 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// recorder is a proxy of PostgreSQL that counts round trips: how often the client sends something after the server
-// has answered.
+// recorder is a proxy of PostgreSQL that counts round trips: how often the client sends something
+// after the server has answered.
 type recorder struct {
 	trips     atomic.Int64
 	isWaiting atomic.Bool // for an answer
@@ -133,7 +133,8 @@ func TestScope_TravelsWithStatements(t *testing.T) {
 	})
 }
 
-// TestScope_IsLeftByFailures lets the first statement of a scope fail: the next one runs in its own scope.
+// TestScope_IsLeftByFailures lets the first statement of a scope fail: the next one runs in its own
+// scope.
 func TestScope_IsLeftByFailures(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestScope_IsLeftByFailures(t *testing.T) {
 	})
 }
 
-// TestScope_FailureRefusesNoRows: without its role a statement does not run, and nothing is said of its values.
+// TestScope_FailureRefusesNoRows: without its role a statement does not run, and nothing is said of
+// its values.
 func TestScope_FailureRefusesNoRows(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -178,7 +180,8 @@ func TestScope_FailureRefusesNoRows(t *testing.T) {
 	})
 }
 
-// TestStatement_IsPreparedAgainAfterAMigration changes the type of a column that a prepared statement returns.
+// TestStatement_IsPreparedAgainAfterAMigration changes the type of a column that a prepared
+// statement returns.
 func TestStatement_IsPreparedAgainAfterAMigration(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
