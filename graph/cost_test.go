@@ -75,8 +75,7 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			`title } } }`, 4, 2},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
 			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
-		"stats": {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1,
-			1 + 20 + 1},
+		"stats":                {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1, 1 + 20 + 1},
 		"what the schema says": {`{ __schema { queryType { name } } }`, 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,8 +176,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l, _, err := b.Creation.Create(t.Context(), ada.workspace,
-		creation.Input{URL: "https://example.com/", ExternalID: new("1"),
-			Strategy: new(link.Random)})
+		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
 	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
@@ -223,8 +221,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
 			map[string]any{"url": "https://example.com/", "externalId": "1",
-				"routing": map[string]any{"rules": rules(40,
-					1, 25, "country")}}}})
+				"routing": map[string]any{"rules": rules(40, 1, 25, "country")}}}})
 		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
 		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}},
 			linklist.Keys{}))(t)

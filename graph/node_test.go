@@ -154,8 +154,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	w.exporting(t, &w.ada)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
-		Host:   "hooks.example.com",
-		Status: webhook.Paused, Secret: []byte("s"),
+		Host: "hooks.example.com", Status: webhook.Paused, Secret: []byte("s"),
 		CreatedAt: now, CreatedBy: w.ada.accountID,
 	}
 	w.insert(t, hook)
@@ -192,8 +191,7 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 		sourceID := fmt.Sprint(i)
 		rows = append(rows, &importer.Row{
 			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID,
-			Host: "old.example.com",
-			Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
+			Host: "old.example.com", Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
 			Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
 		})
 		origins = append(origins, &importer.Origin{
@@ -213,8 +211,7 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 	now, n := db.Instant(time.Now()), int64(len(links))
 	one := &task.Task{
 		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n,
-		Total: &n, Input: "{}",
-		Cursor:  fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
+		Total: &n, Input: "{}", Cursor: fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,
 	}
@@ -223,8 +220,7 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 	for i, l := range links {
 		rows = append(rows, &parity.Row{
 			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID,
-			SourceURL: "https://old.example.com/a",
-			Verdict:   parity.MissingThere, Status: 302, CheckedAt: now,
+			SourceURL: "https://old.example.com/a", Verdict: parity.MissingThere, Status: 302, CheckedAt: now,
 		})
 	}
 	b.insert(t, &rows)
@@ -236,8 +232,7 @@ func (b *bundle) exporting(t *testing.T, by *person) {
 	now := db.Instant(time.Now())
 	b.insert(t, &task.Task{
 		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded,
-		Done: 1, Total: new(int64(1)),
-		Input:   `{"Sections": ["LINKS"]}`,
+		Done: 1, Total: new(int64(1)), Input: `{"Sections": ["LINKS"]}`,
 		Cursor:  `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,

@@ -263,21 +263,6 @@ func TestConnections_PageThroughAllItems(t *testing.T) {
 	})
 }
 
-func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
-		must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"))(t)
-		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { linkQuota { used } } }`, "w",
-			ada.workspace.ID())
-		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") ||
-			!strings.Contains(b.log.String(), "link_usage") {
-			t.Errorf("shown: %s\nlogged: %s", r.text, b.log)
-		}
-	})
-}
-
 // TestPayloads_HaveUserErrors: payloadOrErrors sets the field of every payload.
 func TestPayloads_HaveUserErrors(t *testing.T) {
 	t.Parallel()

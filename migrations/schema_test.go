@@ -132,14 +132,11 @@ func schemaOf(t *testing.T, d *db.DB) (all []string) {
 
 func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		postgres := schemaOf(t, dbtest.MigratedPostgres(t))
-		sqlite := schemaOf(t, dbtest.MigratedSQLite(t))
-		if diff := cmp.Diff(postgres, sqlite); diff != "" {
-			t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
-		}
-	})
+	postgres := schemaOf(t, dbtest.MigratedPostgres(t))
+	sqlite := schemaOf(t, dbtest.MigratedSQLite(t))
+	if diff := cmp.Diff(postgres, sqlite); diff != "" {
+		t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
+	}
 }
 
 func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
@@ -156,34 +153,28 @@ func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 // any locale of the server.
 func TestSchema_PostgresComparesBytes(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
+	d := dbtest.MigratedPostgres(t)
+	const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
 			JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.atttypid = 'text'::regtype
 			WHERE i.indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = 'public')
 			AND i.indrelid::regclass::text <> 'migrations' AND `
-		if indexed := selectColumn(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
-			t.Error("no text is indexed at all")
-		}
-		if others := selectColumn(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
-			t.Errorf("indexed in the order of some language: %v", others)
-		}
-	})
+	if indexed := selectColumn(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
+		t.Error("no text is indexed at all")
+	}
+	if others := selectColumn(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
+		t.Errorf("indexed in the order of some language: %v", others)
+	}
 }
 
 // TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it
 // empties it.
 func TestSchema_BoundsThePendingList(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		options := selectColumn(t, d,
-			`SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+	d := dbtest.MigratedPostgres(t)
+	options := selectColumn(t, d,
+		`SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
-		expect(t, "options of the index of text", options, "gin_pending_list_limit=4096")
-	})
+	expect(t, "options of the index of text", options, "gin_pending_list_limit=4096")
 }
 
 // TestMigrations_AreTheSameInBothDialects: each migration but the base has a down file.

@@ -71,8 +71,8 @@ type Options struct {
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
 	CacheBytes int64
-	// PasswordCost is bcrypt's work factor; zero means passwords.Cost. Passwords of links have at
-	// most passwords.LinksCost.
+	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost. Passwords of links have at
+	// most account.LinkPasswordCost.
 	PasswordCost int
 	Log          *slog.Logger
 	Now          func() time.Time

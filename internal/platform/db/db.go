@@ -1,6 +1,6 @@
 // Package db opens PostgreSQL or SQLite behind one bun.DB, and has the scopes, transactions and
 // statements that both share. It knows no tables. Every package with SQL calls it. Package pgscope
-// runs statements of PostgreSQL in their scopes, package turns divides connections, package replica
+// runs statements of PostgreSQL in their scopes, package admission divides connections, package replica
 // reads from standbys, and package migrate changes the schema.
 package db
 

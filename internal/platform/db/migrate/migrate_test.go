@@ -117,19 +117,6 @@ func TestMigrate_UpAndDown(t *testing.T) {
 	})
 }
 
-func TestUp_AppliesNewMigrations(t *testing.T) {
-	t.Parallel()
-	bare(t, func(t *testing.T, d *db.DB) {
-		first := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
-		up(t, d, scripts(first), "0001_one")
-		first["0002_two.up"] = "CREATE TABLE two (id TEXT)"
-		up(t, d, scripts(first), "0002_two")
-		if diff := cmp.Diff([]string{"migrations", "one", "two"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestUp_FailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
@@ -392,32 +379,27 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 // before the first migration. The error has the statements that an administrator has to run.
 func TestUp_RequiresRoles(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		dbtest.MigratedPostgres(t) // so that the roles exist
-		where := dbtest.PostgresURL(t)
-		owner := dbtest.Open(t, db.Postgres, where)
-		role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-		run := func(statement string) {
-			t.Helper()
-			must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
-		}
-		run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
-		run("GRANT CREATE ON SCHEMA public TO " + role)
-		u := must.Value(url.Parse(where))(t)
-		u.User = url.UserPassword(role, "plain")
-		d := dbtest.Open(t, db.Postgres, u.String())
-		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")},
-			"postgres/0001_t.down.sql": {}}
-		applied, err := migrate.Up(t.Context(), d, step, time.Now())
-		if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") ||
-			!strings.Contains(err.Error(),
-				"GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
-			t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
-		}
-		run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
-		if applied, err := migrate.Up(t.Context(), d, step, time.Now()); err != nil || len(applied) != 1 {
-			t.Errorf("with the roles: applied %q, %v", applied, err)
-		}
-	})
+	dbtest.MigratedPostgres(t) // so that the roles exist
+	where := dbtest.PostgresURL(t)
+	owner := dbtest.Open(t, db.Postgres, where)
+	role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
+	run := func(statement string) {
+		t.Helper()
+		must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
+	}
+	run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
+	run("GRANT CREATE ON SCHEMA public TO " + role)
+	u := must.Value(url.Parse(where))(t)
+	u.User = url.UserPassword(role, "plain")
+	d := dbtest.Open(t, db.Postgres, u.String())
+	step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")}, "postgres/0001_t.down.sql": {}}
+	applied, err := migrate.Up(t.Context(), d, step, time.Now())
+	if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") || !strings.Contains(err.Error(),
+		"GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
+		t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
+	}
+	run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
+	if applied, err := migrate.Up(t.Context(), d, step, time.Now()); err != nil || len(applied) != 1 {
+		t.Errorf("with the roles: applied %q, %v", applied, err)
+	}
 }
