@@ -33,52 +33,26 @@ const maxExceptions = 20
 
 // exceptions are the imports of packages of an earlier family, with their reasons.
 var exceptions = map[string]map[string]string{
-	"internal/click/ingest": {
-		"internal/visit/hitquota": "returns the hits of a process that has died",
-	},
-	"internal/link": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/creation": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/edit": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/history": {
-		"internal/event/audit": "compares versions with their events",
-	},
-	"internal/link/linklist": {
-		"internal/move/importsource": "filters links by the service that they came from",
-	},
-	"internal/link/moderation": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/upkeep": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/tenant/apikey": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/tenant/domain": {
-		"internal/event/audit":      "writes the event of a change in its transaction",
-		"internal/link/destination": "a fallback URL of a host is a destination",
-	},
-	"internal/tenant/folder": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
+	"internal/click/ingest":    {"internal/visit/hitquota": "returns the hits of a process that has died"},
+	"internal/link":            {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/creation":   {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/edit":       {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/history":    {"internal/event/audit": "compares versions with their events"},
+	"internal/link/linklist":   {"internal/move/importsource": "filters links by the service that they came from"},
+	"internal/link/moderation": {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/upkeep":     {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/tenant/apikey":   {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/tenant/domain": {"internal/event/audit": "writes the event of a change in its transaction",
+		"internal/link/destination": "a fallback URL of a host is a destination"},
+	"internal/tenant/folder": {"internal/event/audit": "writes the event of a change in its transaction"},
 	"internal/tenant/workspace": {
 		"internal/event/audit":      "writes the event of a change in its transaction",
 		"internal/link/destination": "a fallback URL of a workspace is a destination",
 		"internal/link/shortcode":   "a slug is no code, and no reserved word",
 	},
-	"internal/visit/redirect": {
-		"internal/link/shortcode": "tells codes from other paths",
-	},
-	"internal/visit/resolve": {
-		"internal/link/linkfield": "applies pending changes of a cached link",
-		"internal/link/shortcode": "tells codes from other paths",
-	},
+	"internal/visit/redirect": {"internal/link/shortcode": "tells codes from other paths"},
+	"internal/visit/resolve": {"internal/link/linkfield": "applies pending changes of a cached link",
+		"internal/link/shortcode": "tells codes from other paths"},
 }
 
 // verbs are the packages that do one thing with links. None imports another one.

@@ -9,9 +9,7 @@ import (
 )
 
 // usualBounds are those of an instance that is not configured.
-var usualBounds = Bounds{
-	Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second,
-}
+var usualBounds = Bounds{Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second}
 
 // TestLoad_SetsBounds each from a variable of its own.
 func TestLoad_SetsBounds(t *testing.T) {
@@ -25,9 +23,7 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_DOCUMENTS"] = "list.json"
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f, checks)
-	want := Bounds{
-		Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second,
-	}
+	want := Bounds{Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
 		c.Documents != "list.json" || !c.DocumentsOnly {
 		t.Errorf("%v %+v (-want +got):\n%s", err, c, diff)
