@@ -280,7 +280,8 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 	}
 	r = b.ask(t, ada.token, `query ($id: ID!, $filter: LinkFilter, $order: LinkOrder) {
 		workspace(by: {id: $id}) { links(filter: $filter, orderBy: $order) { totalCount } }
-	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil}, "order", map[string]any{"field": "TITLE", "direction": nil})
+	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil},
+		"order", map[string]any{"field": "TITLE", "direction": nil})
 	if r.text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
 		t.Errorf("a list in the default order: %s", r.text)
 	}

@@ -75,7 +75,8 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			`title } } }`, 4, 2},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
 			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
-		"stats":                {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1, 1 + 20 + 1},
+		"stats": {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1,
+			1 + 20 + 1},
 		"what the schema says": {`{ __schema { queryType { name } } }`, 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,8 @@ func TestBreakdown_LabelsRulesAndTargets(t *testing.T) {
 		}
 		must.NoError(t, clicks.Flush(t.Context()))
 		got := b.ask(t, ada.token, `query ($id: ID!) { link(by: {id: $id}) { stats {
-			rules: breakdown(by: RULE) { label } targets: breakdown(by: TARGET) { label } links: breakdown(by: STATUS) { label }
+			rules: breakdown(by: RULE) { label } targets: breakdown(by: TARGET) { label }
+			links: breakdown(by: STATUS) { label }
 		} } }`, "id", l.ID).text
 		for _, label := range []string{`"Germans"`, `"Rule 2"`, `"A"`, `"https://example.com/b"`,
 			`"https://example.com/own"`,

@@ -38,7 +38,8 @@ func TestNewLink_HasTheSameFieldsInEveryCreation(t *testing.T) {
 		}
 		r = b.ask(t, ada.token, `mutation ($w: ID!) {
 			one: upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/4"}}) { errors { code field } }
-			two: upsertLinks(input: {workspaceId: $w, links: [{url: "https://example.com/4"}, {url: "https://example.com/5"}]}) {
+			two: upsertLinks(input: {workspaceId: $w, links: [
+				{url: "https://example.com/4"}, {url: "https://example.com/5"}]}) {
 				results { errors { code field } } } }`, "w", ada.workspace.ID())
 		const none = `{"errors":[{"code":"INVALID_INPUT","field":["externalId"]}]}`
 		if want := `{"one":{"errors":[{"code":"INVALID_INPUT","field":["link","externalId"]}]},"two":{"results":[` +

@@ -179,7 +179,8 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 		Total: &n,
 		Input: fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
 		Cursor: fmt.Sprintf(
-			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1},
+			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1},
+			"hosts": {"old.example.com": 1},
 			"targets": {"old.example.com": %q}}`, n, domainID),
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,

@@ -42,12 +42,13 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			want(ask(`query ($w: ID!, $t: String!) { link(by: {external: {workspaceId: $w, externalId: $t}}) { code }
 				workspace(by: {id: $w}) {
 				a: links(filter: {tags: [$t]}) { totalCount } b: links(filter: {search: $t}) { totalCount }
-				c: links(filter: {externalIds: [$t]}) { totalCount } d: links(filter: {metadata: {key: "k", value: $t}}) {
-					totalCount }
+				c: links(filter: {externalIds: [$t]}) { totalCount }
+				d: links(filter: {metadata: {key: "k", value: $t}}) { totalCount }
 				e: links(filter: {withoutTags: [$t]}) { totalCount } } }`, text), `"code":`, `"a":{"totalCount":1}`,
 				`"b":{"totalCount":1}`, `"c":{"totalCount":1}`, `"d":{"totalCount":1}`, `"e":{"totalCount":0}`)
 			want(ask(`mutation ($w: ID!, $t: String!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: $t,
-				url: "https://example.com/upserted"}]}) { results { outcome link { externalId } errors { message } } } }`, text),
+				url: "https://example.com/upserted"}]}) { results {
+					outcome link { externalId } errors { message } } } }`, text),
 				`"externalId":"`+composed+`"`)
 		}
 		r := b.ask(t, ada.token,

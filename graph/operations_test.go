@@ -92,7 +92,8 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	}
 	update, deletion := `"operationId":"`+*got.Update.OperationID+`"`, `"operationId":"`+*got.Delete.OperationID+`"`
 	r := b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
-		workspace(by: {id: $w}) { events { edges { node { operationId } } } auditLog { edges { node { operationId } } } }
+		workspace(by: {id: $w}) { events { edges { node { operationId } } }
+			auditLog { edges { node { operationId } } } }
 		link(by: {id: $id}) { versions { edges { node { operationId } } } } }`, "w", ada.workspace.ID(), "id", l.ID)
 	if strings.Count(r.text, update) != 3 || strings.Count(r.text, deletion) != 6 { // the undo has its operation, too
 		t.Errorf("want %s and %s: %s", update, deletion, r.text)

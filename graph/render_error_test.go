@@ -78,8 +78,9 @@ func TestRenderer_CountsManyLinks(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	m, events := b.eventsToRender(t)
 	_, err := b.db.NewRaw(`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
-		canonical_hash, redirect_status, created_at, updated_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1
-		FROM n WHERE i < 100) SELECT 'lnk_' || i, ?, 'c' || i, 'c' || i, 'RANDOM', 'u', 'u', ?, 302, ?, ? FROM n`, m.ID(),
+		canonical_hash, redirect_status, created_at, updated_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+		SELECT 'lnk_' || i, ?, 'c' || i, 'c' || i, 'RANDOM', 'u', 'u', ?, 302, ?, ? FROM n`, m.ID(),
 		[]byte("h"), time.Now(), time.Now()).Exec(db.AsSystem(t.Context()))
 	must.NoError(t, err)
 	selection := "{ link { workspace { links(first: 1) { totalCount } } } }"

@@ -185,9 +185,10 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 			want          string
 		}{
 			"another tenant's": {eve.token, l.ID, at, change, failed("NOT_FOUND", "linkId")},
-			"unknown":          {eve.token, "lnk_00000000000000000000000000", at, change, failed("NOT_FOUND", "linkId")},
-			"in the past":      {ada.token, l.ID, "2020-01-01T00:00:00Z", change, failed("INVALID_INPUT", "at")},
-			"empty":            {ada.token, l.ID, at, map[string]any{}, failed("INVALID_INPUT", "change")},
+			"unknown": {eve.token, "lnk_00000000000000000000000000", at, change,
+				failed("NOT_FOUND", "linkId")},
+			"in the past": {ada.token, l.ID, "2020-01-01T00:00:00Z", change, failed("INVALID_INPUT", "at")},
+			"empty":       {ada.token, l.ID, at, map[string]any{}, failed("INVALID_INPUT", "change")},
 			"no template": {ada.token, l.ID, at,
 				map[string]any{"routing": map[string]any{"utm": map[string]any{"templateId": "utm_x"}}},
 				`"errors":[{"code":"NOT_FOUND","field":["change","routing","utm","templateId"]}]`},

@@ -57,15 +57,17 @@ var rows = map[string]string{
 		created_at, created_by) VALUES ('whk_$', 'ws_$', 'n', 'u', 'h', 'ACTIVE', 's', 0, 0, now(), 'usr_$')`,
 	"webhook_types": `INSERT INTO webhook_types VALUES ('LINK_CREATED', 'ws_$', 'whk_$')`,
 	"webhook_tags":  `INSERT INTO webhook_tags VALUES ('whk_$', 't', 'ws_$')`,
-	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
-		status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
+	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id,
+		type, number, status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
 	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
 	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
 	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
-	"tasks": `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at)
+	"tasks": `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id,
+		created_at, updated_at)
 		VALUES ('tsk_$', 'ws_$', 'IMPORT', 'QUEUED', '{}', now(), 'usr_$', 'opn_$', now(), now())`,
 	"task_chunks": `INSERT INTO task_chunks VALUES ('tsk_$', 'ws_$', 'u', 0, '')`,
-	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host, hash, outcome)
+	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host,
+		hash, outcome)
 		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
 	"link_origins":   `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
 	"parity_rows":    `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
@@ -293,7 +295,8 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 	d := isolated(t)
 	const may = `SELECT table_name || ' ' || string_agg(DISTINCT privilege_type, ' ' ORDER BY privilege_type)
 			FROM (SELECT table_name, privilege_type, grantee FROM information_schema.table_privileges
-				UNION ALL SELECT table_name || '.' || column_name, privilege_type, grantee FROM information_schema.column_privileges
+				UNION ALL SELECT table_name || '.' || column_name, privilege_type, grantee
+					FROM information_schema.column_privileges
 					WHERE privilege_type = 'UPDATE') AS granted
 			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
 	want := []string{

@@ -83,7 +83,8 @@ var apart = map[db.Kind]*regexp.Regexp{
 
 // eventOrder is what orders events: by transactions and a sequence, or by a table with the last
 // number.
-const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |^audit_events.(xid|seq) `
+const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |` +
+	`^audit_events.(xid|seq) `
 
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and
 // parentheses around a condition and each of its terms.

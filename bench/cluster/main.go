@@ -308,7 +308,8 @@ func (d *drill) clickDifference() (difference string) {
 			SELECT id, sum(total)::BIGINT, sum(sums)::BIGINT, sum(n)::BIGINT FROM (
 			SELECT subject_id AS id, clicks AS total, 0 AS sums, 0 AS n FROM click_totals WHERE subject_id LIKE 'lnk%'
 			UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_days WHERE subject_id LIKE 'lnk%'
-			UNION ALL SELECT subject_id, 0, 1, 0 FROM click_totals JOIN clicks ON link_id = subject_id AND clicked_at >= sealed_at
+			UNION ALL SELECT subject_id, 0, 1, 0 FROM click_totals
+				JOIN clicks ON link_id = subject_id AND clicked_at >= sealed_at
 			UNION ALL SELECT link_id, 0, 0, 1 FROM clicks) AS counts GROUP BY id`) {
 			seen := left[r.ID]
 			delete(left, r.ID)

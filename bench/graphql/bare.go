@@ -181,7 +181,8 @@ const insertLeast = "INSERT INTO " + leastTable + ` (id, workspace_id, code, roo
 	canonical_url, canonical_hash, title, title_key, search, redirect_status, check_at, created_at, updated_at)
 	SELECT id, workspace_id, code, code, 'DETERMINISTIC', url, url, hash, title, title_key, search, 302, at, at, at
 	FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BYTEA[], $6::TEXT[], $7::TEXT[], $8::TEXT[],
-		$9::TIMESTAMPTZ[]) AS n (id, workspace_id, code, url, hash, title, title_key, search, at) ON CONFLICT DO NOTHING`
+		$9::TIMESTAMPTZ[]) AS n (id, workspace_id, code, url, hash, title, title_key, search, at)
+		ON CONFLICT DO NOTHING`
 
 func (k *inserter) insert(ctx context.Context, all []*link.Link) error {
 	var ids, workspaces, codes, urls, titles, keys, searches []string

@@ -35,7 +35,8 @@ const (
 
 const listDocument = `query List($workspace: ID!, $filter: LinkFilter) {
   workspace(by: {id: $workspace}) {
-    links(first: 20, filter: $filter) { edges { node { code shortUrl originalUrl title tags status } } pageInfo { hasNextPage } }
+    links(first: 20, filter: $filter) { edges { node { code shortUrl originalUrl title tags status } }
+      pageInfo { hasNextPage } }
   }
 }`
 
@@ -99,7 +100,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 			}
 			rig.Check(
 				v.tenant.Do(&created, `mutation ($in: CreateFolderInput!) { createFolder(input: $in) { folder { id }
-				errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(i)}}))
+				errors { code message } } }`, map[string]any{
+					"in": map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(i)}}))
 			ids[i] = created.CreateFolder.Folder.ID
 		}
 	}

@@ -141,8 +141,9 @@ func (b *bench) fill(on *backend) {
 				", 'bench', 'Bench', " +
 				created + ", " + created + ")",
 			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', " + workspace + ", " + created + ")",
-			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash, strategy,
-				redirect_status, created_at, updated_at) SELECT 'lnk_' || ` + number + ", " + workspace + ", code, code, url, url, " +
+			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
+				strategy, redirect_status, created_at, updated_at)
+				SELECT 'lnk_' || ` + number + ", " + workspace + ", code, code, url, url, " +
 				hash + ", 'DETERMINISTIC', 302, " + created + ", " + created + " FROM textbook"} {
 			rig.Must(d.ExecContext(b, statement))
 		}

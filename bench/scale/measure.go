@@ -360,7 +360,8 @@ func (b *bench) fill(d *dataset) {
 		restore = append(restore, "ALTER TABLE "+table+" FORCE ROW LEVEL SECURITY")
 	}
 	for _, r := range rig.Rows[struct{ Drop, Restore string }](b.Run, d.databaseURL, `
-		SELECT format('ALTER TABLE links DROP CONSTRAINT %I', conname), format('ALTER TABLE links ADD CONSTRAINT %I %s %s',
+		SELECT format('ALTER TABLE links DROP CONSTRAINT %I', conname),
+			format('ALTER TABLE links ADD CONSTRAINT %I %s %s',
 			conname, pg_get_constraintdef(oid), CASE contype WHEN 'f' THEN 'NOT VALID' END)
 		FROM pg_constraint WHERE conrelid = 'links'::regclass AND contype IN ('u', 'f')
 		UNION ALL

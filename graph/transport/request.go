@@ -112,7 +112,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	var p params
 	if err := p.unmarshal(body); err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest,
-			"The body must be one JSON object in UTF-8: query and documentId are strings, operationName a string or null, "+
+			"The body must be one JSON object in UTF-8: query and documentId are strings, operationName a "+
+				"string or null, "+
 				"variables and extensions are objects or null.").Because(err)
 	}
 	return &p, 0, nil

@@ -113,7 +113,8 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 				manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
 		}
 		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) {
-			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `} pageInfo { hasNextPage endCursor } } } }` + fragments
+			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `}
+			pageInfo { hasNextPage endCursor } } } }` + fragments
 		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates,
 			"hasRouting": hasRouting}
 		for after, hasNext := (*string)(nil), true; hasNext; {
@@ -280,7 +281,8 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 			ids = append(ids, c.ID)
 		}
 		err := r.doWithRetry(ctx, &got,
-			`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
+			`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {
+				versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
 			map[string]any{"ids": ids})
 		if err != nil {
 			return err

@@ -47,15 +47,18 @@ type reference struct{ ID string }
 // Selection selects the fields of an Existing without its routing, and RoutingSelection the
 // routing. They are apart because the server charges every link for the largest routing.
 const (
-	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
+	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt
+		deletedAt updatedAt
 		maxClicks redirectStatus archived statsPublic metadata { key value } `
 	RoutingSelection = ` routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
 		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
-		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } `
+		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit
+			targetId private gatePassed } } } `
 	// RoutingFragments are the fragments of RoutingSelection.
-	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
+	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value }
+		during { from to }
 		weekly { timezone days from to } network visit bot }`
 )
 

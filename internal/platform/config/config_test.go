@@ -17,9 +17,9 @@ import (
 	"github.com/linkforge/linkforge/internal/route/check"
 )
 
-// setup returns the environment of a valid configuration with a database server.
 var checks = Checks{Redis: redisx.Check, Fallback: check.Fallback}
 
+// setup returns the environment of a valid configuration with a database server.
 func setup() map[string]string {
 	return map[string]string{
 		"LINKFORGE_DATABASE_URL": "postgres://linkforge:hunter2@db.internal/linkforge",
@@ -58,6 +58,22 @@ func with(env map[string]string, name, value string) map[string]string {
 	}
 	changed[name] = value
 	return changed
+}
+
+// checkValues parses an environment with each value of a variable: bad ones are the only error.
+func checkValues(t *testing.T, env map[string]string, variable string, good, bad []string) {
+	t.Helper()
+	for _, value := range good {
+		if _, err := Parse(with(env, variable, value), checks); err != nil {
+			t.Errorf("%s=%q: %v", variable, value, err)
+		}
+	}
+	for _, value := range bad {
+		_, err := Parse(with(env, variable, value), checks)
+		if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
+			t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
+		}
+	}
 }
 
 func TestLoad_Defaults(t *testing.T) {
@@ -184,10 +200,11 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 		"LINKFORGE_ANONYMOUS_TTL": {[]string{"1m", "720h"}, []string{"59s", "721h", "8"}},
 		"LINKFORGE_TOMBSTONES":    {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
 		"LINKFORGE_DRAIN_DELAY":   {[]string{"", "0s", "7s", "5m"}, []string{"-1s", "5m1s", "10"}},
-		"LINKFORGE_HIT_QUOTA":     {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625", "1e4", "1_000"}},
-		"LINKFORGE_LINK_QUOTA":    {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
-		"LINKFORGE_CELL":          {[]string{"0", "49"}, []string{"-1", "50", "one"}},
-		"LINKFORGE_REQUEST_RATE":  {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
+		"LINKFORGE_HIT_QUOTA": {[]string{"0", "1125899906842624"},
+			[]string{"-1", "1125899906842625", "1e4", "1_000"}},
+		"LINKFORGE_LINK_QUOTA":   {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
+		"LINKFORGE_CELL":         {[]string{"0", "49"}, []string{"-1", "50", "one"}},
+		"LINKFORGE_REQUEST_RATE": {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
 		"LINKFORGE_ORIGINS": {[]string{"", "*", "https://a.example, http://localhost:5173,",
 			"https://Bücher.example:443/"},
 			[]string{"a.example", "https://a.example/b", "https://a.example?b", "https://a.example/#b",
@@ -206,19 +223,7 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 			[]string{strings.Repeat("0a", 31), strings.Repeat("x", 32), strings.Repeat("0a", 32) + "," +
 				strings.Repeat("0b", 32)}},
 	} {
-		t.Run(variable, func(t *testing.T) {
-			for _, value := range c.good {
-				if _, err := Parse(with(setup(), variable, value), checks); err != nil {
-					t.Errorf("%s=%q: %v", variable, value, err)
-				}
-			}
-			for _, value := range c.bad {
-				_, err := Parse(with(setup(), variable, value), checks)
-				if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
-					t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
-				}
-			}
-		})
+		t.Run(variable, func(t *testing.T) { checkValues(t, setup(), variable, c.good, c.bad) })
 	}
 }
 
@@ -401,11 +406,6 @@ func TestLoad_ProxiesAndTLS(t *testing.T) {
 	if diff := cmp.Diff([]string{"LINKFORGE_PROXY_PROTOCOL", "LINKFORGE_TLS_KEY"}, blamed(err)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, wrong := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1"} {
-		f := setup()
-		f["LINKFORGE_TRUSTED_PROXIES"] = wrong
-		if _, err := Parse(f, checks); !slices.Equal(blamed(err), []string{"LINKFORGE_TRUSTED_PROXIES"}) {
-			t.Errorf("%q: %v", wrong, err)
-		}
-	}
+	checkValues(t, setup(), "LINKFORGE_TRUSTED_PROXIES", nil,
+		[]string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1"})
 }

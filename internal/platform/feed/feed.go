@@ -168,11 +168,13 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 	if f.db.Kind == db.Postgres {
 		state.TableExpr(`(SELECT (SELECT coalesce(max(xid), 0) FROM changes WHERE xid < ?0) AS changes,
 			(SELECT coalesce(max(xid), 0) FROM audit_events WHERE seq IS NOT NULL AND xid < ?0) AS events,
-			(SELECT coalesce(max(xid), 0) FROM click_batches WHERE xid < ?0) AS batches) AS logs`, bun.Safe(db.OldestTransaction))
+			(SELECT coalesce(max(xid), 0) FROM click_batches WHERE xid < ?0) AS batches) AS logs`,
+			bun.Safe(db.OldestTransaction))
 		return q.Join("LEFT JOIN changes AS change ON change.xid > ? AND ?", from.Changes, started)
 	}
 	state.TableExpr(`(SELECT (SELECT coalesce(max(id), 0) FROM changes) AS changes,
-		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`)
+		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events,
+		(SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`)
 	return q.Join("LEFT JOIN changes AS change ON change.id > ? AND ?", from.Changes, started)
 }
 

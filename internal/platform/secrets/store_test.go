@@ -47,7 +47,8 @@ func addTasks(t *testing.T, d *db.DB, prefix string, n int, key []byte) {
 			[]any{id, "ws_a", "IMPORT", "QUEUED", "{}", dbtest.Noon, "usr_a", "opn_a", dbtest.Noon, dbtest.Noon, value})
 	}
 	exec(t, d,
-		`INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at, secret)
+		`INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at,
+			updated_at, secret)
 		VALUES ?`, bun.In(rows))
 }
 
@@ -68,7 +69,8 @@ func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 		exec(t, d, "INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)",
 			dbtest.Noon)
 		exec(t, d,
-			`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at, created_by,
+			`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at,
+			created_by,
 			deleted_at) VALUES ('whk_a', 'ws_a', 'n', 'u', 'h', 'ACTIVE', ?1, ?2, 0, 0, ?0, 'usr_a', ?0)`, dbtest.Noon,
 			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookSecret, "whk_a", secret))(t),
 			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookOldSecret, "whk_a", secret))(t))

@@ -115,7 +115,9 @@ func TestLock_TimesOut(t *testing.T) {
 		p := d.Params()
 		return tx.NewRaw("SELECT count(*) FROM locked WHERE id = ?", p.Of(1)).Scan(p.Bind(ctx), new(int))
 	}
-	for name, waits := range map[string]func(ctx context.Context, tx bun.Tx) error{"locks": lock, "prepares": prepares} {
+	for name, waits := range map[string]func(ctx context.Context, tx bun.Tx) error{
+		"locks": lock, "prepares": prepares,
+	} {
 		if err := d.Tx(t.Context(), waits); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
 			t.Errorf("a request that waits as it %s gets %v", name, err)
 		}

@@ -29,7 +29,8 @@ func TestCheckConnection_TellsProblemsApart(t *testing.T) {
 	}{
 		"a wrong password": {func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") },
 			"refuses the log-in"},
-		"an unknown user":      {func(u *url.URL) { u.User = url.UserPassword("nobody", "hunter2") }, "refuses the log-in"},
+		"an unknown user": {func(u *url.URL) { u.User = url.UserPassword("nobody", "hunter2") },
+			"refuses the log-in"},
 		"an unknown database":  {func(u *url.URL) { u.Path = "/missing" }, "does not have the database"},
 		"a server without TLS": {func(u *url.URL) { u.RawQuery = "sslmode=require" }, "has no certificate"},
 		"a missing certificate": {func(u *url.URL) { u.RawQuery = "sslmode=verify-full&sslrootcert=/missing.pem" },
