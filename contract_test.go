@@ -94,7 +94,7 @@ func problems(s *ast.Schema) (found []string) {
 			payload := s.Types[f.Type.Name()]
 			say(name+" is a deletion without deletedId", def.Name == "Mutation" && deletion.MatchString(f.Name) &&
 				payload.Fields.ForName("deletedId") == nil && payload.Fields.ForName("results") == nil &&
-				payload.Fields.ForName("user") == nil) // what an account has one of has no id
+				payload.Fields.ForName("user") == nil) // an account's only object of a type has no id
 			connection := strings.HasSuffix(f.Type.Name(), "Connection")
 			say(name+" is a list of unknown size: declare @listSize",
 				f.Arguments.ForName("first") != nil && f.Directives.ForName("listSize") == nil)

@@ -140,8 +140,8 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 	}
 }
 
-// TestAudit_KnowsTypesWithoutIDs, of which scripts/audit has a list: a type that clients can
-// refetch and cache has an id.
+// TestAudit_KnowsTypesWithoutIDs compares the schema with the list of scripts/audit. A type that
+// clients can refetch and cache has an id.
 func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
 	t.Parallel()
 	schema := must.Value(gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema}))(t)
@@ -166,7 +166,8 @@ func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their variables.
+// TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their
+// variables.
 func TestPlayground_ExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	const file = "graph/playground/ui/src/examples.js"

@@ -33,52 +33,26 @@ const maxExceptions = 20
 
 // exceptions are the imports of packages of an earlier family, with their reasons.
 var exceptions = map[string]map[string]string{
-	"internal/click/ingest": {
-		"internal/visit/hitquota": "returns the hits of a process that has died",
-	},
-	"internal/link": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/creation": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/edit": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/history": {
-		"internal/event/audit": "compares versions with their events",
-	},
-	"internal/link/linklist": {
-		"internal/move/importsource": "filters links by the service that they came from",
-	},
-	"internal/link/moderation": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/link/upkeep": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/tenant/apikey": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
-	"internal/tenant/domain": {
-		"internal/event/audit":      "writes the event of a change in its transaction",
-		"internal/link/destination": "a fallback URL of a host is a destination",
-	},
-	"internal/tenant/folder": {
-		"internal/event/audit": "writes the event of a change in its transaction",
-	},
+	"internal/click/ingest":    {"internal/visit/hitquota": "returns the hits of a process that has died"},
+	"internal/link":            {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/creation":   {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/edit":       {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/history":    {"internal/event/audit": "compares versions with their events"},
+	"internal/link/linklist":   {"internal/move/importsource": "filters links by the service that they came from"},
+	"internal/link/moderation": {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/link/upkeep":     {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/tenant/apikey":   {"internal/event/audit": "writes the event of a change in its transaction"},
+	"internal/tenant/domain": {"internal/event/audit": "writes the event of a change in its transaction",
+		"internal/link/destination": "a fallback URL of a host is a destination"},
+	"internal/tenant/folder": {"internal/event/audit": "writes the event of a change in its transaction"},
 	"internal/tenant/workspace": {
 		"internal/event/audit":      "writes the event of a change in its transaction",
 		"internal/link/destination": "a fallback URL of a workspace is a destination",
 		"internal/link/shortcode":   "a slug is no code, and no reserved word",
 	},
-	"internal/visit/redirect": {
-		"internal/link/shortcode": "tells codes from other paths",
-	},
-	"internal/visit/resolve": {
-		"internal/link/linkfield": "applies pending changes of a cached link",
-		"internal/link/shortcode": "tells codes from other paths",
-	},
+	"internal/visit/redirect": {"internal/link/shortcode": "tells codes from other paths"},
+	"internal/visit/resolve": {"internal/link/linkfield": "applies pending changes of a cached link",
+		"internal/link/shortcode": "tells codes from other paths"},
 }
 
 // verbs are the packages that do one thing with links. None imports another one.
@@ -93,8 +67,8 @@ var forbidden = map[string][]string{
 	"internal/platform/urlnorm": {"net/url", "os", "net/http"},
 }
 
-// TestImports_FollowTheFamilies checks that packages of internal import only from their family and later ones, and that
-// the packages above all families are imported by programs only.
+// TestImports_FollowTheFamilies checks that packages of internal import only from their family and
+// later ones, and that the packages above all families are imported by programs only.
 func TestImports_FollowTheFamilies(t *testing.T) {
 	t.Parallel()
 	unused := map[string]bool{}
@@ -233,7 +207,7 @@ var scopes = map[string][]string{
 // workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
 
-// TestSessions_BeginWhereAllowed: these are all ways to a token, and each asks for the proofs of
+// TestSessions_BeginWhereAllowed: these are all ways to a token, and each requires the proofs of
 // the account. See docs/guide/authentication.md.
 func TestSessions_BeginWhereAllowed(t *testing.T) {
 	calledBy(t, map[string][]string{
@@ -257,7 +231,8 @@ func TestSessions_BeginWhereAllowed(t *testing.T) {
 	}
 }
 
-// calledBy checks that these functions of package internal call those that are the keys, and no others do.
+// calledBy checks that the functions named by the keys have exactly these callers in package
+// internal.
 func calledBy(t *testing.T, want map[string][]string) {
 	t.Helper()
 	t.Parallel()

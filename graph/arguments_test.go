@@ -28,8 +28,8 @@ type argumentCase struct {
 }
 
 // TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every
-// argument and every input field of the schema, as a literal and as a variable: into the fields of an input
-// type where the schema first has it.
+// argument and every input field of the schema, as a literal and as a variable: into the fields of
+// an input type where the schema first has it.
 func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
@@ -64,9 +64,10 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	}
 }
 
-// TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into every argument and
-// input field that takes text, of the caller's own objects. Text that is not UTF-8 never reaches an argument. On
-// PostgreSQL the quick suite tries what a statement may trip over.
+// TestArguments_SurviveHostileText puts text that databases, logs and templates may trip over into
+// every argument and input field that takes text, of the caller's own objects. Text that is not
+// UTF-8 never reaches an argument. On PostgreSQL the quick suite tries what a statement may trip
+// over.
 func TestArguments_SurviveHostileText(t *testing.T) {
 	t.Parallel()
 	inStatements := []string{`\u0000`, `' OR '1'='1' -- `, `? ?0 ?1`}
@@ -154,93 +155,56 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		},
 		"enum as a variable":        {keys, `{"x": ["LINKS_READ"]}`, ""},
 		"one enum value for a list": {keys, `{"x": "LINKS_READ"}`, ""},
-		"lower case in a list of one": {
-			keys,
-			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of the enum Permission",
-		},
-		"lower case in the second item": {
-			keys,
-			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: ",
-		},
+		"lower case in a list of one": {keys,
+			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of the enum Permission"},
+		"lower case in the second item": {keys,
+			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: "},
 		"optional null": {`{ me { workspaces(first: null) { edges { cursor } } } }`, `{}`, ""},
-		"optional variable not given": {
-			`query ($x: Int) { me { workspaces(first: $x) { edges { cursor } } } }`,
-			`{}`, "",
-		},
+		"optional variable not given": {`query ($x: Int) { me { workspaces(first: $x) { edges { cursor } } } }`,
+			`{}`, ""},
 		"variable with a default": {`query ($x: ID! = "a") { node(id: $x) { id } }`, `{}`, ""},
-		"null for a default": {
-			`query ($x: ID = "a") { node(id: $x) { id } }`,
-			`{"x": null}`, "node.id: A value of the type ID! is required.",
-		},
-		"default that is not used": {
-			`query ($x: ID! = {}) { node(id: $x) { id } }`,
-			`{"x": "a"}`, "$x: An ID is a string",
-		},
-		"required variable not given": {
-			`query ($x: ID!) { node(id: $x) { id } }`,
-			`{}`, "node.id: A value of the type ID! is required.",
-		},
+		"null for a default": {`query ($x: ID = "a") { node(id: $x) { id } }`,
+			`{"x": null}`, "node.id: A value of the type ID! is required."},
+		"default that is not used": {`query ($x: ID! = {}) { node(id: $x) { id } }`,
+			`{"x": "a"}`, "$x: An ID is a string"},
+		"required variable not given": {`query ($x: ID!) { node(id: $x) { id } }`,
+			`{}`, "node.id: A value of the type ID! is required."},
 		"unset variable in an object": {
 			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
 			`{}`, "",
 		},
-		"two fields of a oneOf by variable": {
-			`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
-			`{"x": "a"}`, "link.by: Give exactly one",
-		},
+		"two fields of a oneOf by variable": {`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
+			`{"x": "a"}`, "link.by: Give exactly one"},
 		"no field of a oneOf": {`{ link(by: {}) { id } }`, `{}`, "link.by: Give exactly one"},
 		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`,
 			"link.by: Give"},
 		"null in a oneOf": {`{ link(by: {id: null}) { id } }`, `{}`, "link.by"},
 		"null in a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`,
 			"link.by"},
-		"one field and null of a oneOf": {
-			`query ($x: LinkBy!) { link(by: $x) { id } }`,
-			`{"x": {"id": "x", "shortUrl": null}}`, "link.by",
-		},
+		"one field and null of a oneOf": {`query ($x: LinkBy!) { link(by: $x) { id } }`,
+			`{"x": {"id": "x", "shortUrl": null}}`, "link.by"},
 		"variable in an object": {
 			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
 			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number",
 		},
-		"fraction for Int64": {
-			create,
-			`{"x": {"workspaceId": "x", "url": "u", "maxClicks": 1.5}}`, "createLink.input.maxClicks: An Int64",
-		},
-		"words for a Time": {
-			create,
-			`{"x": {"workspaceId": "x", "url": "u", "expiresAt": "soon"}}`,
-			"createLink.input.expiresAt: A Time is written as",
-		},
-		"missing field": {
-			create,
-			`{"x": {"workspaceId": "x"}}`, "createLink.input.url: A value of the type String! is required.",
-		},
-		"unknown field": {
-			create,
-			`{"x": {"workspaceId": "x", "url": "u", "URL": "v"}}`,
-			`createLink.input: The type CreateLinkInput has no field "URL". Remove it.`,
-		},
-		"alias": {`{ mine: node(id: {}) { id } }`, `{}`, "mine.id: An ID is a string"},
-		"directive": {
-			`{ me @skip(if: {}) { id } }`,
-			`{}`, "me.@skip.if: A Boolean is true or false",
-		},
-		"directive by a variable": {
-			`query ($x: Boolean!) { me { id @include(if: $x) } }`,
-			`{"x": "true"}`, "me.id.@include.if: A Boolean is true or false",
-		},
-		"directive of a fragment": {
-			`{ ... @include(if: "true") { __typename } }`,
-			`{}`, "@include.if: A Boolean is true or false",
-		},
-		"fragment": {
-			`{ ...F } fragment F on Query { me { workspaces(first: {}) { edges { cursor } } } }`,
-			`{}`, "me.workspaces.first: An Int is",
-		},
-		"second use of a variable": {
-			`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
-			`{"x": {}}`, "nodes.ids[0]: An ID is",
-		},
+		"fraction for Int64": {create,
+			`{"x": {"workspaceId": "x", "url": "u", "maxClicks": 1.5}}`, "createLink.input.maxClicks: An Int64"},
+		"words for a Time": {create, `{"x": {"workspaceId": "x", "url": "u", "expiresAt": "soon"}}`,
+			"createLink.input.expiresAt: A Time is written as"},
+		"missing field": {create,
+			`{"x": {"workspaceId": "x"}}`, "createLink.input.url: A value of the type String! is required."},
+		"unknown field": {create, `{"x": {"workspaceId": "x", "url": "u", "URL": "v"}}`,
+			`createLink.input: The type CreateLinkInput has no field "URL". Remove it.`},
+		"alias":     {`{ mine: node(id: {}) { id } }`, `{}`, "mine.id: An ID is a string"},
+		"directive": {`{ me @skip(if: {}) { id } }`, `{}`, "me.@skip.if: A Boolean is true or false"},
+		"directive by a variable": {`query ($x: Boolean!) { me { id @include(if: $x) } }`,
+			`{"x": "true"}`, "me.id.@include.if: A Boolean is true or false"},
+		"directive of a fragment": {`{ ... @include(if: "true") { __typename } }`,
+			`{}`, "@include.if: A Boolean is true or false"},
+		"fragment": {`{ ...F } fragment F on Query { me { workspaces(first: {}) { edges { cursor } } } }`,
+			`{}`, "me.workspaces.first: An Int is"},
+		"second use of a variable": {`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
+			`{"x": {}}`, "nodes.ids[0]: An ID is"},
 		"several operations without a name": {
 			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations",
 		},
@@ -254,10 +218,8 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		"variable of an operation that is not executed": {
 			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, "",
 		},
-		"subscription": {
-			`subscription { linkClicked(workspaceId: {}) { id } }`,
-			`{}`, "linkClicked.workspaceId: An ID is",
-		},
+		"subscription": {`subscription { linkClicked(workspaceId: {}) { id } }`,
+			`{}`, "linkClicked.workspaceId: An ID is"},
 		"variable in a fragment": {
 			`query ($x: Int) { ...F } fragment F on Query { me { workspaces(first: $x) { edges { cursor } } } }`,
 			`{"x": "1"}`, "me.workspaces.first: An Int is",
@@ -318,7 +280,8 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 	}
 	r = b.ask(t, ada.token, `query ($id: ID!, $filter: LinkFilter, $order: LinkOrder) {
 		workspace(by: {id: $id}) { links(filter: $filter, orderBy: $order) { totalCount } }
-	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil}, "order", map[string]any{"field": "TITLE", "direction": nil})
+	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil},
+		"order", map[string]any{"field": "TITLE", "direction": nil})
 	if r.text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
 		t.Errorf("a list in the default order: %s", r.text)
 	}
@@ -528,7 +491,8 @@ func literalOf(value any) string {
 	return string(text)
 }
 
-// TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
+// TestArguments_NameTheField expects the path of the argument below the input, for literals and
+// variables.
 func TestArguments_NameTheField(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

@@ -54,7 +54,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 		document  func(n int) string
 		variables func(n int) any
 		code      string
-		// says is a part of the message beside the bound's value.
+		// says is a part of the message, in addition to the bound's value.
 		says string
 	}{
 		"Document": {func(n int) string { return fmt.Sprintf("{%-*s}", n-2, " __typename") }, nil, "BAD_REQUEST",
@@ -149,10 +149,8 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	const in = `(input: {email: "a@example.com", password: "b"})`
 	for name, c := range map[string]struct{ query, operation, want string }{
-		"two aliases": {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "",
-			"BAD_REQUEST"},
-		"the same twice": {`mutation { login` + in + ` { token } login` + in + ` { token } }`, "",
-			"BAD_REQUEST"},
+		"two aliases":    {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "", "BAD_REQUEST"},
+		"the same twice": {`mutation { login` + in + ` { token } login` + in + ` { token } }`, "", "BAD_REQUEST"},
 		"two kinds": {`mutation { login` + in +
 			` { token } deleteMyAccount(input: {password: "b"}) { errors { code } } }`, "", "BAD_REQUEST"},
 		"beside a fragment": {`mutation { login` + in + ` { token } ...F } fragment F on Mutation { b: login` +
@@ -165,8 +163,7 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 			in + ` { token } }`, "A", "BAD_REQUEST"},
 		"one in each operation": {`mutation A { login` + in + ` { token } } mutation B { login` + in + ` { token } }`,
 			"A", ""},
-		"one by a fragment": {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "",
-			""},
+		"one by a fragment": {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := must.Value(json.Marshal(map[string]any{"query": c.query, "operationName": c.operation}))(t)

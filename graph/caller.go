@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
-// passwordFields returns the mutations that may hash a password: those whose input has one, or a proof of identity.
+// passwordFields returns the mutations that may hash a password: those whose input has one, or a
+// proof of identity.
 func passwordFields(s *ast.Schema) (names []string) {
 	for _, mutation := range s.Mutation.Fields {
 		for _, argument := range mutation.Arguments {
@@ -44,7 +45,8 @@ func (c *Config) authenticate(ctx context.Context, authorization string) (transp
 	return caller, err
 }
 
-// requestRate returns the requests per minute of an API key that has a rate of its own; zero for other callers.
+// requestRate returns the requests per minute of an API key that has a rate of its own; zero for
+// other callers.
 func requestRate(ctx context.Context) int64 {
 	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
 		return int64(optional.Value(actor.Key.RequestsPerMinute))
@@ -71,7 +73,7 @@ const (
 	callersOfWideNetwork = 40 // all callers of an IPv6 network of 48 bits
 )
 
-// groups returns what the caller shares with others. Their subjects differ from those of callers.
+// groups returns the groups of the caller. Their subjects differ from those of callers.
 func groups(ctx context.Context) (all []transport.Group) {
 	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
 		all = append(all, transport.Group{Subject: "keys:" + actor.Key.WorkspaceID, Callers: callersOfKeys})
@@ -88,8 +90,8 @@ func groups(ctx context.Context) (all []transport.Group) {
 	return all
 }
 
-// owner identifies whose work an operation is: the account's, the workspace's of an API key, or that
-// of an address.
+// owner identifies whose work an operation is: the account's, the workspace's of an API key, or
+// that of an address.
 func owner(ctx context.Context) string {
 	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
 		return actor.Key.WorkspaceID
@@ -97,7 +99,7 @@ func owner(ctx context.Context) string {
 	return subject(ctx)
 }
 
-// requests is the name of the budget of requests, in which an API key may have a rate of its own.
+// requests is the name of the budget of requests. An API key may have a rate of its own.
 const requests = "requests"
 
 // budget returns the points that a caller and its groups may spend in a minute.

@@ -13,8 +13,8 @@ import (
 // is none.
 type identify[T any] func(T) (id, accountID string)
 
-// list returns the edges and the items of a page of an owner's objects, and expects their accounts to be
-// requested.
+// list returns the edges and the items of a page of an owner's objects, and expects their accounts
+// to be requested.
 func list[O, T, E any](
 	ctx context.Context, owner O, prefix id.Prefix, first *int, after *string,
 	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error),

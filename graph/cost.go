@@ -18,8 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// The schema declares the costs of fields and the sizes of lists. The others depend on the content of arguments, or on
-// what is stored.
+// The schema declares the costs of fields and the sizes of lists. The others depend on the content
+// of arguments, or on stored data.
 const (
 	// searchCost is the cost of a search, claimCost that of a transaction.
 	searchCost = 20
@@ -31,8 +31,8 @@ const (
 	pixelsPerPoint          = 10_000
 	// pendingCost is the cost of validating a link after one of its pending changes.
 	pendingCost = 5
-	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB, is
-	// below the maximum of an operation.
+	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB,
+	// is below the maximum of an operation.
 	bytesPerPoint = 2048
 	// linksPerPoint is how many links of a workspace add a point to a search or a count there.
 	linksPerPoint = 100
@@ -43,8 +43,8 @@ const (
 	valuesPerPoint, valuesPerTarget, valuesPerTest = 25, 10, 25
 	workPerReadPoint                               = 500
 	storedBytesPerPoint                            = 1024
-	// passwordCost is the cost of a password: comparing it with the present one and hashing it. A call may set
-	// twenty, which cost less than the maximum of an operation.
+	// passwordCost is the cost of a password: comparing it with the present one and hashing it. A
+	// call may set twenty, which cost less than the maximum of an operation.
 	passwordCost = 400
 )
 
@@ -138,8 +138,8 @@ func textSize(
 	return size
 }
 
-// chargeSize takes what a search or a count of many links costs from the caller's budget: the cost
-// functions do not know the workspace. It returns RateLimited.
+// chargeSize charges the caller for a search or a count of many links: the cost functions do not
+// know the workspace. It returns RateLimited.
 func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error {
 	size, err := r.LinkList.Size(ctx, m)
 	if points := size / linksPerPoint; err == nil && points > 0 {
@@ -148,8 +148,8 @@ func (r *resolver) chargeSize(ctx context.Context, m workspace.Membership) error
 	return err
 }
 
-// chargeStored takes from the caller's budget what changes of links read and check: the stored routings of the first
-// ones, and the pending changes of the second. It returns RateLimited.
+// chargeStored takes from the caller's budget what changes of links read and check: the stored
+// routings of the first ones, and the pending changes of the second. It returns RateLimited.
 func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, routed, pending linklist.Keys) error {
 	size, err := r.LinkList.SizeOf(ctx, m, routed, pending)
 	if points := int(size.RoutingBytes)/storedBytesPerPoint + pendingCost*int(size.Pending); err == nil && points > 0 {
@@ -158,8 +158,8 @@ func (r *resolver) chargeStored(ctx context.Context, m workspace.Membership, rou
 	return err
 }
 
-// chargeRead takes what reading the routings of links or versions costs from the caller's budget: a page may have a
-// hundred large ones. It returns RateLimited.
+// chargeRead takes what reading the routings of links or versions costs from the caller's budget: a
+// page may have a hundred large ones. It returns RateLimited.
 func chargeRead[T any](ctx context.Context, b transport.Budget, items []T, of func(T) *routing.Routing) error {
 	work := 0
 	for _, item := range items {
@@ -190,7 +190,8 @@ func workOf(rules []*routing.Rule, tests []*routing.Test) int {
 	return work
 }
 
-// changeCost is the cost of storing a change of a routing: that of checking it, and of hashing a password.
+// changeCost is the cost of storing a change of a routing: that of checking it, and of hashing a
+// password.
 func changeCost(in *gen.LinkRoutingInput) int {
 	if in != nil && in.Gate.Value() != nil && in.Gate.Value().Password.Value() != nil {
 		return passwordCost + routingCost(in)
@@ -198,8 +199,8 @@ func changeCost(in *gen.LinkRoutingInput) int {
 	return routingCost(in)
 }
 
-// routingCost is the cost of checking a change of a routing: its values, the URLs of its targets, and its tests, each
-// of which tries the rules.
+// routingCost is the cost of checking a change of a routing: its values, the URLs of its targets,
+// and its tests, which all evaluate the rules.
 func routingCost(in *gen.LinkRoutingInput) int {
 	if in == nil {
 		return 0

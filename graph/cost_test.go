@@ -177,8 +177,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	l, _, err := b.Creation.Create(t.Context(), ada.workspace,
-		creation.Input{URL: "https://example.com/", ExternalID: new("1"),
-			Strategy: new(link.Random)})
+		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
 	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
@@ -212,7 +211,8 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	}
 }
 
-// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by what is stored.
+// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by
+// their stored size.
 func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -222,8 +222,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
 			map[string]any{"url": "https://example.com/", "externalId": "1",
-				"routing": map[string]any{"rules": rules(40,
-					1, 25, "country")}}}})
+				"routing": map[string]any{"rules": rules(40, 1, 25, "country")}}}})
 		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
 		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}},
 			linklist.Keys{}))(t)

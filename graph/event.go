@@ -107,7 +107,7 @@ func (c *Config) eventNodes(
 	return nodesOf(load, eventIDs)(ctx, m, ids...)
 }
 
-// eventsOf loads the events of deliveries. Those that the caller may not see are missing.
+// eventsOf loads the events of deliveries. Events that the caller may not see are missing.
 func (c *Config) eventsOf(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]*workspace.LoggedEvent, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not have, and details
-// are part of the audit log.
+// TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not
+// have, and details are part of the audit log.
 func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
@@ -40,7 +40,8 @@ func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 	}
 }
 
-// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log older ones.
+// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log
+// older ones.
 func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

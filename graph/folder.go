@@ -115,7 +115,8 @@ func (c *Config) foldersOf(
 	return found, err
 }
 
-// foldersByID returns folders of a workspace, and expects the numbers of their links to be requested.
+// foldersByID returns folders of a workspace, and expects the numbers of their links to be
+// requested.
 func (c *Config) foldersByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*folder.Folder, error) {
 	loader.Of(ctx).In(m).FolderLinks.Expect(ids)
 	return c.Folders.Rows().ByID(ctx, m, ids...)

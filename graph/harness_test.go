@@ -126,8 +126,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	c.Parity = &parity.Store{DB: counted, Tasks: c.Tasks, Links: links, Now: time.Now}
 	c.Webhooks = &webhook.Store{
 		DB: counted, Clicks: clickstream.New(counted, clicks.Store, log, time.Now),
-		Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public,
-		Sealed: box, Now: time.Now,
+		Destinations: destinations.Checker{DB: counted, Own: own}, Allow: outbound.Public, Sealed: box, Now: time.Now,
 	}
 	c.Workspaces.Accounts, c.Edit.ReplaceWebhookTags = c.Accounts, c.Webhooks.ReplaceTags
 	c.Dispatcher = dispatch.New(dispatch.Config{

@@ -100,7 +100,8 @@ func visibleActor(m workspace.Membership, actorID string) *string {
 	return optional.Of(actorID)
 }
 
-// visibleAccount returns the account that an actor is, if the caller may list the members; nil for others.
+// visibleAccount returns the account that an actor is, if the caller may list the members; nil for
+// others.
 func visibleAccount(ctx context.Context, m workspace.Membership, actorID string) (*account.Account, error) {
 	if !m.May(workspace.ReadMembers) || !id.Valid(id.Account, actorID) {
 		return nil, nil

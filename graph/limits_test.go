@@ -74,7 +74,7 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 	}
 }
 
-// circles returns n fragments, each of which spreads all others.
+// circles returns n fragments that each spread all others.
 func circles(n int) string {
 	text := "{ ...Aa }"
 	for i := range n {
@@ -89,7 +89,7 @@ func circles(n int) string {
 	return text
 }
 
-// bomb returns levels of fragments, each of which spreads the next one twice.
+// bomb returns levels of fragments that each spread the next one twice.
 func bomb(levels int) string {
 	var s strings.Builder
 	s.WriteString("{ ...Aa }")

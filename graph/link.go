@@ -369,7 +369,7 @@ func (c *Config) totals(
 	return c.Ledger.Totals(ctx, m.ID(), linkIDs...)
 }
 
-// hitsUsed returns the used hits of links in this month: those that the counters know, and at least the
+// hitsUsed returns the used hits of links in this month: the hits of the counters, and at least the
 // clicks. Hits of open leases are missing until their clicks are ingested, or the leases end.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
 	this := click.MonthOf(c.Now())

@@ -6,8 +6,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// maxLists is the number of lists of links that one operation reads at once: aliases do not multiply
-// its load on the database.
+// maxLists is the number of lists of links that one operation reads at once: aliases do not
+// multiply its load on the database.
 const maxLists = 2
 
 // listsKey is the context key of an operation's turns to read lists.

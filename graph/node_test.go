@@ -154,8 +154,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	w.exporting(t, &w.ada)
 	hook := &webhook.Webhook{
 		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
-		Host:   "hooks.example.com",
-		Status: webhook.Paused, Secret: []byte("s"),
+		Host: "hooks.example.com", Status: webhook.Paused, Secret: []byte("s"),
 		CreatedAt: now, CreatedBy: w.ada.accountID,
 	}
 	w.insert(t, hook)
@@ -180,7 +179,8 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 		Total: &n,
 		Input: fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
 		Cursor: fmt.Sprintf(
-			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1}, "hosts": {"old.example.com": 1},
+			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1},
+			"hosts": {"old.example.com": 1},
 			"targets": {"old.example.com": %q}}`, n, domainID),
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,
@@ -192,8 +192,7 @@ func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*
 		sourceID := fmt.Sprint(i)
 		rows = append(rows, &importer.Row{
 			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID,
-			Host: "old.example.com",
-			Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
+			Host: "old.example.com", Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
 			Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
 		})
 		origins = append(origins, &importer.Origin{
@@ -213,8 +212,7 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 	now, n := db.Instant(time.Now()), int64(len(links))
 	one := &task.Task{
 		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n,
-		Total: &n, Input: "{}",
-		Cursor:  fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
+		Total: &n, Input: "{}", Cursor: fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,
 	}
@@ -223,8 +221,7 @@ func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
 	for i, l := range links {
 		rows = append(rows, &parity.Row{
 			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID,
-			SourceURL: "https://old.example.com/a",
-			Verdict:   parity.MissingThere, Status: 302, CheckedAt: now,
+			SourceURL: "https://old.example.com/a", Verdict: parity.MissingThere, Status: 302, CheckedAt: now,
 		})
 	}
 	b.insert(t, &rows)
@@ -236,8 +233,7 @@ func (b *bundle) exporting(t *testing.T, by *person) {
 	now := db.Instant(time.Now())
 	b.insert(t, &task.Task{
 		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded,
-		Done: 1, Total: new(int64(1)),
-		Input:   `{"Sections": ["LINKS"]}`,
+		Done: 1, Total: new(int64(1)), Input: `{"Sections": ["LINKS"]}`,
 		Cursor:  `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
 		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
 		FinishedAt: &now,
@@ -349,7 +345,8 @@ var localIDs = map[string]string{
 	"RoutingTarget": "local to the link: node does not find it",
 }
 
-// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested above nor local.
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested
+// above nor local.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	schema := contract(t)

@@ -59,14 +59,14 @@ func (c *Config) qrStyles(ctx context.Context, m workspace.Membership, _ ...stri
 	return map[string]*qr.Style{m.ID(): &style}, err
 }
 
-// verifyQR checks that codes of the texts in a style can be read, and charges the caller for the work. It returns
-// InvalidInput, RateLimited or Unavailable.
+// verifyQR checks that codes of the texts in a style can be read, and charges the caller for the
+// work. It returns InvalidInput, RateLimited or Unavailable.
 func (r *resolver) verifyQR(ctx context.Context, style *qr.Style, texts ...string) error {
 	charge := func(ctx context.Context, pixels int) error { return r.cost.ChargeWork(ctx, pixels/pixelsPerPoint) }
 	return r.Codes.Verify(ctx, owner(ctx), charge, style, texts...)
 }
 
-// qrStyle returns the given style, in which the text must be readable, or the saved one.
+// qrStyle returns the given style, which must keep the text readable, or the saved one.
 func (r *linkResolver) qrStyle(
 	ctx context.Context, l *link.Link, in *gen.QRStyleInput, text string,
 ) (*qr.Style, error) {
@@ -88,7 +88,8 @@ func qrImageURL(shortURL string, format qr.Format, source string) string {
 	return routing.WithSource(shortURL+"."+string(format), source)
 }
 
-// qrTexts returns the shortest and the longest text that a QR code of a link in the workspace encodes.
+// qrTexts returns the shortest and the longest text that a QR code of a link in the workspace
+// encodes.
 func (c *Config) qrTexts(m workspace.Membership) []string {
 	shortest := &link.Link{In: m, Code: strings.Repeat("a", shortcode.MinLength)}
 	shortest.RootCode = &shortest.Code

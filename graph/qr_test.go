@@ -27,9 +27,11 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 		must.NoError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 9, 9))))
 		w := ada.workspace.ID()
 		r := b.ask(t, ada.token, `mutation ($w: ID!, $logo: String) { updateWorkspace(input: {id: $w,
-			qrStyle: {level: HIGH, logo: $logo}}) { workspace { qrStyle { size margin level foreground background hasLogo } }
+			qrStyle: {level: HIGH, logo: $logo}}) { workspace { qrStyle {
+				size margin level foreground background hasLogo } }
 			errors { message } } }`, "w", w, "logo", base64.StdEncoding.EncodeToString(logo.Bytes()))
-		const want = `{"size":512,"margin":4,"level":"HIGH","foreground":"#000000","background":"#ffffff","hasLogo":true}`
+		const want = `{"size":512,"margin":4,"level":"HIGH","foreground":"#000000","background":"#ffffff",` +
+			`"hasLogo":true}`
 		if !strings.Contains(r.text, want) {
 			t.Fatalf("%s, want %s", r.text, want)
 		}
@@ -64,7 +66,8 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	})
 }
 
-// TestQRCode_IsChargedForItsLogo requests codes in one style, in which a code is decoded once, and saves the style.
+// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the
+// style.
 func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

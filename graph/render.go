@@ -35,8 +35,8 @@ const (
 	// maxSelections is how many documents a node keeps parsed.
 	maxSelections = 1000
 
-	// renderHead and renderTail make a query of the selections of events and clicks. The resolvers of the
-	// fields above them are replaced: see Renderer.
+	// renderHead and renderTail make a query of the selections of events and clicks. The resolvers
+	// of the fields above them are replaced: see Renderer.
 	renderHead = `query { workspace(by: {id: ""}) { `
 	eventsHead = `events { edges { node { ...Selection } } } } } fragment Selection on Event `
 	clicksHead = `clicks { edges { node { ...Selection } } } } } fragment Selection on Click `
@@ -70,7 +70,7 @@ func NewRenderer(c Config) *Renderer {
 	return &Renderer{resolver: r, exec: e, schema: schema}
 }
 
-// renderKey is the context key of what an operation renders.
+// renderKey is the context key of the event that an operation renders.
 type renderKey struct{}
 
 // rendering has the results of the fields above a selection.
@@ -133,11 +133,11 @@ func (r *Renderer) readsStats(operation *graphql.OperationContext) (needsStats b
 	return needsStats, nil
 }
 
-// auditFields are those that only the audit log shows.
+// auditFields are the fields that only the audit log shows.
 var auditFields = []string{"Workspace.auditLog", "Event.details"}
 
-// typesIn returns the names of the types that fields of a selection return, of a connection that of its items, and the
-// names of the fields after those of their types.
+// typesIn returns the names of the types that fields of a selection return, of a connection that of
+// its items, and the names of the fields after those of their types.
 func typesIn(selections ast.SelectionSet, found map[string]bool) map[string]bool {
 	for _, selection := range selections {
 		switch selection := selection.(type) {
@@ -154,8 +154,8 @@ func typesIn(selections ast.SelectionSet, found map[string]bool) map[string]bool
 	return found
 }
 
-// prepare parses and validates a selection. It returns InvalidInput. Only a single selection is accepted:
-// text after it would be other definitions of the document.
+// prepare parses and validates a selection. It returns InvalidInput. Only a single selection is
+// accepted: text after it would be other definitions of the document.
 func (r *Renderer) prepare(ctx context.Context, head, selection string) (*graphql.OperationContext, error) {
 	if len(selection) > maxSelectionBytes {
 		return nil, errs.New(errs.InvalidInput, "The selection has %d bytes. The maximum is %d.", len(selection),
@@ -223,7 +223,8 @@ func (r *Renderer) Clicks(
 		slices.Collect(maps.Keys(links)), len(clicks))
 }
 
-// render executes a selection for n objects. It returns InvalidInput if the selection caused an error.
+// render executes a selection for n objects. It returns InvalidInput if the selection caused an
+// error.
 func (r *Renderer) render(
 	ctx context.Context, head, selection string, fixed rendering, links []string, n int,
 ) ([]json.RawMessage, error) {
@@ -260,8 +261,8 @@ func (r *Renderer) render(
 	return nodesIn(response.Data, n)
 }
 
-// fieldError returns the error of a response: InvalidInput if the selection caused all errors of its fields, so that
-// it fails each time. Otherwise rendering again can succeed.
+// fieldError returns the error of a response: InvalidInput if the selection caused all errors of
+// its fields, so that it fails each time. Otherwise rendering again can succeed.
 func fieldError(problems gqlerror.List) error {
 	for _, problem := range problems {
 		switch errs.From(problem).Kind {

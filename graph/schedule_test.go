@@ -40,8 +40,8 @@ func (b *bundle) resolvedURL(t *testing.T, token, shortURL string, at time.Time)
 	return got.ResolvedAt.OriginalURL
 }
 
-// TestResolvedAt_AgreesWithRecord changes links of two workspaces, renames one of them, and moves a host from
-// one to the other: at every instant, each member sees what the own links answered.
+// TestResolvedAt_AgreesWithRecord changes links of two workspaces, renames one of them, and moves a
+// host from one to the other: at every instant, each member sees the responses of the own links.
 func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -33,7 +33,8 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
+// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event
+// leads to.
 var partsOfRouting = []string{
 	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QrCode", "QueryCondition",
 	"QueryForwarding", "RedirectExplanation",
@@ -234,7 +235,8 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 	})
 }
 
-// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a restriction to folders.
+// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a
+// restriction to folders.
 func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {

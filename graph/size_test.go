@@ -83,9 +83,9 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	}
 }
 
-// TestCreateLinks_LargestBatch creates and changes 1,000 links with the longest texts, which fill the
-// largest body. How long that takes under the race detector on a busy machine proves nothing, so the
-// deadline of operations is out of the way.
+// TestCreateLinks_LargestBatch creates and changes 1,000 links with the longest texts, which fill
+// the largest body. How long that takes under the race detector on a busy machine proves nothing,
+// so the deadline of operations is out of the way.
 func TestCreateLinks_LargestBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

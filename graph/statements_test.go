@@ -282,8 +282,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		})
 		webhooks = append(webhooks, webhook.Webhook{
 			ID: id.New(id.Webhook), WorkspaceID: w, Name: "hook", URL: "https://hooks.example.com/",
-			Host:   "hooks.example.com",
-			Status: webhook.Paused, Secret: []byte("s"), CreatedAt: now, CreatedBy: one.ID,
+			Host: "hooks.example.com", Status: webhook.Paused, Secret: []byte("s"), CreatedAt: now, CreatedBy: one.ID,
 		})
 		sessions = append(sessions, account.Session{
 			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,

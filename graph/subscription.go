@@ -122,7 +122,7 @@ type source[Item, Shown any] struct {
 	watch *feed.Watch[Item]
 	// show returns an item for the member, and its cursor; nil for an item that is left out.
 	show func(workspace.Membership, Item) (*Shown, string)
-	// permission is what the caller needs.
+	// permission is the one that the caller needs.
 	permission workspace.Permission
 	// linkID is the only link that the source is about; empty for the whole workspace.
 	linkID string

@@ -25,7 +25,8 @@ import (
 const (
 	// maxPerPoint bounds the processor time of a point of cost.
 	maxPerPoint = time.Millisecond
-	// cheapest is the processor time of an operation that is not judged: it is mostly that of a request.
+	// cheapest is the processor time of an operation that is not judged: it is mostly that of a
+	// request.
 	cheapest = 20 * time.Millisecond
 )
 
@@ -35,7 +36,7 @@ type call struct {
 	variables   map[string]any
 }
 
-// measured is what an operation took.
+// measured is the cost of an operation.
 type measured struct {
 	name   string
 	took   time.Duration // of the processors
@@ -47,8 +48,9 @@ func (m measured) isExpensive() bool { return m.took > cheapest && m.perPoint() 
 
 func (m measured) perPoint() time.Duration { return m.took / time.Duration(max(m.points, 1)) }
 
-// TestCost_FollowsTheWork measures operations at their largest input: changes of large routings, and in an exhaustive
-// run each field of links and workspaces, and each bulk call. It must not run beside other tests.
+// TestCost_FollowsTheWork measures operations at their largest input: changes of large routings,
+// and in an exhaustive run each field of links and workspaces, and each bulk call. It must not run
+// in parallel with other tests.
 func TestCost_FollowsTheWork(t *testing.T) { //nolint:paralleltest // it measures the time of the process
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
@@ -283,7 +285,8 @@ func (s *sweep) batches(t *testing.T) []call {
 	}
 }
 
-// fields are the fields of links and workspaces, with all that is below them, in pages of the largest size.
+// fields are the fields of links and workspaces, with all that is below them, in pages of the
+// largest size.
 func (s *sweep) fields() (all []call) {
 	for _, f := range s.schema.Types["Link"].Fields {
 		if text, ok := s.selection(f, 3); ok {
@@ -310,7 +313,8 @@ func (s *sweep) fields() (all []call) {
 	return all
 }
 
-// selection is a field with all scalar fields to a depth below it; ok is false for one with a required argument.
+// selection is a field with all scalar fields to a depth below it; ok is false for one with a
+// required argument.
 func (s *sweep) selection(f *ast.FieldDefinition, depth int) (text string, ok bool) {
 	text = f.Name
 	for _, a := range f.Arguments {

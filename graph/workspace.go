@@ -120,7 +120,8 @@ func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*wor
 	return ifFound(&m, err)
 }
 
-// membership proves that the caller is a member of the workspace, which the argument workspaceId names.
+// membership proves that the caller is a member of the workspace, which the argument workspaceId
+// names.
 func (c *Config) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ var reverted = map[db.Kind]string{
 		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue`,
 }
 
-// replaced returns a database of the migrations that the base replaces. It has links, of which the index of texts lacks
-// one, a click, an API key, a session and a webhook, whose secret is the argument.
+// replaced returns a database of the migrations that the base replaces. It has links (the index of
+// texts lacks one), a click, an API key, a session and a webhook, whose secret is the argument.
 func replaced(t *testing.T, d *db.DB, secret string) {
 	t.Helper()
 	system := db.AsSystem(t.Context())
@@ -89,8 +89,8 @@ func read(t *testing.T, d *db.DB, queries ...string) (rows []string) {
 	return rows
 }
 
-// TestAdopt_KeepsRows: the adopted database has all rows and the schema of the base, and the text that was not indexed
-// waits in the queue.
+// TestAdopt_KeepsRows: the adopted database has all rows and the schema of the base, and the text
+// that was not indexed waits in the queue.
 func TestAdopt_KeepsRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -112,7 +112,8 @@ func TestAdopt_KeepsRows(t *testing.T) {
 	})
 }
 
-// TestAdopt_RefusesSecretsWithoutKey: the secret stays readable for the version that can encrypt it again.
+// TestAdopt_RefusesSecretsWithoutKey: the secret stays readable for the version that can encrypt it
+// again.
 func TestAdopt_RefusesSecretsWithoutKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -57,15 +57,17 @@ var rows = map[string]string{
 		created_at, created_by) VALUES ('whk_$', 'ws_$', 'n', 'u', 'h', 'ACTIVE', 's', 0, 0, now(), 'usr_$')`,
 	"webhook_types": `INSERT INTO webhook_types VALUES ('LINK_CREATED', 'ws_$', 'whk_$')`,
 	"webhook_tags":  `INSERT INTO webhook_tags VALUES ('whk_$', 't', 'ws_$')`,
-	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
-		status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
+	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id,
+		type, number, status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
 	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
 	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
 	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
-	"tasks": `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at)
+	"tasks": `INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id,
+		created_at, updated_at)
 		VALUES ('tsk_$', 'ws_$', 'IMPORT', 'QUEUED', '{}', now(), 'usr_$', 'opn_$', now(), now())`,
 	"task_chunks": `INSERT INTO task_chunks VALUES ('tsk_$', 'ws_$', 'u', 0, '')`,
-	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host, hash, outcome)
+	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host,
+		hash, outcome)
 		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
 	"link_origins":   `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
 	"parity_rows":    `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
@@ -141,43 +143,39 @@ func column(table string) string {
 // condition, so that only the policies restrict the rows.
 func TestPolicies_IsolateWorkspaces(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := isolated(t)
-		tables := tenantTables(t, d)
-		if len(tables) != len(rows) {
-			t.Errorf("got %d tables with tenant data, want %d", len(tables), len(rows))
-		}
-		for _, table := range tables {
-			t.Run(table, func(t *testing.T) {
-				for name, c := range map[string]struct {
-					ctx  context.Context
-					want []string
-				}{
-					"no scope":               {t.Context(), []string{}},
-					"a member's workspace":   {db.InWorkspace(t.Context(), own, ownMember), []string{own}},
-					"an API key's workspace": {db.InWorkspace(t.Context(), own, ""), []string{own}},
-					"an empty workspace ID":  {db.InWorkspace(t.Context(), "", ""), []string{}},
-					"SQL":                    {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
-				} {
-					t.Run(name, func(t *testing.T) {
-						if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
-							t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
-						}
-					})
-				}
-				visible := []string{}
-				if table == "members" || table == "workspaces" {
-					visible = []string{foreign}
-				}
-				if diff := cmp.Diff(visible,
-					owners(t, d, db.AsAccount(t.Context(), foreignMember), table)); diff != "" {
-					t.Errorf("in the scope of an account (-want +seen):\n%s", diff)
-				}
-				checkWrites(t, d, table)
-			})
-		}
-	})
+	d := isolated(t)
+	tables := tenantTables(t, d)
+	if len(tables) != len(rows) {
+		t.Errorf("got %d tables with tenant data, want %d", len(tables), len(rows))
+	}
+	for _, table := range tables {
+		t.Run(table, func(t *testing.T) {
+			for name, c := range map[string]struct {
+				ctx  context.Context
+				want []string
+			}{
+				"no scope":               {t.Context(), []string{}},
+				"a member's workspace":   {db.InWorkspace(t.Context(), own, ownMember), []string{own}},
+				"an API key's workspace": {db.InWorkspace(t.Context(), own, ""), []string{own}},
+				"an empty workspace ID":  {db.InWorkspace(t.Context(), "", ""), []string{}},
+				"SQL":                    {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
+			} {
+				t.Run(name, func(t *testing.T) {
+					if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+						t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
+					}
+				})
+			}
+			visible := []string{}
+			if table == "members" || table == "workspaces" {
+				visible = []string{foreign}
+			}
+			if diff := cmp.Diff(visible, owners(t, d, db.AsAccount(t.Context(), foreignMember), table)); diff != "" {
+				t.Errorf("in the scope of an account (-want +seen):\n%s", diff)
+			}
+			checkWrites(t, d, table)
+		})
+	}
 }
 
 // checkWrites tries to change rows of the other tenant: by statements without a condition, by an
@@ -242,138 +240,125 @@ func digest(t *testing.T, d *db.DB, table string) (all string) {
 // column.
 func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := isolated(t)
-		const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type
+	d := isolated(t)
+	const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type
 			FROM information_schema.column_privileges
 			WHERE grantee = 'linkforge_resolver' AND privilege_type <> 'SELECT' ORDER BY 1`
-		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, selectColumn(t, d, may)); diff != "" {
-			t.Errorf("the resolver may change (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, selectColumn(t, d, may)); diff != "" {
+		t.Errorf("the resolver may change (-want +got):\n%s", diff)
+	}
+	for _, secret := range []string{"members", "audit_events", "idempotency_keys", "click_details", "accounts",
+		"sessions"} {
+		if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
+			t.Errorf("the resolver sees %s", secret)
 		}
-		for _, secret := range []string{"members", "audit_events", "idempotency_keys", "click_details", "accounts",
-			"sessions"} {
-			if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
-				t.Errorf("the resolver sees %s", secret)
-			}
-		}
-	})
+	}
 }
 
 // TestPolicies_OnlyTheSystemGrants: users change the maximum of their links and targets, but not
-// what they have granted, and the resolver reads only what is left.
+// the granted units, and the resolver reads only the rest.
 func TestPolicies_OnlyTheSystemGrants(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := isolated(t)
-		user, resolver := db.InWorkspace(t.Context(), own, ownMember), db.AsResolver(t.Context())
-		for statement, c := range map[string]struct {
-			ctx  context.Context
-			rows int64 // -1: refused
-		}{
-			"UPDATE grants SET granted = 0":                                       {user, -1},
-			"UPDATE grants SET subject_id = 'lnk_a'":                              {user, -1},
-			"UPDATE grants SET max_clicks = 7, exhausted_at = NULL":               {user, 1},
-			"UPDATE grants SET granted = granted + 1":                             {db.AsSystem(t.Context()), 2},
-			"UPDATE grants SET max_clicks = 8":                                    {resolver, -1},
-			"SELECT workspace_id FROM grants":                                     {resolver, -1},
-			"SELECT subject_id FROM grants WHERE granted < max_clicks":            {resolver, 2},
-			"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_foreign', 5, 0)": {user, -1},
-			"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_mine', 5, 0)":    {user, 1},
-			"DELETE FROM grants WHERE subject_id <> 'lnk_b'":                      {user, 1},
-		} {
-			tx := must.Value(d.BeginTx(c.ctx, nil))(t)
-			n := int64(-1)
-			if result, err := tx.ExecContext(c.ctx, statement); err == nil {
-				n = must.Value(result.RowsAffected())(t)
-			}
-			if n != c.rows {
-				t.Errorf("%s: %d rows, want %d", statement, n, c.rows)
-			}
-			must.NoError(t, tx.Rollback())
+	d := isolated(t)
+	user, resolver := db.InWorkspace(t.Context(), own, ownMember), db.AsResolver(t.Context())
+	for statement, c := range map[string]struct {
+		ctx  context.Context
+		rows int64 // -1: refused
+	}{
+		"UPDATE grants SET granted = 0":                                       {user, -1},
+		"UPDATE grants SET subject_id = 'lnk_a'":                              {user, -1},
+		"UPDATE grants SET max_clicks = 7, exhausted_at = NULL":               {user, 1},
+		"UPDATE grants SET granted = granted + 1":                             {db.AsSystem(t.Context()), 2},
+		"UPDATE grants SET max_clicks = 8":                                    {resolver, -1},
+		"SELECT workspace_id FROM grants":                                     {resolver, -1},
+		"SELECT subject_id FROM grants WHERE granted < max_clicks":            {resolver, 2},
+		"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_foreign', 5, 0)": {user, -1},
+		"INSERT INTO grants VALUES ('lnk_b', 'lnk_mine', 'ws_mine', 5, 0)":    {user, 1},
+		"DELETE FROM grants WHERE subject_id <> 'lnk_b'":                      {user, 1},
+	} {
+		tx := must.Value(d.BeginTx(c.ctx, nil))(t)
+		n := int64(-1)
+		if result, err := tx.ExecContext(c.ctx, statement); err == nil {
+			n = must.Value(result.RowsAffected())(t)
 		}
-	})
+		if n != c.rows {
+			t.Errorf("%s: %d rows, want %d", statement, n, c.rows)
+		}
+		must.NoError(t, tx.Rollback())
+	}
 }
 
-// TestPolicies_CreatorOnlyCreates checks that the creator role reads and inserts what a creation needs, in the listed
-// workspaces only.
+// TestPolicies_CreatorOnlyCreates checks that the creator role reads and inserts the rows of a
+// creation, in the listed workspaces only.
 func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := isolated(t)
-		const may = `SELECT table_name || ' ' || string_agg(DISTINCT privilege_type, ' ' ORDER BY privilege_type)
+	d := isolated(t)
+	const may = `SELECT table_name || ' ' || string_agg(DISTINCT privilege_type, ' ' ORDER BY privilege_type)
 			FROM (SELECT table_name, privilege_type, grantee FROM information_schema.table_privileges
-				UNION ALL SELECT table_name || '.' || column_name, privilege_type, grantee FROM information_schema.column_privileges
+				UNION ALL SELECT table_name || '.' || column_name, privilege_type, grantee
+					FROM information_schema.column_privileges
 					WHERE privilege_type = 'UPDATE') AS granted
 			WHERE grantee = 'linkforge_creator' GROUP BY table_name ORDER BY table_name`
-		want := []string{
-			"audit_events INSERT SELECT", "blocked_hosts SELECT", "folders SELECT", "grants INSERT SELECT",
-			"grants.exhausted_at UPDATE",
-			"grants.max_clicks UPDATE", "grants.workspace_id UPDATE", "link_metadata INSERT", "link_tags INSERT SELECT",
-			"link_text_queue INSERT", "link_urls INSERT", "link_usage INSERT SELECT", "link_usage.links UPDATE",
-			"links INSERT SELECT", "members SELECT", "scheduled_changes SELECT",
-			"verified_hosts SELECT", "workspaces SELECT",
-		}
-		if diff := cmp.Diff(want, selectColumn(t, d, may)); diff != "" {
-			t.Errorf("the creator may (-want +got):\n%s", diff)
-		}
-		for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage",
-			"scheduled_changes"} {
-			for name, c := range map[string]struct {
-				ctx  context.Context
-				want []string
-			}{
-				"no workspace":     {db.AsCreator(t.Context()), []string{}},
-				"one workspace":    {db.AsCreator(t.Context(), own, "ws_unknown"), []string{own}},
-				"both":             {db.AsCreator(t.Context(), own, foreign), []string{foreign, own}},
-				"a list of a user": {db.InWorkspace(t.Context(), own+","+foreign, ""), []string{}},
-			} {
-				if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
-					t.Errorf("%s of %s (-want +seen):\n%s", table, name, diff)
-				}
-			}
-		}
-		for _, table := range []string{
-			"links", "link_tags", "link_metadata", "link_urls", "grants", "audit_events", "link_usage", "link_text_queue",
+	want := []string{
+		"audit_events INSERT SELECT", "blocked_hosts SELECT", "folders SELECT", "grants INSERT SELECT",
+		"grants.exhausted_at UPDATE",
+		"grants.max_clicks UPDATE", "grants.workspace_id UPDATE", "link_metadata INSERT", "link_tags INSERT SELECT",
+		"link_text_queue INSERT", "link_urls INSERT", "link_usage INSERT SELECT", "link_usage.links UPDATE",
+		"links INSERT SELECT", "members SELECT", "scheduled_changes SELECT",
+		"verified_hosts SELECT", "workspaces SELECT",
+	}
+	if diff := cmp.Diff(want, selectColumn(t, d, may)); diff != "" {
+		t.Errorf("the creator may (-want +got):\n%s", diff)
+	}
+	for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage",
+		"scheduled_changes"} {
+		for name, c := range map[string]struct {
+			ctx  context.Context
+			want []string
+		}{
+			"no workspace":     {db.AsCreator(t.Context()), []string{}},
+			"one workspace":    {db.AsCreator(t.Context(), own, "ws_unknown"), []string{own}},
+			"both":             {db.AsCreator(t.Context(), own, foreign), []string{foreign, own}},
+			"a list of a user": {db.InWorkspace(t.Context(), own+","+foreign, ""), []string{}},
 		} {
-			insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$",
-				"another").
-				Replace(rows[table])
-			_, err := d.DB.DB.ExecContext(db.AsCreator(t.Context(), own), insert)
-			if err == nil || !strings.Contains(err.Error(), "row-level security") {
-				t.Errorf("%s: %v", insert, err)
+			if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+				t.Errorf("%s of %s (-want +seen):\n%s", table, name, diff)
 			}
 		}
-	})
+	}
+	for _, table := range []string{
+		"links", "link_tags", "link_metadata", "link_urls", "grants", "audit_events", "link_usage", "link_text_queue",
+	} {
+		insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "2026-11", "2026-12", "$", "another").
+			Replace(rows[table])
+		_, err := d.DB.DB.ExecContext(db.AsCreator(t.Context(), own), insert)
+		if err == nil || !strings.Contains(err.Error(), "row-level security") {
+			t.Errorf("%s: %v", insert, err)
+		}
+	}
 }
 
 // TestPolicies_AreRequiredByServers checks that servers refuse a database with incomplete policies.
 func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		must.NoError(t, d.CheckScopes(t.Context()))
-		for _, c := range []struct{ breaks, restores, want string }{
-			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
-			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY",
-				"members"},
-			{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
-				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant",
-				"linkforge_tenant"},
-		} {
-			t.Run(c.breaks, func(t *testing.T) {
-				execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
-				if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Error(err)
-				}
-				execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.restores+"; END $$")
-				if err := d.CheckScopes(t.Context()); err != nil {
-					t.Errorf("%s: %v", c.restores, err)
-				}
-			})
-		}
-	})
+	d := dbtest.MigratedPostgres(t)
+	must.NoError(t, d.CheckScopes(t.Context()))
+	for _, c := range []struct{ breaks, restores, want string }{
+		{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
+		{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},
+		{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
+			"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant",
+			"linkforge_tenant"},
+	} {
+		t.Run(c.breaks, func(t *testing.T) {
+			execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
+			if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Error(err)
+			}
+			execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.restores+"; END $$")
+			if err := d.CheckScopes(t.Context()); err != nil {
+				t.Errorf("%s: %v", c.restores, err)
+			}
+		})
+	}
 }

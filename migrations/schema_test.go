@@ -81,8 +81,10 @@ var apart = map[db.Kind]*regexp.Regexp{
 		`^CREATE INDEX link_text\w+ |` + eventOrder),
 }
 
-// eventOrder is what orders events: by transactions and a sequence, or by a table with the last number.
-const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |^audit_events.(xid|seq) `
+// eventOrder is what orders events: by transactions and a sequence, or by a table with the last
+// number.
+const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |` +
+	`^audit_events.(xid|seq) `
 
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and
 // parentheses around a condition and each of its terms.
@@ -131,14 +133,11 @@ func schemaOf(t *testing.T, d *db.DB) (all []string) {
 
 func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		postgres := schemaOf(t, dbtest.MigratedPostgres(t))
-		sqlite := schemaOf(t, dbtest.MigratedSQLite(t))
-		if diff := cmp.Diff(postgres, sqlite); diff != "" {
-			t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
-		}
-	})
+	postgres := schemaOf(t, dbtest.MigratedPostgres(t))
+	sqlite := schemaOf(t, dbtest.MigratedSQLite(t))
+	if diff := cmp.Diff(postgres, sqlite); diff != "" {
+		t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
+	}
 }
 
 func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
@@ -151,37 +150,32 @@ func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 	}
 }
 
-// TestSchema_PostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in any
-// locale of the server.
+// TestSchema_PostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in
+// any locale of the server.
 func TestSchema_PostgresComparesBytes(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
+	d := dbtest.MigratedPostgres(t)
+	const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
 			JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.atttypid = 'text'::regtype
 			WHERE i.indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = 'public')
 			AND i.indrelid::regclass::text <> 'migrations' AND `
-		if indexed := selectColumn(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
-			t.Error("no text is indexed at all")
-		}
-		if others := selectColumn(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
-			t.Errorf("indexed in the order of some language: %v", others)
-		}
-	})
+	if indexed := selectColumn(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
+		t.Error("no text is indexed at all")
+	}
+	if others := selectColumn(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
+		t.Errorf("indexed in the order of some language: %v", others)
+	}
 }
 
-// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it empties it.
+// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it
+// empties it.
 func TestSchema_BoundsThePendingList(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		options := selectColumn(t, d,
-			`SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+	d := dbtest.MigratedPostgres(t)
+	options := selectColumn(t, d,
+		`SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
-		expect(t, "options of the index of text", options, "gin_pending_list_limit=4096")
-	})
+	expect(t, "options of the index of text", options, "gin_pending_list_limit=4096")
 }
 
 // TestMigrations_AreTheSameInBothDialects: each migration but the base has a down file.

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
 )
 
-// inClickHouse names the kind of a run whose clicks are in ClickHouse, beside PostgreSQL.
+// inClickHouse names the kind of a run whose clicks are in ClickHouse next to PostgreSQL.
 const inClickHouse = "clickhouse"
 
 // openClickHouse creates an empty database of ClickHouse, and opens it as the store of clicks.
@@ -65,7 +65,8 @@ var allClicks = func() string {
 	const sealed = "(SELECT max(at) FROM bounds WHERE name = 'sealed')"
 	return "(SELECT " + columns + ", visit FROM clicks WHERE clicked_at < " + sealed + " OR late UNION ALL SELECT " +
 		columns +
-		", visitor != 0 AND NOT bot AND row_number() OVER (PARTITION BY link_id, toDate(clicked_at), visitor, bot ORDER BY clicked_at, id) = 1 " +
+		", visitor != 0 AND NOT bot AND row_number() OVER (PARTITION BY link_id, toDate(clicked_at), " +
+		"visitor, bot ORDER BY clicked_at, id) = 1 " +
 		"FROM clicks_open WHERE clicked_at >= " + sealed + ")"
 }()
 

@@ -1,7 +1,7 @@
-// Command clicks measures ingest and stats with a year of clicks: it generates clicks of 10,000 links
-// over 13 months, sends them through the recorder, runs the jobs as the days pass, and queries stats
-// as tenants do. Ingest is compared with PostgreSQL's own COPY of the same rows, in turns in one
-// run, because machines differ and are shared: quote the ratio.
+// Command clicks measures ingest and stats with a year of clicks: it generates clicks of 10,000
+// links over 13 months, sends them through the recorder, runs the jobs as the days pass, and
+// queries stats as tenants do. Ingest is compared with PostgreSQL's own COPY of the same rows, in
+// turns in one run, because machines differ and are shared: quote the ratio.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks 300000
 //
@@ -53,8 +53,8 @@ const (
 	seed = 1
 	// workspaces own the links in turn.
 	workspaces = 20
-	// maxWaiting bounds the clicks in the log, minBetweenJobs the clicks between two runs of the jobs,
-	// so that batches are as full with few clicks a day as with many.
+	// maxWaiting bounds the clicks in the log, minBetweenJobs the clicks between two runs of the
+	// jobs, so that batches are as full with few clicks a day as with many.
 	maxWaiting     = 100_000
 	minBetweenJobs = 5000
 )

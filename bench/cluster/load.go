@@ -57,7 +57,7 @@ type phase struct {
 	kinds [kinds]figures
 }
 
-// book records all responses. A request is counted in the phase in which it ends.
+// book records all responses. A request counts for the phase during which it ends.
 type book struct {
 	mu      sync.Mutex
 	phases  []*phase

@@ -1,12 +1,12 @@
 // Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a
 // Redis Cluster of three masters with a replica each, PgBouncer, three Linkforge nodes, and nginx
-// in front of them as docs/deploy/nginx.conf has it. Under a constant load it replaces the nodes one
-// after the other, kills a master of Redis, kills the PostgreSQL primary, and checks the promises of
-// docs/OPERATIONS.md. It exits with 1 when one is broken. Everything is on loopback, in a temporary
-// folder; when root starts it, servers run as an unprivileged user.
+// in front of them as docs/deploy/nginx.conf has it. Under a constant load it replaces the nodes
+// one after the other, kills a master of Redis, kills the PostgreSQL primary, and checks the
+// promises of docs/OPERATIONS.md. It exits with 1 when one is broken. Everything is on loopback, in
+// a temporary folder; when root starts it, servers run as an unprivileged user.
 //
-// After the promotion PgBouncer is pointed at the new primary, as a failover tool does. With -direct,
-// nodes find the primary themselves, by both hosts in their URL.
+// After the promotion PgBouncer is pointed at the new primary, as a failover tool does. With
+// -direct, nodes find the primary themselves, by both hosts in their URL.
 package main
 
 import (
@@ -41,8 +41,8 @@ var (
 
 const (
 	batch = 100 // links of a call
-	// calm is the duration of phases without faults. settleTime is the pause after a node or server has
-	// restarted: nginx retries it after two seconds.
+	// calm is the duration of phases without faults. settleTime is the pause after a node or server
+	// has restarted: nginx retries it after two seconds.
 	calm       = 8 * time.Second
 	settleTime = 3 * time.Second
 	// quotaQuiet is how long the limited link has had no redirect when its quota counts as used up:
@@ -50,8 +50,8 @@ const (
 	quotaQuiet = 4 * time.Second
 	// creationsBack is how soon after the promotion a link must be created.
 	creationsBack = 15 * time.Second
-	// redirectsBack is how soon after the death of a Redis master all links must be redirected: until a replica takes
-	// its place, no hits are granted.
+	// redirectsBack is how soon after the death of a Redis master all links must be redirected:
+	// until a replica takes its place, no hits are granted.
 	redirectsBack = 5 * time.Second
 )
 
@@ -102,13 +102,13 @@ type drill struct {
 	limited rig.Link
 	stops   []func() // of the load
 
-	// redisBack is the time from the master's death until all nodes reached Redis again, redisNoticed
-	// whether any noticed the death.
+	// redisBack is the time from the master's death until all nodes reached Redis again,
+	// redisNoticed whether any noticed the death.
 	redisBack    time.Duration
 	redisNoticed bool
 	limitedSeen  int
-	// promotedAfter and createdAfter count from the primary's death to the promotion and to the first
-	// link created.
+	// promotedAfter and createdAfter count from the primary's death to the promotion and to the
+	// first link created.
 	promotedAfter, createdAfter time.Duration
 }
 
@@ -308,7 +308,8 @@ func (d *drill) clickDifference() (difference string) {
 			SELECT id, sum(total)::BIGINT, sum(sums)::BIGINT, sum(n)::BIGINT FROM (
 			SELECT subject_id AS id, clicks AS total, 0 AS sums, 0 AS n FROM click_totals WHERE subject_id LIKE 'lnk%'
 			UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_days WHERE subject_id LIKE 'lnk%'
-			UNION ALL SELECT subject_id, 0, 1, 0 FROM click_totals JOIN clicks ON link_id = subject_id AND clicked_at >= sealed_at
+			UNION ALL SELECT subject_id, 0, 1, 0 FROM click_totals
+				JOIN clicks ON link_id = subject_id AND clicked_at >= sealed_at
 			UNION ALL SELECT link_id, 0, 0, 1 FROM clicks) AS counts GROUP BY id`) {
 			seen := left[r.ID]
 			delete(left, r.ID)

@@ -1,6 +1,7 @@
-// Command cold measures visits that are not served from the memory of a node, beside a constant net/http handler and an
-// earlier version: the first visits of links in a month, and popular links just after a start. A node starts before
-// each burst. All are measured in one run, in pairs, because machines differ and are shared: quote the ratios.
+// Command cold measures visits that are not served from the memory of a node, compared with a
+// constant net/http handler and an earlier version: the first visits of links in a month, and
+// popular links just after a start. A node starts before each burst. All are measured in one run,
+// in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./cold -from REVISION -on postgres -rounds 5
 //
@@ -97,8 +98,8 @@ func run(r *rig.Run) {
 	}
 }
 
-// reportRoundTrips prints the round trips of first visits, one after the other and 64 at a time, and of the ingest of
-// their clicks.
+// reportRoundTrips prints the round trips of first visits, one after the other and 64 at a time,
+// and of the ingest of their clicks.
 func reportRoundTrips(r *rig.Run) {
 	const n = 2000
 	r.OpenServices()
@@ -188,8 +189,8 @@ func (v *version) visitFirst() rig.Figures {
 	return v.visit(rig.Load{N: len(paths), Requests: func(i int) string { return paths[i] }})
 }
 
-// visitPopular visits links by a Zipf distribution just after a start. Which links are popular does not depend on when
-// they were created.
+// visitPopular visits links by a Zipf distribution just after a start. Which links are popular does
+// not depend on when they were created.
 func (v *version) visitPopular() rig.Figures {
 	v.restart()
 	byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)

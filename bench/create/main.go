@@ -1,4 +1,4 @@
-// Command create measures the creation of links beside an earlier version and beside an empty
+// Command create compares the creation of links with an earlier version and with an empty
 // query: single calls over many workspaces and in one, also by two nodes on PostgreSQL, known URLs,
 // and bulk calls. All are measured in one run, in pairs, because machines differ and are shared:
 // quote the ratios. On PostgreSQL it also counts the round trips of a creation.
@@ -39,7 +39,8 @@ const (
 	// numbersOfFirst is how many numbers a burst leaves to the first of two nodes.
 	numbersOfFirst = 1_000_000
 	warmUp         = 500 * time.Millisecond
-	// maxRest is the pause after a burst. Work that takes longer, such as indexing texts, is not measured.
+	// maxRest is the pause after a burst. Work that takes longer, such as indexing texts, is not
+	// measured.
 	maxRest = 6 * time.Second
 )
 
@@ -136,7 +137,8 @@ type load struct {
 	request        func(v *version, i int) string
 }
 
-// distinct is the number of different requests: each workspace has some, and those of bulk calls are large.
+// distinct is the number of different requests: each workspace has some, and those of bulk calls
+// are large.
 func (l load) distinct(v *version) int {
 	if l.isBulk {
 		return l.connections
@@ -214,7 +216,8 @@ func createLink(workspace, url string) string {
 		map[string]any{"workspaceId": workspace, "url": url, "title": "A title of some words"})
 }
 
-// reportRoundTrips prints the round trips of creations by a client that sends one at a time to two workspaces in turn.
+// reportRoundTrips prints the round trips of creations by a client that sends one at a time to two
+// workspaces in turn.
 func reportRoundTrips(r *rig.Run, name, binary string) {
 	const n = 200
 	r.OpenServices()

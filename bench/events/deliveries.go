@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// hooksPerWorkspace webhooks are in a workspace, one of which hangs.
+	// hooksPerWorkspace webhooks are in a workspace; one of them hangs.
 	hooksPerWorkspace = 10
 	// workspacesPerUser is how many of the workspaces a user has.
 	workspacesPerUser = 10
@@ -58,9 +58,9 @@ func serveReceiver(ctx context.Context, args []string) {
 	}))
 }
 
-// reportDeliveries has links created for webhooks of many users and hosts, by calls that make an
-// event for each webhook of a workspace, and reports how late the deliveries to those arrive that
-// do not hang.
+// reportDeliveries creates links for webhooks of many users and hosts, by calls that create an
+// event for each webhook of a workspace. It reports how late deliveries arrive at the webhooks that
+// respond.
 func (n *notifier) reportDeliveries() {
 	tenants := make([]*rig.Tenant, *webhooks/hooksPerWorkspace)
 	_, port, _ := strings.Cut(n.receiver.Address, ":")

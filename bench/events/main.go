@@ -1,6 +1,6 @@
-// Command events measures what the history and the events of links cost: creations, changes and redirects
-// beside those of an earlier version, upserts beside reads, and webhooks beside none. All are measured in one
-// run, in pairs, because machines differ and are shared: quote the ratios.
+// Command events measures the cost of the history and the events of links: creations, changes and
+// redirects against those of an earlier version, upserts against reads, and webhooks against none.
+// All are measured in one run, in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./events -from REVISION -on postgres -rounds 3 -burst 2s
 //
@@ -80,8 +80,8 @@ func run(r *rig.Run) {
 	rig.ReportWarnings(all...)
 }
 
-// pairsOf returns what is compared with the earlier version, and what is compared with another load of the
-// present one.
+// pairsOf returns the loads to compare with the earlier version, and the pairs of loads to compare
+// within the present one.
 func pairsOf(r *rig.Run, before, after *version) (pairs []*rig.Pair) {
 	for _, l := range loads() {
 		if isWanted(l.name) {
@@ -188,8 +188,8 @@ func loads() []load {
 	}
 }
 
-// byExternalID returns reads of links by their external ids, and upserts that change nothing. It creates the
-// links.
+// byExternalID returns reads of links by their external ids, and upserts that change nothing. It
+// creates the links.
 func byExternalID(v *version) (read, upsert load) {
 	fields := func(i int) map[string]any {
 		return map[string]any{

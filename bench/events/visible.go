@@ -18,8 +18,8 @@ const (
 	lookEvery = 10 * time.Millisecond
 )
 
-// reportVisible has links changed at one node, and reports how long another one that has them in
-// its cache answers as before.
+// reportVisible changes links at one node, and reports how long another node that has cached them
+// responds as before.
 func reportVisible(r *rig.Run) {
 	here := start(r, "here", r.Server)
 	there := r.Serve("there", r.Server, r.ServicesEnv()...)

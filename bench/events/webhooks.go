@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// notifier is a server of the present version with two webhooks: of events about links, and of clicks.
-// They are paused.
+// notifier is a server of the present version with two webhooks: of events about links, and of
+// clicks. They are paused.
 type notifier struct {
 	*version
 	run                *rig.Run
@@ -58,8 +58,8 @@ func (n *notifier) pause() {
 	n.run.Rest(n.PIDs(), time.Minute)
 }
 
-// pairs returns loads with a webhook beside those without. A webhook sends at most 20 requests a second, so the
-// deliveries that wait after a burst are not awaited.
+// pairs returns loads with a webhook and the same loads without one. A webhook sends at most 20
+// requests a second, so the deliveries that wait after a burst are not awaited.
 func (n *notifier) pairs() (pairs []*rig.Pair) {
 	for _, l := range loads() {
 		webhookID := map[string]string{"createLinks of 100": n.ofEvents, "redirect": n.ofClicks}[l.name]
@@ -100,8 +100,8 @@ const (
 	creationInterval = 100 * time.Millisecond
 )
 
-// reportIdle measures a server at rest, and with a few creations, before and after it has webhooks that receive
-// none of the events.
+// reportIdle measures a server at rest, and with a few creations, before and after it has webhooks
+// that receive none of the events.
 func (n *notifier) reportIdle() {
 	tenants := make([]*rig.Tenant, (*webhooks+webhooksPerWorkspace-1)/webhooksPerWorkspace)
 	for i := range tenants {

@@ -32,8 +32,8 @@ import (
 // visible to all users.
 const bareDatabase = "BARE_DATABASE_URL"
 
-// serveBare is the helper that is the baseline: gqlgen over net/http as its users write it, with the
-// schema of Linkforge and constants, or with a table for new links.
+// serveBare is the helper that is the baseline: gqlgen over net/http as its users write it, with
+// the schema of Linkforge and constants, or with a table for new links.
 func serveBare(ctx context.Context, args []string) {
 	c := newConstants("http://" + args[1])
 	if database := os.Getenv(bareDatabase); database != "" {
@@ -142,11 +142,12 @@ func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { retur
 // triggers.
 const leastTable = "least_links"
 
-// inserter inserts links into it and does nothing else: the lower bound of a creation. It checks and
-// counts nothing, and writes no audit log.
+// inserter inserts links into it and does nothing else: the lower bound of a creation. It checks
+// and counts nothing, and writes no audit log.
 type inserter struct {
 	pool *pgxpool.Pool
-	// batched means that requests which arrive during a statement of the workspace share the next one.
+	// batched means that requests which arrive during a statement of the workspace share the next
+	// one.
 	batched bool
 	calls   batcher.Batcher[string, *link.Link, struct{}]
 }
@@ -180,7 +181,8 @@ const insertLeast = "INSERT INTO " + leastTable + ` (id, workspace_id, code, roo
 	canonical_url, canonical_hash, title, title_key, search, redirect_status, check_at, created_at, updated_at)
 	SELECT id, workspace_id, code, code, 'DETERMINISTIC', url, url, hash, title, title_key, search, 302, at, at, at
 	FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BYTEA[], $6::TEXT[], $7::TEXT[], $8::TEXT[],
-		$9::TIMESTAMPTZ[]) AS n (id, workspace_id, code, url, hash, title, title_key, search, at) ON CONFLICT DO NOTHING`
+		$9::TIMESTAMPTZ[]) AS n (id, workspace_id, code, url, hash, title, title_key, search, at)
+		ON CONFLICT DO NOTHING`
 
 func (k *inserter) insert(ctx context.Context, all []*link.Link) error {
 	var ids, workspaces, codes, urls, titles, keys, searches []string

@@ -341,8 +341,8 @@ func ratios(o *operation, of func(rig.Figures) float64, one *target, others ...*
 	return all
 }
 
-// reportRatios compares a query with the bare handler and the same SQL together, and a creation with
-// the bare handler.
+// reportRatios compares a query with the bare handler and the same SQL together, and a creation
+// with the bare handler.
 func (b *bench) reportRatios(o *operation) {
 	if !o.creates {
 		fmt.Printf("- %s: %s × the CPU time of the bare handler and the same SQL together, %s × the p50.\n", o.title,

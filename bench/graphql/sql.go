@@ -82,7 +82,8 @@ type recorder struct {
 	err    error
 }
 
-// record records the SQL of each query: another Linkforge connects to PostgreSQL through a recorder.
+// record records the SQL of each query: another Linkforge connects to PostgreSQL through a
+// recorder.
 func (b *bench) record() {
 	u := rig.Must(url.Parse(b.DatabaseURL))
 	listener := rig.Must(net.Listen("tcp", "127.0.0.1:0"))
@@ -240,8 +241,8 @@ func usual(sequences [][]statement) []statement {
 	return last[most]
 }
 
-// script returns the script for pgbench: the statements, and those that set the scope where it
-// changes, as in Linkforge. A scope that all statements share is set once per connection.
+// script returns the script for pgbench: the statements, and a statement that sets the scope
+// where it changes, as in Linkforge. A scope that all statements share is set once per connection.
 func script(statements []statement) string {
 	var out strings.Builder
 	for i, s := range statements {

@@ -1,7 +1,7 @@
-// Command imports measures imports and exports: redirects during an import beside redirects without
-// one, the rate, the CPU time of a row and the memory of both, and what a node without tasks costs
-// beside one that runs none. All are measured in one run, because machines differ and are shared:
-// quote the ratios.
+// Command imports measures imports and exports: redirects during an import against redirects
+// without one, the rate, the CPU time of a row and the memory of both, and the cost of a node
+// without tasks against one that runs none. All are measured in one run, because machines differ
+// and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./imports -rows 100000 -on postgres
 //
@@ -201,7 +201,8 @@ func (n *node) measureTask(name string, begin func() string) {
 	fmt.Println()
 }
 
-// measureIdle prints the CPU time of an idle node that looks for tasks, and of one that does not, one after the other.
+// measureIdle prints the CPU time of an idle node that looks for tasks, and of one that does not,
+// one after the other.
 func (n *node) measureIdle() {
 	var used [2][]float64
 	for range 2 {

@@ -1,6 +1,6 @@
-// Command keys measures lists of links that API keys request: by a key without folders beside the
-// same key of an earlier version, and by keys with folders beside the one without. All are measured
-// in one run, in pairs, because machines differ and are shared: quote the ratios.
+// Command keys measures lists of links that API keys request: by a key without folders against the
+// same key of an earlier version, and by keys with folders against the one without. All are
+// measured in one run, in pairs, because machines differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./keys -from REVISION -links 100000
 //
@@ -35,7 +35,8 @@ const (
 
 const listDocument = `query List($workspace: ID!, $filter: LinkFilter) {
   workspace(by: {id: $workspace}) {
-    links(first: 20, filter: $filter) { edges { node { code shortUrl originalUrl title tags status } } pageInfo { hasNextPage } }
+    links(first: 20, filter: $filter) { edges { node { code shortUrl originalUrl title tags status } }
+      pageInfo { hasNextPage } }
   }
 }`
 
@@ -81,7 +82,8 @@ func run(r *rig.Run) {
 	r.ReportMachine()
 }
 
-// start starts a server of a version with its own database, and creates its links, and keys with numbers of folders.
+// start starts a server of a version with its own database, and creates its links, and keys with
+// numbers of folders.
 func start(r *rig.Run, name, binary string, keys ...int) *version {
 	v := &version{Run: r, keys: map[int]string{}}
 	v.Name = name
@@ -98,7 +100,8 @@ func start(r *rig.Run, name, binary string, keys ...int) *version {
 			}
 			rig.Check(
 				v.tenant.Do(&created, `mutation ($in: CreateFolderInput!) { createFolder(input: $in) { folder { id }
-				errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(i)}}))
+				errors { code message } } }`, map[string]any{
+					"in": map[string]any{"workspaceId": v.tenant.Workspace, "name": fmt.Sprint(i)}}))
 			ids[i] = created.CreateFolder.Folder.ID
 		}
 	}

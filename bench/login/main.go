@@ -1,5 +1,5 @@
 // Command login measures logins with a password of accounts without a second factor, and requests
-// with a token, beside an earlier version. All are measured in one run, in pairs, because machines
+// with a token, against an earlier version. All are measured in one run, in pairs, because machines
 // differ and are shared: quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./login -from REVISION

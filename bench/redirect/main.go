@@ -1,5 +1,5 @@
-// Command redirect measures the redirect path beside a constant net/http handler and
-// beside the textbook's implementations. All targets are measured in one run, in pairs, because
+// Command redirect compares the redirect path with a constant net/http handler and
+// with the textbook's implementations. All targets are measured in one run, in pairs, because
 // machines differ and are shared: quote the ratios.
 //
 //	../scripts/with-services go run ./redirect -links 20000 -rounds 1 -burst 1s
@@ -141,8 +141,9 @@ func (b *bench) fill(on *backend) {
 				", 'bench', 'Bench', " +
 				created + ", " + created + ")",
 			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', " + workspace + ", " + created + ")",
-			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash, strategy,
-				redirect_status, created_at, updated_at) SELECT 'lnk_' || ` + number + ", " + workspace + ", code, code, url, url, " +
+			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
+				strategy, redirect_status, created_at, updated_at)
+				SELECT 'lnk_' || ` + number + ", " + workspace + ", code, code, url, url, " +
 				hash + ", 'DETERMINISTIC', 302, " + created + ", " + created + " FROM textbook"} {
 			rig.Must(d.ExecContext(b, statement))
 		}
@@ -173,8 +174,8 @@ func (b *bench) startTextbook(on *backend, variant string) *rig.Process {
 		textbookRedis + "=" + on.redisURL}, "textbook", variant)
 }
 
-// load is a burst of visits by a Zipf distribution, or without one a visit of each link. Which links
-// are popular does not depend on when they were created.
+// load is a burst of visits by a Zipf distribution, or without one a visit of each link. Which
+// links are popular does not depend on when they were created.
 func (t *target) load(connections int, burst time.Duration, seed uint64) rig.Load {
 	l := rig.Load{Address: t.process.Address, Connections: connections, Status: http.StatusFound, Burst: burst,
 		N: *links}

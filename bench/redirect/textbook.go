@@ -18,16 +18,16 @@ const (
 	// textbookPool and textbookRedisPool are as large as Linkforge's defaults.
 	textbookPool      = 20
 	textbookRedisPool = 50
-	// allowance is the number of redirects of a link. Its counter goes down from zero, so that it need
-	// not be created first.
+	// allowance is the number of redirects of a link. Its counter goes down from zero, so that it
+	// need not be created first.
 	allowance = 1 << 40
 	// The textbook's settings hold passwords: command lines are visible to all users.
 	textbookDatabase = "TEXTBOOK_DATABASE"
 	textbookRedis    = "TEXTBOOK_REDIS"
 )
 
-// textbook is a link shortener as it is usually written: each redirect queries the link, and updates
-// its counters. Its table has none of Linkforge's other columns, indexes and rules.
+// textbook is a link shortener as it is usually written: each redirect queries the link, and
+// updates its counters. Its table has none of Linkforge's other columns, indexes and rules.
 type textbook struct {
 	find, count *sql.Stmt
 	quota       *redis.Client // nil without one

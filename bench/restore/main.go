@@ -62,7 +62,8 @@ type backend struct {
 	// copied its databases, as rig.Open takes them.
 	env, restored          []string
 	database, copied, file string
-	// lagging means that the backup has only the clicks that the database has, without those in logs.
+	// lagging means that the backup has only the clicks that the database has, without those in
+	// logs.
 	lagging         bool
 	backUp, restore func(d *drill)
 }

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// gatedLinks is the number of links with a password. Together they allow more guesses than a run makes.
+	// gatedLinks is the number of links with a password. Together they allow more guesses than a
+	// run makes.
 	gatedLinks = 40
 	// guessRate is the number of wrong passwords a second.
 	guessRate = 100
@@ -52,7 +53,7 @@ func startGates(r *rig.Run) *gates {
 	return g
 }
 
-// pairs are visits of plain links during wrong passwords, beside undisturbed ones.
+// pairs are visits of plain links during wrong passwords, and undisturbed ones.
 func (g *gates) pairs(r *rig.Run) []*rig.Pair {
 	undisturbed := g.visit(r, g.plain)
 	return []*rig.Pair{
@@ -67,8 +68,8 @@ func (g *gates) pairs(r *rig.Run) []*rig.Pair {
 	}
 }
 
-// visitDuring measures visits of plain links while wrong passwords are sent to a number of gated links, from one
-// network, or each from another one.
+// visitDuring measures visits of plain links while wrong passwords are sent to a number of gated
+// links, from one network, or each from another one.
 func (g *gates) visitDuring(r *rig.Run, links int, ownNetworks bool) func() rig.Figures {
 	const warmUp = time.Second
 	return func() rig.Figures {

@@ -1,7 +1,7 @@
-// Command routing measures the overhead of routing: redirects of plain links beside those of
-// an earlier version, redirects of links with ten rules beside plain ones, and redirects during wrong
-// passwords beside undisturbed ones. All are measured in one run, in pairs, because machines differ and
-// are shared: quote the ratios.
+// Command routing measures the overhead of routing: redirects of plain links against those of an
+// earlier version, redirects of links with ten rules against plain ones, and redirects during wrong
+// passwords against undisturbed ones. All are measured in one run, in pairs, because machines
+// differ and are shared: quote the ratios.
 //
 //	go run ./routing -from REVISION -links 20000 -rounds 3 -burst 2s
 //
@@ -79,8 +79,8 @@ func (v *version) visit(r *rig.Run, paths []string) func() rig.Figures {
 	}
 }
 
-// start starts a server with plain links, all of which fit into its cache, and routed ones. It restarts
-// the server once they are created.
+// start starts a server with plain links, which all fit into its cache, and routed ones. It
+// restarts the server once they are created.
 func start(r *rig.Run, name, binary string, routed int) *version {
 	const defaultCache, cachedLink = 256 << 20, 600 // LINKFORGE_CACHE_BYTES, and its part for a link
 	cache := "LINKFORGE_CACHE_BYTES=" + strconv.Itoa(max(defaultCache, *links*cachedLink))
@@ -99,7 +99,7 @@ func start(r *rig.Run, name, binary string, routed int) *version {
 	return v
 }
 
-// tenRules describes a link of ten rules, of which only the last holds for the visits.
+// tenRules describes a link of ten rules; only the last one holds for the visits.
 func tenRules(i int) map[string]any {
 	var rules []any
 	for k := range 10 {

@@ -18,8 +18,8 @@ import (
 // operation is an operation under measurement.
 type operation struct {
 	name, title string
-	// link returns the link to follow in a turn, by GET, or by HEAD if the operation only resolves. It
-	// is nil for GraphQL.
+	// link returns the link to follow in a turn, by GET, or by HEAD if the operation only resolves.
+	// It is nil for GraphQL.
 	link     func(s shape, turn int, drawn []int) int
 	resolves bool
 	// once means that each request is about a link of its own: a burst is a number of requests.
@@ -250,8 +250,8 @@ func (b *bench) count(c *column) (n [5]int64) {
 }
 
 const (
-	// maxHot is the number of links that every node caches, maxFollowed the number of links that are
-	// followed repeatedly.
+	// maxHot is the number of links that every node caches, maxFollowed the number of links that
+	// are followed repeatedly.
 	maxHot      = 20_000
 	maxFollowed = 1000
 	// maxQueried is the number of workspaces that operations use.
@@ -360,7 +360,8 @@ func (b *bench) fill(d *dataset) {
 		restore = append(restore, "ALTER TABLE "+table+" FORCE ROW LEVEL SECURITY")
 	}
 	for _, r := range rig.Rows[struct{ Drop, Restore string }](b.Run, d.databaseURL, `
-		SELECT format('ALTER TABLE links DROP CONSTRAINT %I', conname), format('ALTER TABLE links ADD CONSTRAINT %I %s %s',
+		SELECT format('ALTER TABLE links DROP CONSTRAINT %I', conname),
+			format('ALTER TABLE links ADD CONSTRAINT %I %s %s',
 			conname, pg_get_constraintdef(oid), CASE contype WHEN 'f' THEN 'NOT VALID' END)
 		FROM pg_constraint WHERE conrelid = 'links'::regclass AND contype IN ('u', 'f')
 		UNION ALL

@@ -1,6 +1,7 @@
-// Command upgrade is the drill of an upgrade. A server of an early version creates links, clicks, an API key and a
-// session, and stops. A server of this tree adopts the same database: no data may be lost. A database of an earlier
-// migration is refused and unchanged. The drill covers both backends. It needs git, which has the early version:
+// Command upgrade is the drill of an upgrade. A server of an early version creates links, clicks,
+// an API key and a session, and stops. A server of this tree adopts the same database: no data may
+// be lost. A database of an earlier migration is refused and unchanged. The drill covers both
+// backends. It needs git, which has the early version:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade -links 1000
 //
@@ -143,7 +144,8 @@ func (d *drill) upgrade() {
 	d.promise("stats verify finds no difference", err == nil, "%.300s", strings.TrimSpace(out))
 }
 
-// refuse runs everything that opens a database on one without the last migration of the early version.
+// refuse runs everything that opens a database on one without the last migration of the early
+// version.
 func (d *drill) refuse() {
 	d.data += "-refused"
 	d.env[0], d.database = "LINKFORGE_DATA_DIR="+d.data, filepath.Join(d.data, "linkforge.db")

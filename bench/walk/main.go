@@ -1,6 +1,6 @@
-// Command walk lists the packages and functions of the server that a redirect enters, for a plain link
-// and for one with rules. It counts calls in an instrumented server: functions that are called at least once
-// for each request are part of the walk.
+// Command walk lists the packages and functions of the server that a redirect enters, for a plain
+// link and for one with rules. It counts calls in an instrumented server: functions that are called
+// at least once for each request are part of the walk.
 //
 //	go run ./walk
 package main
@@ -66,8 +66,8 @@ type walk struct {
 // function is a function of the server, by its package.
 type function struct{ pkg, name string }
 
-// count returns how often each function was entered by a server that starts, creates a link, redirects a
-// number of visits, and stops.
+// count returns how often each function was entered by a server that starts, creates a link,
+// redirects a number of visits, and stops.
 func (w *walk) count(name string, routing map[string]any, n int) map[function]int {
 	counters := filepath.Join(w.Folder, name+"-counters")
 	rig.Check(os.Mkdir(counters, 0o700))

@@ -32,8 +32,9 @@ type Document struct {
 	passwordCall *regexp.Regexp
 }
 
-// Maxima bound the shape of a request; all but Values and Tokens are counted with fragments spread. They are no
-// settings: the cost bounds the work of an operation, and larger shapes are slow to validate.
+// Maxima bound the shape of a request; all but Values and Tokens are counted with fragments spread.
+// They are no settings: the cost bounds the work of an operation, and larger shapes are slow to
+// validate.
 type Maxima struct {
 	// Values are those in the JSON of a request, Tokens those of a document.
 	Values, Tokens int

@@ -27,8 +27,9 @@ type price struct {
 	SlicingArguments          []string
 }
 
-// WithDeclaredCosts returns the schema with the costs that its directives declare. The complexity function of a field
-// receives this cost in the place of that of its selection, and returns the cost with that of the arguments' content.
+// WithDeclaredCosts returns the schema with the costs that its directives declare. The complexity
+// function of a field receives this cost instead of that of its selection, and adds that of the
+// arguments' content.
 func WithDeclaredCosts(schema graphql.ExecutableSchema) graphql.ExecutableSchema {
 	p := priced{schema, map[fieldName]price{}}
 	for _, object := range schema.Schema().Types {

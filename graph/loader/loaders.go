@@ -29,14 +29,15 @@ type Sources struct {
 	Targets source[map[string]int64]
 	Checks  source[map[string]link.Check]
 	Links   source[*link.Link]
-	// Waiting are the numbers of waiting deliveries by webhook; Attempts and Events belong to deliveries.
+	// Waiting are the numbers of waiting deliveries by webhook; Attempts and Events belong to
+	// deliveries.
 	Waiting  source[int64]
 	Attempts source[[]*webhook.Attempt]
 	Events   source[*workspace.LoggedEvent]
 	// Folders are folders, and FolderLinks the numbers of their links, by the ids of the folders.
 	Folders     source[*folder.Folder]
 	FolderLinks source[int64]
-	// Domains are those that links have their codes of.
+	// Domains are the domains of links with codes of their own.
 	Domains source[*domain.Domain]
 	// Origins are where links were imported from.
 	Origins source[[]*importer.Origin]
@@ -68,7 +69,8 @@ type Links struct {
 	// Checks are the checks of the URLs of a link's routing, by their positions.
 	Checks Loader[map[string]link.Check]
 	Links  Loader[*link.Link]
-	// Waiting are the waiting deliveries of webhooks. Attempts are those of deliveries, Events by their own ids.
+	// Waiting are the waiting deliveries of webhooks. Attempts are those of deliveries, Events by
+	// their own ids.
 	Waiting  Loader[int64]
 	Attempts Loader[[]*webhook.Attempt]
 	Events   Loader[*workspace.LoggedEvent]

@@ -129,8 +129,8 @@ func policy(plain []byte) string {
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src" + hashes.String(),
-		// The editor positions lines by style attributes and creates style elements at run time. Neither
-		// can have a hash or a nonce.
+		// The editor positions lines by style attributes and creates style elements at run time.
+		// Neither can have a hash or a nonce.
 		"style-src 'unsafe-inline'",
 		"img-src 'self' data:",
 		"font-src data:",

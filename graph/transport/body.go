@@ -14,10 +14,11 @@ import (
 const MaxAnonymousBody = 262144
 
 const (
-	// maxBodies is the total size of the larger request bodies that a node processes at once, in bytes.
+	// maxBodies is the total size of the larger request bodies that a node processes at once, in
+	// bytes.
 	maxBodies = 134217728
-	// smallBody is the size up to which bodies are admitted without a turn: the request rate bounds
-	// them.
+	// smallBody is the maximum size of bodies that are admitted without a turn: the request rate
+	// bounds them.
 	smallBody = 64 << 10
 	// bodyShares is the number of owners whose largest bodies fit into the memory at once.
 	bodyShares = 8
@@ -34,8 +35,8 @@ func newBodies(b config.Bounds) *admission.Gate {
 	})
 }
 
-// admitBody waits until there is memory for the body of a request, until release is called after the
-// operation: its decoded form takes several times as much. A body of unknown size counts as the
+// admitBody waits until there is memory for the body of a request, until release is called after
+// the operation: its decoded form takes several times as much. A body of unknown size counts as the
 // largest one.
 func (h *Handler) admitBody(ctx context.Context, r *http.Request) (release func(), err error) {
 	size := r.ContentLength

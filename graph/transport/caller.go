@@ -17,8 +17,8 @@ type Caller struct {
 	// Subject identifies the user, API key or anonymous address whose requests, cost and streams
 	// are limited.
 	Subject string
-	// Groups are what the caller shares with others: the account and workspace behind an API key, and
-	// the network of the address. Their limits are wider.
+	// Groups are the subjects that the caller shares with others: the account and workspace behind
+	// an API key, and the network of the address. Their limits are wider.
 	Groups []Group
 	// RequestsPerMinute is the rate of a caller that has one of its own; zero for others.
 	RequestsPerMinute int64
@@ -48,8 +48,8 @@ func (c Caller) attach(ctx context.Context) context.Context {
 
 func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Budget deducts points from the budgets of a caller and its groups within a window, and returns the
-// caller's. It returns RateLimited if too few remain in any. A nil Budget limits nothing.
+// Budget deducts points from the budgets of a caller and its groups within a window, and returns
+// the caller's. It returns RateLimited if too few remain in any. A nil Budget limits nothing.
 type Budget func(ctx context.Context, c Caller, points int64) (Allowance, error)
 
 // Allowance is the state of a subject's budget.
@@ -107,8 +107,9 @@ func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationCo
 	return err
 }
 
-// ChargeWork takes points from the caller's budget for a part of the running operation whose cost was
-// not known before. An operation without a bill, of a webhook, has no budget. It returns RateLimited.
+// ChargeWork takes points from the caller's budget for a part of the running operation whose cost
+// was not known before. An operation without a bill, of a webhook, has no budget. It returns
+// RateLimited.
 func (b Budget) ChargeWork(ctx context.Context, points int) error {
 	bill := limit.BillOf(graphql.GetOperationContext(ctx))
 	if bill == nil {

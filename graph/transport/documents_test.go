@@ -138,11 +138,9 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"unknown id":   {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
 		"another version": {persisted(map[string]any{"version": 2, "sha256Hash": hash}),
 			"PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
-		"no version": {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200,
-			400},
-		"no hash": {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
-		"a short hash": {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400,
-			400},
+		"no version":   {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
+		"no hash":      {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
+		"a short hash": {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400, 400},
 		"in upper case": {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}),
 			"BAD_REQUEST", 400, 400},
 		"a number":          {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
@@ -380,8 +378,7 @@ func TestArguments_RefusesOnEveryTransport(t *testing.T) {
 			`subscription ($x: ID!) { watch(id: $x) { id } }`: `"watch.id: An ID is`,
 		} {
 			got := send(request{"query": query, "variables": map[string]any{"x": map[string]any{"a": marker}}})
-			if !strings.Contains(got, want) || !strings.Contains(got, "BAD_REQUEST") ||
-				strings.Contains(got, marker) {
+			if !strings.Contains(got, want) || !strings.Contains(got, "BAD_REQUEST") || strings.Contains(got, marker) {
 				t.Errorf("%s, %s: %s", way, query, got)
 			}
 		}

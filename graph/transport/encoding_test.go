@@ -4,14 +4,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
 
-	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -94,10 +91,7 @@ func TestManifest_MustBeUTF8(t *testing.T) {
 		"\ufeff" + `{"a":"{ __typename }"}`: true, "{\"a\":\"{ __typename } # \xe4\"}": false,
 		`{"a":"{ node(id: \"\\ud83d\") { id } }"}`: false,
 	} {
-		file := filepath.Join(t.TempDir(), "documents.json")
-		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := LoadManifest(file, newTestSchema().Schema(),
-			&limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
+		_, err := loadManifest(manifestOf(t, text))
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -33,8 +33,8 @@ func errTimeout(cause error) *errs.Error {
 		Because(cause)
 }
 
-// present returns the error for the client: a message, a path, extensions.code and, if an argument is at
-// fault, extensions.field. It logs internal errors, which the client does not see.
+// present returns the error for the client: a message, a path, extensions.code and, if an argument
+// is at fault, extensions.field. It logs internal errors, which the client does not see.
 func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := graphql.DefaultErrorPresenter(ctx, err)
 	if code, ok := requestError(err); ok {
@@ -77,7 +77,7 @@ func (h *Handler) libraryMessage(message string) string {
 	return message
 }
 
-// logFailure logs internal errors, and outages that nobody has described.
+// logFailure logs internal errors, and outages without a description.
 func (h *Handler) logFailure(ctx context.Context, e *errs.Error, shown *gqlerror.Error) {
 	level := slog.LevelError
 	if e.Kind == errs.Unavailable && e.Message == "" {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// expensiveCost is the cost from which an operation takes turns with others: such operations keep
-	// the processors from redirects if many are executed at once.
+	// expensiveCost is the cost from which an operation takes turns with others: such operations
+	// keep the processors from redirects if many are executed at once.
 	expensiveCost = 100
-	// expensivePerProcessor is how many of them are executed at once; one owner has half of them. One of
-	// more than pointsPerTurn points counts as several.
+	// expensivePerProcessor is how many of them are executed at once; one owner has half of them.
+	// One of more than pointsPerTurn points counts as several.
 	expensivePerProcessor = 4
 	pointsPerTurn         = 1000
 	// maxExpensiveWait bounds the wait for a turn.

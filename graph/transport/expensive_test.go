@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestExpensive_TakesTurns: the expensive operations of one owner wait for each other, cheap ones and
-// those of others do not.
+// TestExpensive_TakesTurns: the expensive operations of one owner wait for each other, cheap ones
+// and those of others do not.
 func TestExpensive_TakesTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,15 +34,15 @@ func (p *params) unmarshal(body []byte) error {
 	})
 }
 
-// errEncoding is the error of a part of a request that is not UTF-8. Decoders would replace what is not, so that
-// different texts become equal.
+// errEncoding is the error of a part of a request that is not UTF-8. Decoders would replace the
+// invalid bytes, so that different texts become equal.
 func errEncoding(part string) error {
 	return errs.New(errs.BadRequest, "%s must be UTF-8, without an escape of one surrogate alone, such as \\ud83d.",
 		part)
 }
 
-// checkDocument refuses a document with a string that escapes one surrogate alone. Block strings and comments have
-// no escapes.
+// checkDocument refuses a document with a string that escapes one surrogate alone. Block strings
+// and comments have no escapes.
 func checkDocument(text string) error {
 	if validate.IsJSONText([]byte(text)) {
 		return nil
@@ -51,7 +51,7 @@ func checkDocument(text string) error {
 	for {
 		token, err := tokens.ReadToken()
 		if err != nil || token.Kind == lexer.EOF {
-			return nil // the parser reports what is no document
+			return nil // the parser reports invalid documents
 		}
 		literal := string(characters[token.Pos.Start:token.Pos.End])
 		if token.Kind == lexer.String && !validate.IsJSONText([]byte(literal)) {
@@ -112,14 +112,15 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	var p params
 	if err := p.unmarshal(body); err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest,
-			"The body must be one JSON object in UTF-8: query and documentId are strings, operationName a string or null, "+
+			"The body must be one JSON object in UTF-8: query and documentId are strings, operationName a "+
+				"string or null, "+
 				"variables and extensions are objects or null.").Because(err)
 	}
 	return &p, 0, nil
 }
 
-// readAll reads a body of an announced size, or of an unknown one if that is negative, into a buffer
-// that need not grow.
+// readAll reads a body of an announced size, or of an unknown one if that is negative, into a
+// buffer that need not grow.
 func readAll(body io.Reader, size int64) ([]byte, error) {
 	var buffer bytes.Buffer
 	buffer.Grow(int(max(size, 0)) + bytes.MinRead)

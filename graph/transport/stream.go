@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxStreams bounds the subscriptions of a node, maxStreamsOfCaller and maxStreamsOfGroup those of
-	// one caller and one group at a node.
+	// maxStreams bounds the subscriptions of a node, maxStreamsOfCaller and maxStreamsOfGroup those
+	// of one caller and one group at a node.
 	maxStreams         = 2000
 	maxStreamsOfCaller = 100
 	maxStreamsOfGroup  = 400

@@ -45,7 +45,8 @@ const (
 // invalidMessage is the reason of closeBadMessage.
 const invalidMessage = "Invalid message received"
 
-// invalidEncoding is the reason of closeBadMessage, and of the code of RFC 6455 for text that is not UTF-8.
+// invalidEncoding is the reason of closeBadMessage, and of the code of RFC 6455 for text that is
+// not UTF-8.
 const invalidEncoding = "Invalid message received: it must be UTF-8, without one surrogate alone"
 
 // The close codes of the protocol.

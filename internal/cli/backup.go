@@ -240,7 +240,7 @@ func forgetWho(ctx context.Context, file string) error {
 	return errors.Join(err, d.Close())
 }
 
-// removeDatabase removes a copy with SQLite's files beside it.
+// removeDatabase removes a copy and the files that SQLite adds to it.
 func removeDatabase(file string) (err error) {
 	for _, beside := range []string{"", "-wal", "-shm", "-journal"} {
 		if problem := os.Remove(file + beside); problem != nil && !errors.Is(problem, fs.ErrNotExist) {

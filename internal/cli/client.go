@@ -76,7 +76,8 @@ func isTooLarge(err error) bool {
 		ok && (e.Extensions.Code == "REQUEST_TOO_LARGE" || e.Extensions.Code == "COMPLEXITY_LIMIT_EXCEEDED")
 }
 
-// Do runs an operation, anonymously without a key, and reads its data. It returns the first error of the response.
+// Do runs an operation, anonymously without a key, and reads its data. It returns the first error
+// of the response.
 func (c Client) Do(ctx context.Context, data any, operation string, variables map[string]any) error {
 	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package cli owns the commands of an operator, one file per command. They run beside running
+// Package cli owns the commands of an operator, one file per command. They run next to running
 // servers, on the database or the data folder, and open their stores by internal/stores. Package
 // main adds the commands that start an instance. It contains no rules: they are in the domain
 // packages.

@@ -46,7 +46,8 @@ func (l linksImport) Run(ctx context.Context, io IO) error {
 		}
 	}
 	err = l.Do(ctx, &got,
-		`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl errors { message field } } }`,
+		`mutation ($in: CreateImportInput!) { createImport(input: $in) {
+			task { id } uploadUrl errors { message field } } }`,
 		map[string]any{"in": l.input(workspaceID)})
 	if err == nil {
 		err = got.CreateImport.Errors.First()

@@ -22,7 +22,8 @@ type manifestFlags struct {
 }
 
 type (
-	// linksPlan is `linkforge links plan`, linksApply `links apply`, and linksPull `links pull`, clients of the API.
+	// linksPlan is `linkforge links plan`, linksApply `links apply`, and linksPull `links pull`,
+	// clients of the API.
 	linksPlan struct {
 		manifestFlags
 		JSON bool `name:"json" help:"Print JSON."`

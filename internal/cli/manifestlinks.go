@@ -80,7 +80,8 @@ func (c Client) reader(workspaceID string) *linkReader {
 // allStates selects links in any state.
 var allStates = []string{"ACTIVE", "SCHEDULED", "EXPIRED", "EXHAUSTED", "DELETED", "DISABLED"}
 
-// read reads the links that a manifest is compared with: those of its owner, with its external ids, or with its codes.
+// read reads the links that a manifest is compared with: those of its owner, with its external ids,
+// or with its codes.
 func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 	if err := r.readOwned(ctx, file.Owner); err != nil {
 		return err
@@ -99,7 +100,8 @@ func (r *linkReader) read(ctx context.Context, file *manifest.File) error {
 		func(part []*manifest.Link) error { return r.readCodes(ctx, part) })
 }
 
-// readOwned reads the links of an owner, and the settings. Links without a routing are read without it.
+// readOwned reads the links of an owner, and the settings. Links without a routing are read without
+// it.
 func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 	if err := r.readSettings(ctx); err != nil {
 		return err
@@ -111,7 +113,8 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 				manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
 		}
 		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) {
-			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `} pageInfo { hasNextPage endCursor } } } }` + fragments
+			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `}
+			pageInfo { hasNextPage endCursor } } } }` + fragments
 		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates,
 			"hasRouting": hasRouting}
 		for after, hasNext := (*string)(nil), true; hasNext; {
@@ -152,8 +155,8 @@ func (r *linkReader) add(links ...*manifest.Existing) {
 	}
 }
 
-// readSettings reads the settings. Without permission to read domains, of which a workspace has at
-// most 100, links with codes of their own would look like others, so it returns the server's error.
+// readSettings reads the settings. Without permission to read domains (at most 100 in a workspace),
+// links with codes of their own would look like others, so it returns the server's error.
 func (r *linkReader) readSettings(ctx context.Context) error {
 	var got struct {
 		Workspace *struct {
@@ -278,7 +281,8 @@ func (r *linkReader) readLastChanges(ctx context.Context, plan *manifest.Plan) e
 			ids = append(ids, c.ID)
 		}
 		err := r.doWithRetry(ctx, &got,
-			`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
+			`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link {
+				versions(first: 1) { nodes { from actorId actor { name } } } } } }`,
 			map[string]any{"ids": ids})
 		if err != nil {
 			return err
@@ -404,7 +408,8 @@ func nameOf(input any) string {
 	return fmt.Sprint(input)
 }
 
-// printUndo prints how to undo the run. A link that two calls have changed goes back as far as the newest one.
+// printUndo prints how to undo the run. A link that two calls have changed goes back as far as the
+// newest one.
 func (a *applyRun) printUndo() {
 	if len(a.operations) == 0 {
 		return

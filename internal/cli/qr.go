@@ -24,8 +24,8 @@ type qrCommand struct {
 	Output     string `type:"path" placeholder:"FILE" help:"File to write; without it, standard output."`
 }
 
-// Run writes the image, without a database. It has the bytes of the public images of a link in a workspace with
-// the same style.
+// Run writes the image, without a database. It has the bytes of the public images of a link in a
+// workspace with the same style.
 func (c qrCommand) Run(io IO) error {
 	if _, err := urlnorm.Canonical(c.URL); err != nil {
 		refused, _ := errors.AsType[*urlnorm.Error](err)

@@ -95,7 +95,8 @@ func (r restoreCommand) finish(dir string, io IO) error {
 
 const (
 	counterMoved    = "codes of the strategy COUNTER issued since the backup will not be issued again"
-	sessionsAreBack = "sessions, API keys and links are those of the backup: revoke or disable again what was revoked " +
+	sessionsAreBack = "sessions, API keys and links are those of the backup: revoke or disable again what was " +
+		"revoked " +
 		"or disabled since"
 )
 
@@ -381,11 +382,9 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 		steps := ""
 		if !c.Embedded() {
 			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" " +
-				"FLUSHDB): hits of " +
-				"the month are then counted " +
-				"from the clicks that the database has\nlogs of clicks that nodes still have in their data folders are written " +
-				"when they start; those of nodes " +
-				"that are gone: linkforge clicks adopt DIR"
+				"FLUSHDB): hits of the month are then counted from the clicks that the database has\n" +
+				"logs of clicks that nodes still have in their data folders are written when they start; " +
+				"those of nodes that are gone: linkforge clicks adopt DIR"
 		}
 		return showOne(io, r.listing, struct {
 			Counter uint64 `json:"counter"`

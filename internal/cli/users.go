@@ -146,7 +146,7 @@ func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) err
 	})
 }
 
-// Run removes second factors, and tells the owner by e-mail.
+// Run removes second factors, and notifies the owner by e-mail.
 func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
 		a, err := s.Accounts.ResetFactors(ctx, u.Email)
@@ -154,7 +154,7 @@ func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) erro
 			return err
 		}
 		sent, stop := context.WithCancel(ctx)
-		stop() // Run sends what is queued
+		stop() // Run sends the queued messages
 		if err := s.Mailer.Run(sent); err != nil {
 			return fmt.Errorf("the second factors were removed, but the e-mail was not sent: %w", err)
 		}

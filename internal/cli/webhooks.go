@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// webhooksCommand is `linkforge webhooks list|disable|enable|stop|start`, for use beside running servers.
-// Changes of a webhook are in its workspace's audit log, without an actor.
+// webhooksCommand is `linkforge webhooks list|disable|enable|stop|start`, for use next to running
+// servers. Changes of a webhook are in its workspace's audit log, without an actor.
 type webhooksCommand struct {
 	List    webhooksList    `cmd:"" help:"List the webhooks of all workspaces, newest first."`
 	Disable webhooksDisable `cmd:"" help:"Disable a webhook, or all of a host; members cannot enable them."`

@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// workspacesCommand is `linkforge workspaces list|limits|delete|restore|restore-root-codes`, for use beside running
-// servers. Its changes are in the workspace's audit log, without an actor.
+// workspacesCommand is `linkforge workspaces list|limits|delete|restore|restore-root-codes`, for
+// use next to running servers. Its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
 	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, with deleted ones until their purge."`
 	Limits  workspacesLimits  `cmd:"" help:"Set or reset the monthly quotas of a workspace."`

@@ -25,7 +25,7 @@ type DataFolder struct {
 	lock *flock.Flock
 }
 
-// OpenDataFolder opens a data folder. It refuses one in which a restore was interrupted, because
+// OpenDataFolder opens a data folder. It refuses one with an interrupted restore, because
 // its contents are incomplete.
 func OpenDataFolder(dir string) (*DataFolder, error) {
 	f, err := LockDataFolder(dir)
@@ -59,9 +59,9 @@ func LockDataFolder(dir string) (*DataFolder, error) {
 
 func (f *DataFolder) Close() error { return f.lock.Close() }
 
-// OpenDatabase connects to PostgreSQL, or opens the SQLite file in the data folder. It refuses to create the
-// file in a data folder that has been used, unless NewDatabase is set: all links would be missing.
-// CacheBytes bounds the memory of SQLite; zero means its default.
+// OpenDatabase connects to PostgreSQL, or opens the SQLite file in the data folder. It refuses to
+// create the file in a data folder that has been used, unless NewDatabase is set: all links would
+// be missing. CacheBytes bounds the memory of SQLite; zero means its default.
 func OpenDatabase(ctx context.Context, c config.Config, cacheBytes int64) (*db.DB, error) {
 	if c.Embedded() {
 		if err := checkDatabaseFile(c); err != nil {
@@ -84,8 +84,8 @@ func OpenDatabase(ctx context.Context, c config.Config, cacheBytes int64) (*db.D
 	return d, nil
 }
 
-// checkDatabaseFile returns an error if the database is missing or empty although other files of the
-// data folder show that it had one.
+// checkDatabaseFile returns an error if the database is missing or empty although other files of
+// the data folder show that it had one.
 func checkDatabaseFile(c config.Config) error {
 	path := DatabaseFile(c)
 	switch info, err := os.Stat(path); {

@@ -14,14 +14,15 @@ import (
 const (
 	// jobInterval is how often most jobs run.
 	jobInterval = 15 * time.Minute
-	// transitionInterval is how often transitions of links are recorded, and their grants compared with their clicks.
+	// transitionInterval is how often transitions of links are recorded, and their grants compared
+	// with their clicks.
 	transitionInterval = time.Minute
 	// retainInterval is how often expired clicks are removed.
 	retainInterval = 6 * time.Hour
 	// moveInterval is how often clicks of claimed links are moved, where they do not move at once.
 	moveInterval = time.Minute
-	// scheduleInterval is how often scheduled changes that have taken effect are written: within ten
-	// seconds, also if a node dies in a run.
+	// scheduleInterval is how often scheduled changes that have taken effect are written: within
+	// ten seconds, also if a node dies in a run.
 	scheduleInterval = 6 * time.Second
 )
 

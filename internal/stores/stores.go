@@ -71,8 +71,8 @@ type Options struct {
 	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
 	// link.
 	CacheBytes int64
-	// PasswordCost is bcrypt's work factor; zero means passwords.Cost. Passwords of links have at most
-	// passwords.LinksCost.
+	// PasswordCost is bcrypt's work factor; zero means account.PasswordCost. Passwords of links have at
+	// most account.LinkPasswordCost.
 	PasswordCost int
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -105,7 +105,7 @@ type Stores struct {
 	Imports      *importer.Store
 	Parity       *parity.Store
 	Archives     *archive.Store
-	// InstanceID tells the instance from others. It is public.
+	// InstanceID distinguishes the instance from others. It is public.
 	InstanceID string
 	// DrawKey distinguishes visitors in draws.
 	DrawKey []byte
@@ -373,7 +373,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	return nil
 }
 
-// instanceID returns the public id of the instance with a code secret, which cannot be computed from it.
+// instanceID returns the public id of the instance with a code secret, which cannot be computed
+// from it.
 func instanceID(secret []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("linkforge.instance"))

@@ -1,5 +1,6 @@
-// Command mutants measures what the tests of packages notice: it inverts each if of a package, one at a time, runs the
-// tests of the package on SQLite, and lists the ifs whose inversion no test notices.
+// Command mutants measures the coverage of faults by tests: it inverts each if of a package, one at
+// a time, runs the tests of the package on SQLite, and lists the ifs whose inversion no test
+// notices.
 //
 //	go run ./scripts/mutants [-every N] [-skip FILE] PACKAGE…
 //
@@ -29,7 +30,8 @@ import (
 // selector is the environment variable with the number of the mutant.
 const selector = "LINKFORGE_MUTANT"
 
-// timeFactor bounds a run of the tests, as a multiple of the run without a mutant: an inverted if may wait for ever.
+// timeFactor bounds a run of the tests, as a multiple of the run without a mutant: an inverted if
+// may wait for ever.
 const timeFactor = 3
 
 func main() {

@@ -105,8 +105,8 @@ func (r *Run) ReportMachine() {
 	}
 }
 
-// Skew is the exponent of the Zipf distribution of visits. Among a million links, one visit in eight is
-// of the most popular link.
+// Skew is the exponent of the Zipf distribution of visits. Among a million links, one visit in
+// eight is of the most popular link.
 const Skew = 1.1
 
 const (

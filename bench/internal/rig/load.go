@@ -25,8 +25,8 @@ const (
 	longestLoad     = 30 * time.Minute // of a load without an end
 )
 
-// NumberPlace is replaced by a number of as many digits wherever it occurs, so that no two requests are the
-// same.
+// NumberPlace is replaced by a number of as many digits wherever it occurs, so that no two requests
+// are the same.
 const NumberPlace = "NNNNNNNNNNNN"
 
 // Load is what wrk sends: over each connection, one request follows the response to the one before.
@@ -56,7 +56,8 @@ type Outcome struct {
 // generatorThreads leaves most cores to the measured processes.
 func generatorThreads() int { return max(1, runtime.NumCPU()/3) }
 
-// Drive sends a load with wrk, and waits for all responses. Wrong and missing responses fail the run.
+// Drive sends a load with wrk, and waits for all responses. Wrong and missing responses fail the
+// run.
 func (r *Run) Drive(name string, l Load) Outcome {
 	if r.wrk == "" {
 		r.wrk = Program("wrk")
@@ -161,7 +162,7 @@ func FiguresOf(o Outcome, used Usage) Figures {
 	}
 }
 
-// Target is the receiver of a load: its own processes, and the services beside it.
+// Target is the receiver of a load: its own processes, and its services.
 type Target struct {
 	Name        string
 	Own, Beside []int

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Recorder is a proxy of PostgreSQL or Redis that counts the round trips of all connections: how often Linkforge sends
-// something after a response of the server.
+// Recorder is a proxy of PostgreSQL or Redis that counts the round trips of all connections: how
+// often Linkforge sends something after a response of the server.
 type Recorder struct {
 	// URL is that of the server through the proxy.
 	URL   string

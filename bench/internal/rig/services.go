@@ -23,7 +23,8 @@ import (
 // errURL does not show a URL, which may hold a password.
 var errURL = errors.New("the URL of the database cannot be parsed")
 
-// OpenServices creates a database on PostgreSQL, and takes an empty one of Redis. Another call opens others.
+// OpenServices creates a database on PostgreSQL, and takes an empty one of Redis. Another call
+// opens others.
 func (r *Run) OpenServices() {
 	if os.Getenv("LINKFORGE_TEST_DATABASE_URL") == "" || os.Getenv("LINKFORGE_TEST_REDIS_URL") == "" {
 		Failf("PostgreSQL and Redis are needed: scripts/with-services provides them")
@@ -186,8 +187,8 @@ func (r *Run) Copy(where, before, table string, columns []string, n int, row fun
 	}))
 }
 
-// LibpqEnv returns the environment of PostgreSQL's own programs for a database. Command lines would be
-// visible to all users of the machine.
+// LibpqEnv returns the environment of PostgreSQL's own programs for a database. Command lines would
+// be visible to all users of the machine.
 func LibpqEnv(databaseURL string) []string {
 	c, err := pgx.ParseConfig(databaseURL)
 	if err != nil {

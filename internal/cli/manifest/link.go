@@ -200,7 +200,8 @@ func (l *Link) normalizeRouting() error {
 	return nil
 }
 
-// refuse returns InvalidInput for values that the API takes and does not return, so that they cannot be compared.
+// refuse returns InvalidInput for values that the API takes and does not return, so that they
+// cannot be compared.
 func (r *Routing) refuse() error {
 	if r.UTM != nil && r.UTM.TemplateID != nil {
 		return errs.New(errs.InvalidInput, "Write the values: a template is copied, and not part of the link.").

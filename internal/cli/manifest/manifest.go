@@ -1,6 +1,6 @@
 // Package manifest owns links as code. parse.go reads the file with the links of an owner, and
-// write.go writes it. link.go has the normal form in which links are compared, and plan.go the
-// comparison with the links that exist. The package is pure: package cli reads and changes links
+// write.go writes it. link.go has the normal form of links, and plan.go compares the
+// normal forms with the links that exist. The package is pure: package cli reads and changes links
 // through the API. Fields have the names of the API.
 package manifest
 
@@ -35,7 +35,8 @@ func (f *File) ExternalIDs() (ids []string) {
 	return ids
 }
 
-// MissingCodes returns the links whose custom code, or URL if it determines the code, no existing link has.
+// MissingCodes returns the links whose custom code, or URL if it determines the code, no existing
+// link has.
 func (f *File) MissingCodes(existing []*Existing, s Settings) (missing []*Link) {
 	known := map[string]bool{"": true}
 	for _, e := range existing {

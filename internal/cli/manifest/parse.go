@@ -18,7 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// Parse reads a manifest. It returns Problems: all errors of the file, or the first one that hides the others.
+// Parse reads a manifest. It returns Problems: all errors of the file, or the first one that hides
+// the others.
 func Parse(text []byte) (*File, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
 	document, err := parser.ParseBytes(text, 0)
@@ -73,7 +74,8 @@ func problemOf(err error) Problem {
 	return Problem{1, 1, err.Error()}
 }
 
-// Visit implements ast.Visitor. It refuses what makes a value depend on another place of the file, or on a program.
+// Visit implements ast.Visitor. It refuses what makes a value depend on another place of the file,
+// or on a program.
 func (p *reader) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:

@@ -47,15 +47,18 @@ type reference struct{ ID string }
 // Selection selects the fields of an Existing without its routing, and RoutingSelection the
 // routing. They are apart because the server charges every link for the largest routing.
 const (
-	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt deletedAt updatedAt
+	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt
+		deletedAt updatedAt
 		maxClicks redirectStatus archived statsPublic metadata { key value } `
 	RoutingSelection = ` routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
 		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
-		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit targetId private gatePassed } } } `
+		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit
+			targetId private gatePassed } } } `
 	// RoutingFragments are the fragments of RoutingSelection.
-	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value } during { from to }
+	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value }
+		during { from to }
 		weekly { timezone days from to } network visit bot }`
 )
 
@@ -108,7 +111,8 @@ type Difference struct {
 // LastChange is when a link was last changed, and by whom.
 type LastChange struct {
 	At time.Time `json:"at"`
-	// By is the name of a user or the id of an API key; empty for the server, and if the caller may not know.
+	// By is the name of a user or the id of an API key; empty for the server, and if the caller may
+	// not know.
 	By string `json:"by,omitempty"`
 }
 
@@ -239,13 +243,13 @@ func (p *planner) change(l *Link) (*Change, error) {
 	return c, nil
 }
 
-// match returns the existing link that a link of the file is to be, and the one with its external
+// match returns the existing link that becomes a link of the file, and the one with its external
 // id that it replaces; nil for none. It returns an error if the code belongs to a link of another
 // owner.
 func (p *planner) match(l *Link) (e, replaced *Existing, err error) {
 	externalID, identity := l.externalID(p.Owner), p.identity(l)
 	e = p.byID[externalID]
-	if e == nil && p.hasCode(p.replaced[externalID], l) { // its replacement was undone, or did not go on
+	if e == nil && p.hasCode(p.replaced[externalID], l) { // its replacement was undone, or did not continue
 		e = p.replaced[externalID]
 	}
 	if p.hasCode(e, l) {
@@ -280,7 +284,8 @@ func rename(upsert map[string]any, e *Existing, l *Link) map[string]any {
 	return in
 }
 
-// hasCode reports whether an existing link, which may be nil, has the strategy and the code of a link.
+// hasCode reports whether an existing link, which may be nil, has the strategy and the code of a
+// link.
 func (p *planner) hasCode(e *Existing, l *Link) bool {
 	return e != nil && l.Strategy == e.Strategy && optional.Equal(l.DomainID, e.link().DomainID) &&
 		p.identity(l) == p.identity(e.link())

@@ -15,9 +15,8 @@ import (
 func link(change func(*Existing)) *Existing {
 	e := &Existing{
 		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: "site/a",
-		RedirectStatus: 302,
-		Metadata:       []*linkfield.Pair{{Key: "owner", Value: "site"}},
-		Routing:        &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
+		RedirectStatus: 302, Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}},
+		Routing: &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
 	}
 	if change != nil {
 		change(e)

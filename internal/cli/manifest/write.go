@@ -72,12 +72,13 @@ func (l *Link) write(b *bytes.Buffer, s Settings) {
 	}
 }
 
-// Printable escapes the characters of JSON that could control a terminal or disguise text. The value stays the same.
+// Printable escapes the characters of JSON that could control a terminal or disguise text. The
+// value stays the same.
 func Printable(text json.RawMessage) string {
 	var b strings.Builder
 	for _, r := range string(text) {
 		switch {
-		// for which JSON and YAML have different escapes
+		// JSON and YAML have different escapes for these
 		case r == '\n' || unicode.IsGraphic(r) && r != utf8.RuneError || r > 0xffff:
 			b.WriteRune(r)
 		default:

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Fair admits calls that have several subjects each, such as a network and a link. It is a self-clocked fair queue: a
-// call waits for the next round, or for a later one if calls with a subject of it wait already, one round for each. So
-// a round has about one call of a subject. A Gate lets one kind of subject take turns: a client that can choose it, by
-// calls from many networks or for many links, has as many turns. Here such calls still have the other subjects in
-// common. Of calls that arrive later, none delays a call whose subjects have no other call waiting, whatever they did
-// before.
+// Fair admits calls that have several subjects each, such as a network and a link. It is a
+// self-clocked fair queue: a call waits for the next round, or for a later one if calls with a
+// subject of it wait already, one round for each. So a round has about one call of a subject. A
+// Gate lets one kind of subject take turns: a client that can choose it, by calls from many
+// networks or for many links, has as many turns. Here such calls still have the other subjects in
+// common. Of calls that arrive later, none delays a call whose subjects have no other call waiting,
+// independent of their earlier calls.
 //
 // Share and Waiting are those of the first subject of a call.
 type Fair struct {
@@ -37,9 +38,9 @@ func NewFair(c Config) *Fair {
 	return &Fair{Config: c, held: map[string]int64{}}
 }
 
-// Enter waits until a call with the subjects is admitted, and returns a function that ends it, to be called once. The
-// first subject then rests: its share stays in use for the given duration, and the capacity does not. The errors are
-// those of Gate.Enter.
+// Enter waits until a call with the subjects is admitted, and returns a function that ends it, to
+// be called once. The first subject then rests: its share stays in use for the given duration, and
+// the capacity does not. The errors are those of Gate.Enter.
 func (f *Fair) Enter(ctx context.Context, subjects ...string) (leave func(rest time.Duration), err error) {
 	c := &call{subjects: subjects, ready: make(chan error, 1)}
 	f.enqueue(c)

@@ -53,8 +53,8 @@ func TestFair_SubjectsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestFair_StarvesNoSubject: while clients call again and again, an account with a past waits for at most one call of
-// each of their subjects, also if they change their subjects with each call.
+// TestFair_StarvesNoSubject: while clients call again and again, an account with a past waits for
+// at most one call of each of their subjects, also if they change their subjects with each call.
 func TestFair_StarvesNoSubject(t *testing.T) {
 	t.Parallel()
 	const clients = 8
@@ -109,7 +109,8 @@ func TestFair_StarvesNoSubject(t *testing.T) {
 	}
 }
 
-// TestFair_RestsOnlyItsSubject: while a first subject rests, its next call waits, and others do not.
+// TestFair_RestsOnlyItsSubject: while a first subject rests, its next call waits, and others do
+// not.
 func TestFair_RestsOnlyItsSubject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,8 +128,9 @@ func TestFair_RestsOnlyItsSubject(t *testing.T) {
 	})
 }
 
-// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all, the subject with
-// the most loses one. A wait ends with the context or after MaxWait, and leaves nothing behind.
+// TestFair_RefusesExcess: a first subject has few waiting calls, and if too many calls wait in all,
+// the subject with the most loses one. A wait ends with the context or after MaxWait, and leaves
+// nothing behind.
 func TestFair_RefusesExcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

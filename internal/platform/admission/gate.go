@@ -1,7 +1,7 @@
 // Package admission bounds concurrent work on a node and divides it fairly between subjects, such
-// as accounts, workspaces and addresses: none of them can take more than its share, and those that
-// wait take turns. It is independent of the kind of work. Accounts (password hashes), the database
-// (connections) and the GraphQL endpoint (request bodies, expensive operations) call it.
+// as accounts, workspaces and addresses: none of them can take more than its share, and waiting
+// subjects take turns. It is independent of the kind of work. Accounts (password hashes), the
+// database (connections) and the GraphQL endpoint (request bodies, expensive operations) call it.
 package admission
 
 import (
@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Name is the bounded work, in the plural: "Too many log-ins are in progress".
 	Name string
-	// Capacity is the work that may be in progress at once, in units of the caller's choice. Share is
-	// the part of it that one subject may have.
+	// Capacity is the work that may be in progress at once, in units of the caller's choice. Share
+	// is the part of it that one subject may have.
 	Capacity, Share int64
 	// Waiting is the number of calls of one subject that may wait, Queue that of all subjects.
 	Waiting, Queue int
@@ -92,8 +92,8 @@ func (g *Gate) enqueue(subject string, units int64) *waiter {
 	return w
 }
 
-// makeRoom refuses the newest call of the subject with the longest queue, if that is longer than the
-// given one.
+// makeRoom refuses the newest call of the subject with the longest queue, if that is longer than
+// the given one.
 func (g *Gate) makeRoom(than int) bool {
 	var longest string
 	for subject, queue := range g.queues {

@@ -101,8 +101,8 @@ func TestGate_SubjectsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestGate_RefusesExcess: the calls of a subject beyond its queue are its own fault. If the queue of
-// all is full, the subject with the most waiting calls loses one to a newcomer.
+// TestGate_RefusesExcess: the calls of a subject beyond its queue are its own fault. If the queue
+// of all is full, the subject with the most waiting calls loses one to a newcomer.
 func TestGate_RefusesExcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,14 +2,15 @@ package admission
 
 import "sync"
 
-// Bound is the work that a subject may have in progress at once. Kind tells subjects apart that have the same name.
+// Bound is the work that a subject may have in progress at once. Kind separates subjects that have
+// the same name.
 type Bound struct {
 	Kind, Subject string
 	Max           int64
 }
 
-// Shares counts work in progress within bounds. In contrast to calls of a Gate, work never waits here: the caller
-// fetches as much of it as there is room for. The zero value is ready to use.
+// Shares counts work in progress within bounds. In contrast to calls of a Gate, work never waits
+// here: the caller fetches as much of it as there is room for. The zero value is ready to use.
 type Shares struct {
 	mu   sync.Mutex
 	used map[Bound]int64

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// window is the time after the first request of a network in which its requests are counted, to
-	// the second.
+	// window begins with the first request of a network: requests are counted per window, to the
+	// second.
 	window = time.Minute
-	// wideFactor is how many times the rate of an IPv6 /64 a whole /48 has. A customer of a provider
-	// often has a /48, and so 65,536 networks of 64 bits.
+	// wideFactor is how many times the rate of an IPv6 /64 a whole /48 has. A customer of a
+	// provider often has a /48, and so 65,536 networks of 64 bits.
 	wideFactor = 4
 	// MaxRate is the largest rate, so that no counter overflows.
 	MaxRate = 16_000
@@ -129,7 +129,8 @@ func (l *Limiter) key(subject string, from netip.Addr, bits int) uint64 {
 
 func seconds(now time.Time) uint16 { return uint16(now.Unix()) }
 
-// add counts a request of a key, unless the limit is reached: then it returns the rest of the window.
+// add counts a request of a key, unless the limit is reached: then it returns the rest of the
+// window.
 func (l *Limiter) add(key uint64, limit, at uint16) (wait time.Duration) {
 	s, b, tag := l.bucketOf(key)
 	s.mu.Lock()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// reserveDivisor divides the pool: a fifth of the connections is for statements without an owner.
+	// reserveDivisor divides the pool: a fifth of the connections is for statements without an
+	// owner.
 	reserveDivisor = 5
 	// maxTurnWait bounds the wait of a statement for its owner's turn.
 	maxTurnWait = 5 * time.Second
@@ -21,14 +22,15 @@ const (
 // ownerKey is the context key of the owner of statements.
 type ownerKey struct{}
 
-// OwnedBy returns a context whose statements and transactions take turns with those of other owners:
-// an owner, such as an account, uses half of the connections at most. Without an owner statements
-// take no turns.
+// OwnedBy returns a context whose statements and transactions take turns with those of other
+// owners: an owner, such as an account, uses half of the connections at most. Without an owner
+// statements take no turns.
 func OwnedBy(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// Unowned returns a context whose statements take no turns, for those that several callers share.
+// Unowned returns a context whose statements take no turns, for statements that several callers
+// share.
 func Unowned(ctx context.Context) context.Context { return OwnedBy(ctx, "") }
 
 // Turns divides the connections of a database between owners, such as accounts: statements and
@@ -36,8 +38,8 @@ func Unowned(ctx context.Context) context.Context { return OwnedBy(ctx, "") }
 // Statements without an owner, such as those of redirects, take no turns, and a part of the
 // connections is theirs alone. The zero Turns admits all transactions.
 type Turns struct {
-	// Reads admits single SELECT statements, Writes all others and transactions. If the same connections serve both,
-	// they are the same.
+	// Reads admits single SELECT statements, Writes all others and transactions. If the same
+	// connections serve both, they are the same.
 	Reads, Writes *Gate
 	Primary       *sql.DB
 	// Route selects another pool for a statement, or nil for the primary; optional.
@@ -138,8 +140,8 @@ func (c turnConn) ExecContext(ctx context.Context, query string, args ...any) (r
 	return c.IConn.ExecContext(ctx, query, args...)
 }
 
-// QueryRowContext implements bun.IConn. A row cannot carry the gate's error: its statement has timed
-// out.
+// QueryRowContext implements bun.IConn. A row cannot carry the gate's error: its statement has
+// timed out.
 func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	var err error
 	if c.turn.leave, err = c.gate.Enter(ctx, c.turn.owner, 1); err != nil {
@@ -150,7 +152,8 @@ func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any
 	return c.IConn.QueryRowContext(ctx, query, args...)
 }
 
-// Enter waits for the turn of a transaction. The context is for its statements, which have the same turn.
+// Enter waits for the turn of a transaction. The context is for its statements, which have the same
+// turn.
 func (t Turns) Enter(ctx context.Context) (within context.Context, leave func(), err error) {
 	owner, _ := ctx.Value(ownerKey{}).(string)
 	if owner == "" || t.Writes == nil {

@@ -1,6 +1,6 @@
 // Package batcher coalesces concurrent calls, of a database for example. Requests that arrive while
-// a call is running share the next one, which starts when the call ends, or soon, see Serial. A request
-// that arrives alone does not wait.
+// a call is running share the next one, which starts when the call ends, or soon, see Serial. A
+// request that arrives alone does not wait.
 //
 // It does not cache: a batch is closed before its call begins, so a result is never older than the
 // request for it.
@@ -19,20 +19,23 @@ import (
 const (
 	// defaultMaxBatch applies if MaxBatch is zero.
 	defaultMaxBatch = 100
-	// maxWait bounds how long a batch waits for a running call, which may hang, unless calls are serial.
+	// maxWait bounds how long a batch waits for a running call, which may hang, unless calls are
+	// serial.
 	maxWait = 10 * time.Millisecond
 	// deadline bounds a call. The context of the caller that runs it does not end it.
 	deadline = 15 * time.Second
 )
 
-// Batcher combines concurrent requests with the same key into calls. The zero value is ready to use.
+// Batcher combines concurrent requests with the same key into calls. The zero value is ready to
+// use.
 type Batcher[K comparable, Q, A any] struct {
 	// MaxBatch is the largest number of requests in a call; zero selects 100.
 	MaxBatch int
-	// Serial makes calls of a key run one at a time. Otherwise a batch also starts when the newest call
-	// has run for 10 ms.
+	// Serial makes calls of a key run one at a time. Otherwise a batch also starts when the newest
+	// call has run for 10 ms.
 	Serial bool
-	// MaxRunning is the largest number of calls of a key at a time, unless they are serial; zero means no limit.
+	// MaxRunning is the largest number of calls of a key at a time, unless they are serial; zero
+	// means no limit.
 	MaxRunning int
 
 	mu     sync.Mutex
@@ -61,8 +64,8 @@ var errAborted = errors.New("a coalesced call was aborted")
 
 // Do adds a request to the next call of the key, and returns the result and the error of that call,
 // which all requests of the batch share. It returns early when the context ends; the call continues
-// for the other callers. The first caller runs its call for all, with the values of its context: those of
-// a key must suit every request.
+// for the other callers. The first caller runs its call for all, with the values of its context:
+// those of a key must suit every request.
 func (c *Batcher[K, Q, A]) Do(
 	ctx context.Context, key K, request Q, call func(ctx context.Context, requests []Q) (A, error),
 ) (A, error) {
@@ -121,8 +124,8 @@ func (c *Batcher[K, Q, A]) join(key K, request Q) (b *batch[Q, A], isFirst bool)
 	return b, true
 }
 
-// awaitStart waits until the call of a batch may start. The batch accepts no more requests then. A serial call waits
-// for the one before it: it reports false if the context ends meanwhile.
+// awaitStart waits until the call of a batch may start. The batch accepts no more requests then. A
+// serial call waits for the one before it: it reports false if the context ends meanwhile.
 func (c *Batcher[K, Q, A]) awaitStart(ctx context.Context, key K, b *batch[Q, A]) bool {
 	var late <-chan time.Time
 	ended := ctx.Done()
@@ -162,7 +165,8 @@ func (c *Batcher[K, Q, A]) newestAge(key K) time.Duration {
 	return 0
 }
 
-// startThrough starts a batch and all batches that have waited longer, as many as MaxRunning permits.
+// startThrough starts a batch and all batches that have waited longer, as many as MaxRunning
+// permits.
 func (c *Batcher[K, Q, A]) startThrough(key K, b *batch[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,7 +91,8 @@ func TestBatcher_StartsBesideASlowCallAfterMaxWait(t *testing.T) {
 	})
 }
 
-// TestBatcher_DoesNotWaitForAnOldCall: only the newest call delays a batch, so that one that hangs delays nobody.
+// TestBatcher_DoesNotWaitForAnOldCall: only the newest call delays a batch, so that one that hangs
+// delays no other call.
 func TestBatcher_DoesNotWaitForAnOldCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

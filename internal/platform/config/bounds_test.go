@@ -9,9 +9,7 @@ import (
 )
 
 // usualBounds are those of an instance that is not configured.
-var usualBounds = Bounds{
-	Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second,
-}
+var usualBounds = Bounds{Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second}
 
 // TestLoad_SetsBounds each from a variable of its own.
 func TestLoad_SetsBounds(t *testing.T) {
@@ -25,9 +23,7 @@ func TestLoad_SetsBounds(t *testing.T) {
 	f["LINKFORGE_DOCUMENTS"] = "list.json"
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f, checks)
-	want := Bounds{
-		Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second,
-	}
+	want := Bounds{Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second}
 	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
 		c.Documents != "list.json" || !c.DocumentsOnly {
 		t.Errorf("%v %+v (-want +got):\n%s", err, c, diff)
@@ -40,23 +36,9 @@ func TestLoad_EnforcesBoundRanges(t *testing.T) {
 		if !strings.HasPrefix(variable, "LINKFORGE_MAX_") {
 			continue
 		}
-		if _, err := Parse(with(setup(), variable, "1"), checks); err != nil {
-			t.Errorf("%s: %v", variable, err)
-		}
-		for _, value := range []string{"0", "-1", "1.5", "many", "9999999999999"} {
-			_, err := Parse(with(setup(), variable, value), checks)
-			if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
-				t.Errorf("%s=%s blames (-want +got):\n%s", variable, value, diff)
-			}
-		}
+		checkValues(t, setup(), variable, []string{"1"}, []string{"0", "-1", "1.5", "many", "9999999999999"})
 	}
-	for value, good := range map[string]bool{"1s": true, "10m": true, "999ms": false, "601s": false, "15": false} {
-		t.Run(value, func(t *testing.T) {
-			if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value), checks); (err == nil) != good {
-				t.Errorf("a deadline of %s: %v", value, err)
-			}
-		})
-	}
+	checkValues(t, setup(), "LINKFORGE_OPERATION_DEADLINE", []string{"1s", "10m"}, []string{"999ms", "601s", "15"})
 }
 
 func TestLoad_CostRate(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 )
 
 // Config holds the settings. The comment and the tags of a field describe one setting completely.
-// The first paragraph of the comment is the help text, which users read: see help. Package kong reads
-// the first three tags for the command line and --help.
+// The first paragraph of the comment is the help text, which users read: see help. Package kong
+// reads the first three tags for the command line and --help.
 //
 //   - env: the environment variable, which also gives the flag its name
 //   - default: the value if the variable is empty or not set
@@ -26,8 +26,8 @@ type Config struct {
 	Listen string `env:"LINKFORGE_LISTEN" default:":8080" syntax:"address"`
 	// Address of metrics and profiles, host:port; must not be reachable from outside. Empty: off.
 	AdminListen string `env:"LINKFORGE_ADMIN_LISTEN" syntax:"address"`
-	// Comma-separated addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are
-	// trusted. Empty: none.
+	// Comma-separated addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto
+	// are trusted. Empty: none.
 	TrustedProxies []netip.Prefix `env:"LINKFORGE_TRUSTED_PROXIES"`
 	// Require a PROXY header on each connection, from trusted proxies only: on or off.
 	ProxyProtocol bool `env:"LINKFORGE_PROXY_PROTOCOL" default:"off"`
@@ -35,7 +35,8 @@ type Config struct {
 	TLSCertificate string `env:"LINKFORGE_TLS_CERTIFICATE"`
 	// PEM file of the key of the certificate.
 	TLSKey string `env:"LINKFORGE_TLS_KEY"`
-	// Origin of short URLs; required in production. Empty: http://localhost with the port of LINKFORGE_LISTEN.
+	// Origin of short URLs; required in production. Empty: http://localhost with the port of
+	// LINKFORGE_LISTEN.
 	//
 	// PublicURL has no slash at the end.
 	PublicURL string `env:"LINKFORGE_PUBLIC_URL" syntax:"origin"`
@@ -46,7 +47,8 @@ type Config struct {
 	//
 	// DatabaseURL is empty for SQLite.
 	DatabaseURL string `env:"LINKFORGE_DATABASE_URL" syntax:"database"`
-	// postgres:// URL of a standby that serves lists and stats while it lags at most 5s. Empty: none.
+	// postgres:// URL of a standby that serves lists and stats while it lags at most 5s. Empty:
+	// none.
 	DatabaseReadURL string `env:"LINKFORGE_DATABASE_READ_URL" syntax:"postgres"`
 	// Maximum number of connections to the database, and as many to the standby.
 	DatabasePool int `env:"LINKFORGE_DATABASE_POOL" default:"20" min:"2" max:"10000"`
@@ -64,20 +66,23 @@ type Config struct {
 	RedisPool int `env:"LINKFORGE_REDIS_POOL" default:"50" min:"1" max:"10000"`
 	// Let serve migrate the database: on or off.
 	Migrate bool `env:"LINKFORGE_MIGRATE" default:"on"`
-	// Create a new SQLite database although the data folder has been used and its database is missing
-	// or empty: on or off. Links, accounts and clicks of the old one are lost.
+	// Create a new SQLite database although the data folder has been used and its database is
+	// missing or empty: on or off. Links, accounts and clicks of the old one are lost.
 	NewDatabase bool `env:"LINKFORGE_NEW_DATABASE" default:"off"`
-	// Keys of access tokens, at least 32 bytes each, separated by commas. The first signs, all verify.
+	// Keys of access tokens, at least 32 bytes each, separated by commas. The first signs, all
+	// verify.
 	//
 	// JWTSecrets and CodeSecrets are nil if stores.FillSecrets has to create them, and for commands
-	// that need only the database. The first of CodeSecrets keys new codes, the others were replaced.
+	// that need only the database. The first of CodeSecrets keys new codes, the others were
+	// replaced.
 	JWTSecrets [][]byte `env:"LINKFORGE_JWT_SECRET" hidden:""`
 	// Key of generated codes, at least 32 bytes. To replace it, prepend the new key and a comma.
 	CodeSecrets [][]byte `env:"LINKFORGE_CODE_SECRET" hidden:""`
-	// Number of this cell, if instances share their code secrets: 0 to 49. A database keeps its number.
+	// Number of this cell, if instances share their code secrets: 0 to 49. A database keeps its
+	// number.
 	Cell int `env:"LINKFORGE_CELL" default:"0" min:"0" max:"49"`
-	// Key that encrypts the secrets of webhooks and authenticator apps: 32 bytes in base64 or hexadecimal. Empty with
-	// LINKFORGE_DATABASE_URL: none can be created.
+	// Key that encrypts the secrets of webhooks and authenticator apps: 32 bytes in base64 or
+	// hexadecimal. Empty with LINKFORGE_DATABASE_URL: none can be created.
 	//
 	// EncryptionKey is nil if stores.FillEncryptionKey has to create it, or if there is none.
 	EncryptionKey []byte `env:"LINKFORGE_ENCRYPTION_KEY" hidden:""`
@@ -86,13 +91,16 @@ type Config struct {
 	EncryptionKeysPrevious Keys `env:"LINKFORGE_ENCRYPTION_KEY_PREVIOUS" hidden:""`
 	// Lifetime of an access token, 1m to 720h.
 	TokenTTL time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h"`
-	// Who may register an account: open (all callers), invited (with the token of an invitation), closed.
-	// linkforge users create works with each. Empty: open in development, invited in production.
+	// Who may register an account: open (all callers), invited (with the token of an invitation),
+	// closed. linkforge users create works with each. Empty: open in development, invited in
+	// production.
 	Registration string `env:"LINKFORGE_REGISTRATION" development:"open" production:"invited" syntax:"registration"`
-	// Log in and register with passwords: on or off. off needs LINKFORGE_SSO_ISSUER, and ends registrations.
+	// Log in and register with passwords: on or off. off needs LINKFORGE_SSO_ISSUER, and ends
+	// registrations.
 	PasswordLogin bool `env:"LINKFORGE_PASSWORD_LOGIN" default:"on"`
-	// Comma-separated e-mail addresses of accounts that log in with a password, and a second factor, although
-	// LINKFORGE_PASSWORD_LOGIN is off: for the time when the provider is unavailable. Empty: none.
+	// Comma-separated e-mail addresses of accounts that log in with a password, and a second
+	// factor, although LINKFORGE_PASSWORD_LOGIN is off: for the time when the provider is
+	// unavailable. Empty: none.
 	BreakGlass []string `env:"LINKFORGE_BREAK_GLASS" syntax:"email"`
 	// SSO is the identity provider of the instance.
 	SSO SSO
@@ -100,8 +108,8 @@ type Config struct {
 	SessionTTL time.Duration `env:"LINKFORGE_SESSION_TTL" default:"720h" min:"1h" max:"8760h"`
 	// Redirects of a link in a calendar month (UTC).
 	HitQuota int64 `env:"LINKFORGE_HIT_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
-	// Redirects of links whose leased hits are used up while Redis is unavailable: closed (503) or open
-	// (beyond the quota, if need be).
+	// Redirects of links whose leased hits are used up while Redis is unavailable: closed (503) or
+	// open (beyond the quota, if need be).
 	QuotaOutage string `env:"LINKFORGE_QUOTA_OUTAGE" default:"closed" syntax:"outage"`
 	// Links that a workspace can create in a calendar month (UTC).
 	LinkQuota int64 `env:"LINKFORGE_LINK_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
@@ -121,13 +129,13 @@ type Config struct {
 	CacheBytes int64 `env:"LINKFORGE_CACHE_BYTES" default:"268435456" min:"1048576" max:"1099511627776"`
 	// Size of the click log in the data folder, in bytes; a click takes about 150.
 	ClickLogBytes int64 `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" min:"65536" max:"1099511627776"`
-	// When clicks are written to the disk, and survive a loss of power: os (by the kernel), interval
-	// (every 100 ms) or always (before the response).
+	// When clicks are written to the disk, and survive a loss of power: os (by the kernel),
+	// interval (every 100 ms) or always (before the response).
 	ClickLogSync string `env:"LINKFORGE_CLICK_LOG_SYNC" default:"os" syntax:"sync"`
 	// Retention of single clicks in full months, 1 to 1200; days remain.
 	ClickMonths int `env:"LINKFORGE_CLICK_MONTHS" default:"13" min:"1" max:"1200"`
-	// ClickHouse for single clicks and what is counted of them, as in http://user:password@host:8123/database.
-	// Empty: the SQL database.
+	// ClickHouse for single clicks and their rollups, as in
+	// http://user:password@host:8123/database. Empty: the SQL database.
 	ClicksURL string `env:"LINKFORGE_CLICKS_URL" syntax:"clickhouse" hidden:""`
 	// MaxMind DB file of countries; reloaded when it changes. Empty: no countries.
 	GeoIP string `env:"LINKFORGE_GEOIP"`
@@ -141,8 +149,8 @@ type Config struct {
 	Tombstones time.Duration `env:"LINKFORGE_TOMBSTONES" default:"2160h" min:"1h" max:"87600h"`
 	// Check the destination of each link about once a day: on or off.
 	DestinationChecks bool `env:"LINKFORGE_DESTINATION_CHECKS" default:"on"`
-	// Limit the rates of requests, redirects, log-ins, registrations, mail, anonymous links, reports and
-	// checks: on or off.
+	// Limit the rates of requests, redirects, log-ins, registrations, mail, anonymous links,
+	// reports and checks: on or off.
 	RateLimits bool `env:"LINKFORGE_RATE_LIMITS" default:"on"`
 	// GraphQL requests per minute of a user, an API key or an anonymous address. Empty: 60000 in
 	// development, 6000 in production.
@@ -150,11 +158,11 @@ type Config struct {
 	// Cost per minute of the GraphQL operations of a user, an API key or an anonymous address, at
 	// least LINKFORGE_MAX_COST. Empty: 6000000 in development, 600000 in production.
 	CostRate int64 `env:"LINKFORGE_COST_RATE" development:"6000000" production:"600000" min:"1" max:"1099511627776"`
-	// Visits per minute of one link from an IPv4 address or an IPv6 /64, and four times as many from a
-	// /48, on each node; 0: unlimited.
-	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"16000"`
-	// Requests per minute for unknown codes from an IPv4 address or an IPv6 /64, and four times as many
+	// Visits per minute of one link from an IPv4 address or an IPv6 /64, and four times as many
 	// from a /48, on each node; 0: unlimited.
+	LinkRate int64 `env:"LINKFORGE_LINK_RATE" default:"60" min:"0" max:"16000"`
+	// Requests per minute for unknown codes from an IPv4 address or an IPv6 /64, and four times as
+	// many from a /48, on each node; 0: unlimited.
 	UnknownCodes int64 `env:"LINKFORGE_UNKNOWN_CODES" default:"300" min:"0" max:"16000"`
 	// Bounds limit a single GraphQL request.
 	Bounds Bounds
@@ -167,15 +175,16 @@ type Config struct {
 	//
 	// Hosts include localhost and the host of PublicURL, in lower case, sorted.
 	Hosts []string `env:"LINKFORGE_HOSTS" syntax:"host"`
-	// Comma-separated addresses and networks that webhooks and checks of destinations may connect to
-	// although they are not public; for development and tests, refused in production. Empty: none.
+	// Comma-separated addresses and networks that webhooks and checks of destinations may connect
+	// to although they are not public; for development and tests, refused in production. Empty:
+	// none.
 	OutboundAllow []netip.Prefix `env:"LINKFORGE_OUTBOUND_ALLOW"`
 	// Where the root of the instance redirects. Empty: a page.
 	RootURL string `env:"LINKFORGE_ROOT_URL" syntax:"fallback"`
 	// Where unknown codes at the root of the instance redirect. Empty: a page.
 	NotFoundURL string `env:"LINKFORGE_NOT_FOUND_URL" syntax:"fallback"`
-	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for all.
-	// Pages of the hosts of this instance always may.
+	// Comma-separated origins whose pages may call the API, as in https://app.example.com; * for
+	// all. Pages of the hosts of this instance always may.
 	//
 	// Origins are spelled as browsers send them.
 	Origins []string `env:"LINKFORGE_ORIGINS" syntax:"page"`
@@ -185,8 +194,8 @@ type Config struct {
 	MailFrom string `env:"LINKFORGE_MAIL_FROM" syntax:"mailbox"`
 	// development or production.
 	Development bool `env:"LINKFORGE_ENV" default:"development" words:"development,production"`
-	// Time between the signal to stop and the end of new requests, while /readyz responds 503: 0s to
-	// 5m.
+	// Time between the signal to stop and the end of new requests, while /readyz responds 503: 0s
+	// to 5m.
 	DrainDelay time.Duration `env:"LINKFORGE_DRAIN_DELAY" default:"0s" min:"0" max:"5m"`
 	// Serve the playground: on or off. Empty: on in development.
 	Playground bool `env:"LINKFORGE_PLAYGROUND" development:"on" production:"off"`
@@ -213,8 +222,8 @@ type Bounds struct {
 
 // SSO describes the provider of single sign-on (OpenID Connect). It is off without an issuer.
 type SSO struct {
-	// Issuer of the OpenID Connect provider, exactly as its metadata has it, as in https://login.example.com.
-	// Empty: no single sign-on.
+	// Issuer of the OpenID Connect provider, exactly as its metadata has it, as in
+	// https://login.example.com. Empty: no single sign-on.
 	Issuer string `env:"LINKFORGE_SSO_ISSUER" syntax:"issuer"`
 	// ID of the client that is registered at the provider.
 	ClientID string `env:"LINKFORGE_SSO_CLIENT_ID" syntax:"text"`
@@ -222,7 +231,8 @@ type SSO struct {
 	ClientSecret string `env:"LINKFORGE_SSO_CLIENT_SECRET" syntax:"text" hidden:""`
 	// Name of the provider on log-in pages.
 	Name string `env:"LINKFORGE_SSO_NAME" default:"SSO" syntax:"text"`
-	// Comma-separated pages of front ends that the provider may redirect to, exactly as registered there.
+	// Comma-separated pages of front ends that the provider may redirect to, exactly as registered
+	// there.
 	Redirects []string `env:"LINKFORGE_SSO_REDIRECTS" syntax:"redirect"`
 	// Comma-separated domains of e-mail addresses that may log in. Empty: all.
 	//
@@ -230,18 +240,19 @@ type SSO struct {
 	EmailDomains []string `env:"LINKFORGE_SSO_EMAIL_DOMAINS" syntax:"host"`
 	// Create an account at the first log-in: on or off (invited addresses only).
 	Register bool `env:"LINKFORGE_SSO_REGISTER" default:"on"`
-	// Which second factor counts at a log-in with the provider: provider (the one that it requires) or local
-	// (that of the account here).
+	// Which second factor counts at a log-in with the provider: provider (the one that it requires)
+	// or local (that of the account here).
 	TrustsFactors bool `env:"LINKFORGE_SSO_SECOND_FACTOR" default:"local" words:"provider,local"`
-	// Lifetime of a session that began at the provider, also if it is refreshed, 5m to 720h. After that, users who left
-	// are out.
+	// Lifetime of a session that began at the provider, also if it is refreshed, 5m to 720h. After
+	// that, users who left are out.
 	SessionTTL time.Duration `env:"LINKFORGE_SSO_SESSION_TTL" default:"12h" min:"5m" max:"720h"`
 	// Scopes to request, with spaces between them.
 	Scopes string `env:"LINKFORGE_SSO_SCOPES" default:"openid email profile" syntax:"scopes"`
 	// Claim of the ID token that lists the groups of a user.
 	GroupsClaim string `env:"LINKFORGE_SSO_GROUPS_CLAIM" default:"groups" syntax:"text"`
-	// Comma-separated roles of groups in workspaces, as in engineering=engines:EDITOR,it-admins=engines:ADMIN.
-	// Each log-in sets them. Empty: groups give no roles.
+	// Comma-separated roles of groups in workspaces, as in
+	// engineering=engines:EDITOR,it-admins=engines:ADMIN. Each log-in sets them. Empty: groups give
+	// no roles.
 	Memberships []GroupRole `env:"LINKFORGE_SSO_MEMBERSHIPS"`
 }
 

@@ -45,7 +45,8 @@ var syntaxes = map[string]func(string) (string, error){
 	"text":     parseText,
 }
 
-// Checks are the checks of texts by the packages that use them, each with an error that does not repeat the text.
+// Checks are the checks of texts by the packages that use them, each with an error that does not
+// repeat the text.
 type Checks struct {
 	// Redis checks a URL of Redis, and Fallback one with the placeholders {code} and {host}.
 	Redis, Fallback func(text string) error

@@ -22,8 +22,8 @@ type Flags struct {
 	unknown []string // the variables of the environment that look like a setting, and are none
 }
 
-// NewFlags derives the flags from the tags and comments of Config. Check reports the variables of the
-// environment, as os.Environ returns it, that look like a setting and are none.
+// NewFlags derives the flags from the tags and comments of Config. Check reports the variables of
+// the environment, as os.Environ returns it, that look like a setting and are none.
 func NewFlags(environ []string, checks Checks) *Flags {
 	var fields []reflect.StructField
 	texts := help()

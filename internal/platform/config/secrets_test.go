@@ -7,14 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSecrets_RefuseShortValue(t *testing.T) {
-	t.Parallel()
-	_, err := Parse(map[string]string{"LINKFORGE_CODE_SECRET": "short"}, checks)
-	if !cmp.Equal(blamed(err), []string{"LINKFORGE_CODE_SECRET"}) {
-		t.Errorf("a short one is given: %v", err)
-	}
-}
-
 // TestSecrets_ReadsEncryptionKeys reads previous keys with and without a current one.
 func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// discoveryPath is where a provider has its metadata, below its issuer (OpenID Connect Discovery, section 4).
+// discoveryPath is where a provider has its metadata, below its issuer (OpenID Connect Discovery,
+// section 4).
 const discoveryPath = "/.well-known/openid-configuration"
 
 // checkSSO is a part of checkCombinations.
@@ -77,7 +78,8 @@ func parseRedirect(text string) (string, error) {
 	return text, nil
 }
 
-// checkPage refuses what is no absolute http or https URL, or has user, password, fragment or white space.
+// checkPage refuses all but absolute http and https URLs, and those with user, password, fragment
+// or white space.
 func checkPage(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
@@ -104,7 +106,7 @@ func parseScopes(text string) (string, error) {
 	return strings.Join(scopes, " "), nil
 }
 
-// parseText refuses what a file or a shell may have added to a text.
+// parseText refuses characters that a file or a shell may have added to a text.
 func parseText(text string) (string, error) {
 	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) {
 		return text, errors.New("must be one line without white space around it: remove that")

@@ -14,14 +14,15 @@ const (
 	prefix = "LINKFORGE_"
 	// testPrefix is that of variables that tests read.
 	testPrefix = "LINKFORGE_TEST_"
-	// maxPrefixEdits is the number of edits in which another name is taken for one that begins with prefix.
+	// maxPrefixEdits is the number of edits that make a name with a misspelt prefix.
 	maxPrefixEdits = 2
 )
 
 // clientSettings are the variables of commands that are clients of the API.
 var clientSettings = []string{"LINKFORGE_SERVER", "LINKFORGE_KEY", "LINKFORGE_WORKSPACE", "LINKFORGE_SOURCE_TOKEN"}
 
-// serviceLink matches the variables that Kubernetes and Docker set for services named linkforge or linkforge-….
+// serviceLink matches the variables that Kubernetes and Docker set for services named linkforge or
+// linkforge-….
 var serviceLink = regexp.MustCompile(`^LINKFORGE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)\w*)?)$`)
 
 // settingNames lists the environment variables of all settings.
@@ -32,8 +33,8 @@ func settingNames() (names []string) {
 	return names
 }
 
-// nearest returns the setting whose name needs the fewest edits to become the given one; of several,
-// one with a long common beginning.
+// nearest returns the setting whose name needs the fewest edits to become the given one; of
+// several, one with a long common beginning.
 func nearest(name string) (setting string, edits int) {
 	upper, common := strings.ToUpper(name), 0
 	for _, candidate := range settingNames() {

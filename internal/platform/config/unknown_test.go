@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFlags_RefuseMisspeltVariables gives the environment of a process, of which only LINKFORGE_
+// TestFlags_RefuseMisspeltVariables passes the environment of a process. Only its LINKFORGE_
 // variables are settings.
 func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
-// Writers records in Redis which users and API keys have written within the last replica.MaxLag. Older
-// writes need no record: a replica that lags further behind is not read.
+// Writers records in Redis which users and API keys have written within the last replica.MaxLag.
+// Older writes need no record: a replica that lags further behind is not read.
 type Writers struct {
 	DB  *db.DB
 	KV  *redisx.Client

@@ -11,7 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestBriefly_EndsLongStatements: those of a list end soon, and others of the same connection do not.
+// TestBriefly_EndsLongStatements: those of a list end soon, and others of the same connection do
+// not.
 func TestBriefly_EndsLongStatements(t *testing.T) {
 	t.Parallel()
 	const brief = 100 * time.Millisecond

@@ -1,7 +1,7 @@
-// Package db opens PostgreSQL or SQLite behind one bun.DB, and has the scopes, transactions and statements that both
-// share. It knows no tables. Every package with SQL calls it. Package pgscope runs statements of PostgreSQL in their
-// scopes, package turns divides connections, package replica reads from standbys, and package migrate changes the
-// schema.
+// Package db opens PostgreSQL or SQLite behind one bun.DB, and has the scopes, transactions and
+// statements that both share. It knows no tables. Every package with SQL calls it. Package pgscope
+// runs statements of PostgreSQL in their scopes, package admission divides connections, package replica
+// reads from standbys, and package migrate changes the schema.
 package db
 
 import (
@@ -50,15 +50,15 @@ type DB struct {
 
 // Server configures PostgreSQL.
 type Server struct {
-	// URL may name several hosts. With target_session_attrs=read-write, connections go to the writable
-	// one.
+	// URL may name several hosts. With target_session_attrs=read-write, connections go to the
+	// writable one.
 	URL string
 	// ReadURL is that of one or several standbys; optional.
 	ReadURL string
 	// Pool is the maximum number of connections to each server.
 	Pool int
-	// StatementTimeout and LockTimeout are unlimited if zero. They do not apply to the scopes of the
-	// system and the owner: jobs and migrations take as long as they need.
+	// StatementTimeout and LockTimeout are unlimited if zero. They do not apply to the scopes of
+	// the system and the owner: jobs and migrations take as long as they need.
 	StatementTimeout, LockTimeout time.Duration
 	// ListTimeout is the statement timeout of Briefly; zero means StatementTimeout.
 	ListTimeout time.Duration
@@ -105,8 +105,8 @@ type File struct {
 }
 
 const (
-	// writerCache is large because codes and hashes fall anywhere into their indexes: with the default
-	// of 2 MiB the writer rewrites the same pages.
+	// writerCache is large because codes and hashes fall anywhere into their indexes: with the
+	// default of 2 MiB the writer rewrites the same pages.
 	writerCache = 64 << 20
 	// readerCache is SQLite's default.
 	readerCache = 2 << 20
@@ -124,8 +124,8 @@ func (f File) caches() (writer, reader int64) {
 // OpenSQLite opens a File with the default caches.
 func OpenSQLite(path string, pool int) (*DB, error) { return File{Path: path, Pool: pool}.Open() }
 
-// Open opens the file, which is created if missing, with one connection that writes and at most Pool
-// connections that read.
+// Open opens the file, which is created if missing, with one connection that writes and at most
+// Pool connections that read.
 //
 // secure_delete overwrites deleted rows, so that no file contains a deleted key. synchronous=FULL
 // keeps every commit through a loss of power; NORMAL may lose the last ones.
@@ -156,7 +156,8 @@ func (f File) Open() (*DB, error) {
 	}, nil
 }
 
-// cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative number.
+// cacheSize is the pragma for a page cache of some bytes; SQLite takes kibibytes as a negative
+// number.
 func cacheSize(bytes int64) string { return fmt.Sprintf("cache_size(%d)", -bytes>>10) }
 
 // makePrivate creates a missing file so that only its owner can read it. SQLite gives its side

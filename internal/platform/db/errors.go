@@ -59,7 +59,8 @@ func IsRefused(err error) bool {
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
 }
 
-// IsLockTimeout reports whether PostgreSQL has cancelled a statement because it waited too long for a lock.
+// IsLockTimeout reports whether PostgreSQL has cancelled a statement because it waited too long for
+// a lock.
 func IsLockTimeout(err error) bool { return pgscope.Code(err) == pgscope.LockNotAvailable }
 
 // NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with the attempted
@@ -79,8 +80,8 @@ func Affected(result sql.Result, err error) (int64, error) {
 	return result.RowsAffected()
 }
 
-// InBatches calls f, which handles a batch of rows and returns how many, until there are fewer than size. It
-// returns how many rows all calls have handled.
+// InBatches calls f, which handles a batch of rows and returns how many, until there are fewer than
+// size. It returns how many rows all calls have handled.
 func InBatches(size int64, f func() (n int64, err error)) (total int64, err error) {
 	for {
 		n, err := f()

@@ -14,9 +14,9 @@ import (
 // maxGroup is how many transactions of SQLite share a commit.
 const maxGroup = 64
 
-// groups runs the transactions of SQLite, which has one writer: those that wait while others run share a
-// transaction of SQLite, and with it the wait for the disk. Each has a savepoint, so that it is undone alone. All
-// return after the commit.
+// groups runs the transactions of SQLite, which has one writer: transactions that wait while others
+// run share a transaction of SQLite, and with it the wait for the disk. Each has a savepoint, so
+// that it is undone alone. All return after the commit.
 type groups = batcher.Batcher[struct{}, *grouped, struct{}]
 
 // grouped is a transaction of a group.
@@ -31,8 +31,8 @@ type grouped struct {
 	panicked any
 }
 
-// errGroupAborted is the outcome of a transaction when SQLite has rolled back the whole group, because of a
-// statement of another one. It runs again.
+// errGroupAborted is the outcome of a transaction when SQLite has rolled back the whole group,
+// because of a statement of another one. It runs again.
 var errGroupAborted = errors.New("the transaction of the group was aborted")
 
 // WaitingTransactions returns how many transactions wait for the next group on SQLite, for tests.
@@ -51,8 +51,8 @@ func (d *DB) runInGroup(ctx context.Context, f func(ctx context.Context, tx bun.
 	return g.err
 }
 
-// runGroup runs the transactions of a group one after the other. It returns an error if their common transaction
-// cannot begin.
+// runGroup runs the transactions of a group one after the other. It returns an error if their
+// common transaction cannot begin.
 func (d *DB) runGroup(ctx context.Context, group []*grouped) (struct{}, error) {
 	conn, err := d.Conn(ctx)
 	if err != nil {
@@ -93,7 +93,8 @@ func (d *DB) runGroup(ctx context.Context, group []*grouped) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// end tells the caller how the transaction has ended: as the group has, unless it has failed itself.
+// end sends the caller the outcome of the transaction: as the group has, unless it has failed
+// itself.
 func (g *grouped) end(group error) {
 	if g.err == nil && g.panicked == nil {
 		g.err = group
@@ -101,7 +102,8 @@ func (g *grouped) end(group error) {
 	close(g.done)
 }
 
-// runAlone sets the outcome of f, without a savepoint. It returns an error if there is nothing to commit.
+// runAlone sets the outcome of f, without a savepoint. It returns an error if there is nothing to
+// commit.
 func (g *grouped) runAlone(tx bun.Tx) error {
 	if g.err = g.call(g.ctx, tx); g.panicked != nil {
 		return errGroupAborted
@@ -109,8 +111,9 @@ func (g *grouped) runAlone(tx bun.Tx) error {
 	return g.err
 }
 
-// runInSavepoint sets the outcome of f. It returns errGroupAborted if the group cannot go on. The end of the context
-// does not interrupt statements, because SQLite would roll back the whole group.
+// runInSavepoint sets the outcome of f. It returns errGroupAborted if the group cannot continue.
+// The end of the context does not interrupt statements, because SQLite would roll back the whole
+// group.
 func (g *grouped) runInSavepoint(tx bun.Tx) error {
 	ctx := context.WithoutCancel(g.ctx)
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
@@ -127,7 +130,8 @@ func (g *grouped) runInSavepoint(tx bun.Tx) error {
 	return nil
 }
 
-// call calls f, and notes a panic for the goroutine of its caller. A caller who has left gets nothing written.
+// call calls f, and notes a panic for the goroutine of its caller. A caller who has left gets
+// nothing written.
 func (g *grouped) call(ctx context.Context, tx bun.Tx) error {
 	defer func() { g.panicked = recover() }()
 	if err := g.ctx.Err(); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// grouped runs transactions at once, on SQLite as a group, and returns how each ended: by its error, or by the value
-// that it panicked with.
+// grouped runs transactions at once, on SQLite as a group, and returns how each ended: by its
+// error, or by the value that it panicked with.
 func grouped(t *testing.T, d *db.DB, all ...func(ctx context.Context, tx bun.Tx) error) []any {
 	t.Helper()
 	var calls []func() error
@@ -95,8 +95,8 @@ func TestTx_GroupedTransactionsAreUndoneAlone(t *testing.T) {
 	})
 }
 
-// TestTx_GroupRunsAgainAfterItsRollback lets a transaction end that of the whole group, as SQLite does for a full
-// disk: the others run again.
+// TestTx_GroupRunsAgainAfterItsRollback lets a transaction end that of the whole group, as SQLite
+// does for a full disk: the others run again.
 func TestTx_GroupRunsAgainAfterItsRollback(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -119,8 +119,8 @@ func TestTx_GroupRunsAgainAfterItsRollback(t *testing.T) {
 	}
 }
 
-// TestTx_CallerWhoLeavesDisturbsNoOther ends the context of a transaction in a group, which SQLite would answer to by
-// rolling the group back: the others run once.
+// TestTx_CallerWhoLeavesDisturbsNoOther ends the context of a transaction in a group, which SQLite
+// would answer to by rolling the group back: the others run once.
 func TestTx_CallerWhoLeavesDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

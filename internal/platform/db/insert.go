@@ -21,8 +21,8 @@ type Insert struct {
 	Into string
 	// Without are columns that get their defaults.
 	Without []string
-	// Computed are columns whose values PostgreSQL computes from the others, which are those of input. The
-	// model has no fields for them.
+	// Computed are columns whose values PostgreSQL computes from the others, which are those of
+	// input. The model has no fields for them.
 	Computed []Computed
 	// Rest follows the rows: ON CONFLICT, RETURNING. It has no arguments.
 	Rest string
@@ -69,8 +69,8 @@ func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun
 	return tx.NewRaw(text), pgscope.Bind(ctx, columns...)
 }
 
-// ofArrays returns the statement that inserts the rows of arrays, and the arrays. They are the parameters from
-// first on.
+// ofArrays returns the statement that inserts the rows of arrays, and the arrays. They are the
+// parameters from first on.
 func (in Insert) ofArrays(
 	into, list string, fields []*schema.Field, structs []reflect.Value, first int,
 ) (text string, columns []any) {

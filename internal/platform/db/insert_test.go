@@ -64,7 +64,7 @@ func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) 
 	return d.Tx(db.AsOwner(t.Context()), f)
 }
 
-// TestInsert_WritesRows in their order and with their values, beside existing ones.
+// TestInsert_WritesRows in their order and with their values, next to existing ones.
 func TestInsert_WritesRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -116,8 +116,7 @@ func TestInsert_AcceptsAnyNumber(t *testing.T) {
 				rows[i].ID = fmt.Sprint(i)
 			}
 			must.NoError(t, inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertRows(ctx, tx, db.Insert{},
-					rows)
+				return db.InsertRows(ctx, tx, db.Insert{}, rows)
 			}))
 			if got := len(things(t, d)); got != n+1 {
 				t.Errorf("%d rows, want %d and the one that was there", got, n)
@@ -158,45 +157,42 @@ func TestInsert_ReportsARefusedRow(t *testing.T) {
 	})
 }
 
-// TestInsert_CachedPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
-// nothing into another.
+// TestInsert_CachedPlanKeepsTheScope: a statement that a connection has prepared for one workspace
+// inserts nothing into another.
 func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.MigratedPostgres(t)
-		d.SetMaxOpenConns(1)
-		for _, statement := range []string{
-			"CREATE TABLE notes (workspace_id TEXT NOT NULL)",
-			"ALTER TABLE notes ENABLE ROW LEVEL SECURITY", "ALTER TABLE notes FORCE ROW LEVEL SECURITY",
-			"CREATE POLICY own ON notes TO linkforge_tenant USING (workspace_id = current_setting('linkforge.workspace'))",
-			"CREATE POLICY every ON notes TO linkforge_system USING (TRUE)",
-			"GRANT SELECT, INSERT ON notes TO linkforge_tenant, linkforge_system",
-		} {
-			must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
+	d := dbtest.MigratedPostgres(t)
+	d.SetMaxOpenConns(1)
+	for _, statement := range []string{
+		"CREATE TABLE notes (workspace_id TEXT NOT NULL)",
+		"ALTER TABLE notes ENABLE ROW LEVEL SECURITY", "ALTER TABLE notes FORCE ROW LEVEL SECURITY",
+		"CREATE POLICY own ON notes TO linkforge_tenant USING (workspace_id = current_setting('linkforge.workspace'))",
+		"CREATE POLICY every ON notes TO linkforge_system USING (TRUE)",
+		"GRANT SELECT, INSERT ON notes TO linkforge_tenant, linkforge_system",
+	} {
+		must.Value(d.ExecContext(db.AsOwner(t.Context()), statement))(t)
+	}
+	type note struct{ WorkspaceID string }
+	write := func(ctx context.Context, workspaceID string) error {
+		return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			return db.InsertRows(ctx, tx, db.Insert{}, []note{{workspaceID}})
+		})
+	}
+	mine, yours, system := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_yours", ""),
+		db.AsSystem(t.Context())
+	workspaces := map[context.Context]string{mine: "ws_mine", yours: "ws_yours", system: "ws_mine"}
+	for range 8 { // where it may choose, PostgreSQL plans the first five for their values
+		for _, ctx := range []context.Context{mine, yours, system} {
+			must.NoError(t, write(ctx, workspaces[ctx]))
 		}
-		type note struct{ WorkspaceID string }
-		write := func(ctx context.Context, workspaceID string) error {
-			return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertRows(ctx, tx, db.Insert{}, []note{{workspaceID}})
-			})
-		}
-		mine, yours, system := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_yours", ""),
-			db.AsSystem(t.Context())
-		workspaces := map[context.Context]string{mine: "ws_mine", yours: "ws_yours", system: "ws_mine"}
-		for range 8 { // where it may choose, PostgreSQL plans the first five for their values
-			for _, ctx := range []context.Context{mine, yours, system} {
-				must.NoError(t, write(ctx, workspaces[ctx]))
-			}
-		}
-		var kept int
-		err := d.NewRaw("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO%notes%'").
-			Scan(system, &kept)
-		if err != nil || kept != 1 {
-			t.Errorf("%d statements are prepared, %v, want one", kept, err)
-		}
-		if err := write(mine, "ws_yours"); err == nil || !strings.Contains(err.Error(), "row-level security") {
-			t.Errorf("a row of another workspace: %v", err)
-		}
-	})
+	}
+	var kept int
+	err := d.NewRaw("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO%notes%'").
+		Scan(system, &kept)
+	if err != nil || kept != 1 {
+		t.Errorf("%d statements are prepared, %v, want one", kept, err)
+	}
+	if err := write(mine, "ws_yours"); err == nil || !strings.Contains(err.Error(), "row-level security") {
+		t.Errorf("a row of another workspace: %v", err)
+	}
 }

@@ -9,13 +9,15 @@ import (
 type Pairs struct {
 	// Rows is a query with a condition, and As its name in the statement.
 	Rows, As string
-	// First and Second are the columns, without ambiguity in Rows; the first one is TEXT, the second one of the Kind.
+	// First and Second are the columns, without ambiguity in Rows; the first one is TEXT, the
+	// second one of the Kind.
 	First, Second, Kind string
 }
 
-// ByPairs makes a query return the rows for pairs of values, which are distinct. The lateral join makes PostgreSQL look
-// up each pair by itself: the plan of a prepared statement, made for a table of average size, might read all of a large
-// one. OFFSET 0 keeps the planner from joining otherwise.
+// ByPairs makes a query return the rows for pairs of values, which are distinct. The lateral join
+// makes PostgreSQL look up each pair by itself: the plan of a prepared statement, made for a table
+// of average size, might read all of a large one. OFFSET 0 keeps the planner from joining
+// otherwise.
 func ByPairs[K any](p *Params, q *bun.SelectQuery, in Pairs, firsts []string, seconds []K) *bun.SelectQuery {
 	if p == nil {
 		return q.ModelTableExpr("(WITH pair (a, b) AS (?) SELECT found.* FROM pair CROSS JOIN (?) AS found "+

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestParams_AreBound: a statement with parameters finds the same rows as one with literals, and PostgreSQL
-// stores one text of it.
+// TestParams_AreBound: a statement with parameters finds the same rows as one with literals, and
+// PostgreSQL stores one text of it.
 func TestParams_AreBound(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -64,8 +64,8 @@ func (p *Params) list() []any {
 	return p.values
 }
 
-// onConn calls f with the connection of a transaction. database/sql does not see the error: it would close a bad
-// connection at once, and wait for the transaction, which waits for f.
+// onConn calls f with the connection of a transaction. database/sql does not see the error: it
+// would close a bad connection at once, and wait for the transaction, which waits for f.
 func onConn(conn *sql.Conn, f func(c *pgscope.Conn) error) (err error) {
 	raw := conn.Raw(func(c any) error {
 		err = f(c.(*pgscope.Conn))

@@ -28,8 +28,9 @@ func AsResolver(ctx context.Context) context.Context {
 	return pgscope.WithScope(ctx, pgscope.Scope{Role: pgscope.Resolver})
 }
 
-// AsCreator returns a context whose statements create links in several workspaces: they see what that reads there,
-// and insert what it writes. Only the proofs of memberships of all these workspaces permit it.
+// AsCreator returns a context whose statements create links in several workspaces: they see the
+// rows that a creation reads there, and insert the rows that it writes. Only the proofs of
+// memberships of all these workspaces permit it.
 func AsCreator(ctx context.Context, workspaceIDs ...string) context.Context {
 	return pgscope.WithScope(ctx, pgscope.Scope{Role: pgscope.Creator, Workspace: strings.Join(workspaceIDs, ",")})
 }
@@ -57,8 +58,9 @@ func (d *DB) Briefly(ctx context.Context) (context.Context, context.CancelFunc) 
 	return pgscope.WithScope(ctx, s), func() {}
 }
 
-// WithShortLockTimeout returns a context in whose scope statements wait at most 100 ms for a lock, and fail with an
-// error of IsLockTimeout: for those that several callers share. Call it after the scope is entered.
+// WithShortLockTimeout returns a context in whose scope statements wait at most 100 ms for a lock,
+// and fail with an error of IsLockTimeout: for statements that several callers share. Call it after
+// the scope is entered.
 func WithShortLockTimeout(ctx context.Context) context.Context {
 	s := pgscope.Of(ctx)
 	s.ShortLockTimeout = true
@@ -73,7 +75,8 @@ func (d *DB) CheckConnection(ctx context.Context) error {
 	return pgscope.CheckConnection(ctx, d.DB)
 }
 
-// CheckScopes returns an error unless row-level security is in force on PostgreSQL. A server must not start otherwise.
+// CheckScopes returns an error unless row-level security is in force on PostgreSQL. A server must
+// not start otherwise.
 func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil

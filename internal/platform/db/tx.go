@@ -15,8 +15,8 @@ const attempts = 4
 // inTx is the context key of a transaction's connection on PostgreSQL.
 type inTx struct{}
 
-// OldestTransaction is the number of the oldest open transaction, in the SQL of PostgreSQL. All earlier ones
-// have ended: their rows do not change, and no row can be added between them.
+// OldestTransaction is the number of the oldest open transaction, in the SQL of PostgreSQL. All
+// earlier ones have ended: their rows do not change, and no row can be added between them.
 const OldestTransaction = "pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT"
 
 // Tx runs f in a transaction and commits if f returns nil. It runs f again if the database aborted
@@ -78,7 +78,8 @@ func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
 	return d.lock(q, "NO KEY UPDATE SKIP LOCKED")
 }
 
-// ForKeyShare locks rows that the transaction will refer to against deletion and changes of their keys.
+// ForKeyShare locks rows that the transaction will refer to against deletion and changes of their
+// keys.
 func (d *DB) ForKeyShare(q *bun.SelectQuery) *bun.SelectQuery { return d.lock(q, "KEY SHARE") }
 
 // ForReference is ForKeyShare that leaves out rows that others have locked by ForUpdate.

@@ -173,42 +173,38 @@ func TestTx_RetriesConflicts(t *testing.T) {
 // TestTx_RetriesDeadlocks makes one: two transactions hold a row each and want the other's.
 func TestTx_RetriesDeadlocks(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d := dbtest.Postgres(t)
-		setup(t, d)
-		must.NoError(t, d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			return insert(ctx, tx,
-				"second")
-		}))
-		var holding, all sync.WaitGroup
-		var calls atomic.Int64
-		holding.Add(2)
-		for _, order := range [][2]string{{"first", "second"}, {"second", "first"}} {
-			first := true
-			all.Go(func() {
-				err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-					calls.Add(1)
-					if err := count(ctx, tx, order[0]); err != nil {
-						return err
-					}
-					if first {
-						first = false
-						holding.Done()
-						holding.Wait()
-					}
-					return count(ctx, tx, order[1])
-				})
-				if err != nil {
-					t.Errorf("%v: %v", order, err)
+	d := dbtest.Postgres(t)
+	setup(t, d)
+	must.NoError(t, d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return insert(ctx, tx, "second")
+	}))
+	var holding, all sync.WaitGroup
+	var calls atomic.Int64
+	holding.Add(2)
+	for _, order := range [][2]string{{"first", "second"}, {"second", "first"}} {
+		first := true
+		all.Go(func() {
+			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				calls.Add(1)
+				if err := count(ctx, tx, order[0]); err != nil {
+					return err
 				}
+				if first {
+					first = false
+					holding.Done()
+					holding.Wait()
+				}
+				return count(ctx, tx, order[1])
 			})
-		}
-		all.Wait()
-		if diff := cmp.Diff(map[string]int64{"first": 2, "second": 2}, things(t, d)); diff != "" || calls.Load() < 3 {
-			t.Errorf("%d calls, want 3 or more: one of the two again; counts (-want +got):\n%s", calls.Load(), diff)
-		}
-	})
+			if err != nil {
+				t.Errorf("%v: %v", order, err)
+			}
+		})
+	}
+	all.Wait()
+	if diff := cmp.Diff(map[string]int64{"first": 2, "second": 2}, things(t, d)); diff != "" || calls.Load() < 3 {
+		t.Errorf("%d calls, want 3 or more: one of the two again; counts (-want +got):\n%s", calls.Load(), diff)
+	}
 }
 
 func TestTx_SerializesWriters(t *testing.T) {

@@ -173,7 +173,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// From returns the Error in err's chain. Other errors are Unavailable if IsOutage, and else Internal.
+// From returns the Error in err's chain. Other errors are Unavailable if IsOutage, and else
+// Internal.
 func From(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

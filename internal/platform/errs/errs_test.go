@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2"
@@ -127,7 +126,7 @@ func TestError_HidesCauseFromCaller(t *testing.T) {
 	for kind := range responses {
 		message := "A sentence."
 		want := message
-		if kind == Internal { // whatever it says was not written for users
+		if kind == Internal { // its text was not written for users
 			want = "Internal server error. Try again in a moment."
 		}
 		e := New(kind, "%s", message).Because(cause)
@@ -142,15 +141,6 @@ func TestError_HidesCauseFromCaller(t *testing.T) {
 		if got := e.Public(); got == "" || strings.Contains(got, "hunter2") || e.Error() != cause.Error() {
 			t.Errorf("%s: got public message %q, error %q", e.Kind, got, e)
 		}
-	}
-}
-
-func TestError_CarriesDetails(t *testing.T) {
-	t.Parallel()
-	e := New(RateLimited, "Wait.").At("input", "email").After(time.Minute)
-	if diff := cmp.Diff([]string{"input", "email"}, e.Field); diff != "" || e.RetryAfter != time.Minute ||
-		e.Error() != "Wait." {
-		t.Errorf("%+v, at (-want +got):\n%s", e, diff)
 	}
 }
 

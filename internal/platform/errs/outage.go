@@ -21,7 +21,8 @@ const outageRetry = 5 * time.Second
 // has no space, files or connections left, is shut down or misconfigured for now, or gave up on
 // locks. It is the only rule, for PostgreSQL by SQLSTATE, for SQLite by result code, and for the
 // network and files by the error of the system.
-// (https://www.postgresql.org/docs/current/errcodes-appendix.html, https://www.sqlite.org/rescode.html)
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html,
+// https://www.sqlite.org/rescode.html)
 func IsOutage(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false // the caller has disconnected
@@ -53,9 +54,9 @@ func IsOutage(err error) bool {
 	}, func(outage error) bool { return errors.Is(err, outage) })
 }
 
-// IsTimeout reports whether a deadline or a timeout has ended a call, which says nothing of the state of
-// the dependency. PostgreSQL and SQLite return query_canceled, lock_not_available or SQLITE_INTERRUPT, and
-// connections "i/o timeout".
+// IsTimeout reports whether a deadline or a timeout has ended a call, which says nothing of the
+// state of the dependency. PostgreSQL and SQLite return query_canceled, lock_not_available or
+// SQLITE_INTERRUPT, and connections "i/o timeout".
 func IsTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
@@ -84,7 +85,8 @@ func LogLevel(err error) slog.Level {
 
 // isOutageState reports whether an SQLSTATE is one of: connection exception, invalid authorization,
 // invalid database, insufficient resources, operator intervention, system error, serialization
-// failure, deadlock, lock not available, a server that became read-only, and the timeouts of a transaction.
+// failure, deadlock, lock not available, a server that became read-only, and the timeouts of a
+// transaction.
 func isOutageState(state string) bool {
 	classes := []string{"08", "28", "3D", "53", "57", "58"}
 	states := []string{"40001", "40P01", "55P03", "25006", "25P03", "25P04"}
@@ -95,8 +97,8 @@ func isOutageState(state string) bool {
 // sqliteInterrupt is the result code of a statement that the end of its context has ended.
 const sqliteInterrupt = 9
 
-// isOutageResult reports whether a result code of SQLite is SQLITE_BUSY, LOCKED, READONLY, INTERRUPT,
-// IOERR, FULL or CANTOPEN.
+// isOutageResult reports whether a result code of SQLite is SQLITE_BUSY, LOCKED, READONLY,
+// INTERRUPT, IOERR, FULL or CANTOPEN.
 func isOutageResult(code int) bool {
 	return slices.Contains([]int{5, 6, 8, sqliteInterrupt, 10, 13, 14}, code&0xff)
 }

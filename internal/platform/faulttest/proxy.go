@@ -87,7 +87,8 @@ func (p *Proxy) Set(m Mode) {
 	}
 }
 
-// SetTarget has new connections lead to another server, as a fixed address does after a failover. Existing ones stay.
+// SetTarget has new connections lead to another server, as a fixed address does after a failover.
+// Existing ones stay.
 func (p *Proxy) SetTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package feed reads what is new in the database, once for all parts of a node: cached rows that
+// Package feed reads the news of the database, once for all parts of a node: cached rows that
 // have changed, events, batches of clicks, and work that is due. Other parts subscribe, and read
 // the rest when there is news.
 //
@@ -31,13 +31,13 @@ const (
 	retention = 15 * time.Minute
 )
 
-// News is what a read has found since the one before.
+// News has the changes between two reads.
 type News struct {
 	// At is when the read began.
 	At time.Time
 	// Subjects are the rows that have changed, in the format of the table changes: the id of a
 	// workspace or a revoked session, 'workspace/code', '~slug' or '@host'. Triggers write them in
-	// the transaction of each change, so every committed change is among them, by whatever
+	// the transaction of each change, so every committed change is among them, by any
 	// statement, and no other. Some are read twice.
 	Subjects []string
 	// IsGap means that changes may have been deleted before they were read.
@@ -57,7 +57,8 @@ type State struct {
 	IsStopped bool
 }
 
-// Subscriber takes the news. It returns soon: it delays the other subscribers, and callers of CatchUp.
+// Subscriber takes the news. It returns soon: it delays the other subscribers, and callers of
+// CatchUp.
 type Subscriber func(ctx context.Context, n News)
 
 // Feed reads the news of a node.
@@ -91,10 +92,12 @@ func (f *Feed) Subscribe(s Subscriber) { f.subscribers = append(f.subscribers, s
 // Age is the time since the last successful read began.
 func (f *Feed) Age(now time.Time) time.Duration { return time.Duration(now.UnixNano() - f.at.Load()) }
 
-// IsDown reports whether the last read has found no database. A slow one is no evidence that it is down.
+// IsDown reports whether the last read has found no database. A slow one is no evidence that it is
+// down.
 func (f *Feed) IsDown() bool { return f.down.Load() }
 
-// Run reads the news until the context ends, and returns nil. It logs the first of consecutive failures.
+// Run reads the news until the context ends, and returns nil. It logs the first of consecutive
+// failures.
 func (f *Feed) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: f.log, Message: "reading the news of the database failed"}
 	poll.Every(ctx, interval, failures, func(ctx context.Context) error {
@@ -144,7 +147,8 @@ type row struct {
 	Subject *string
 }
 
-// newsQuery selects the news. A raw query would wait for the only writer of SQLite, and so for a batch of clicks.
+// newsQuery selects the news. A raw query would wait for the only writer of SQLite, and so for a
+// batch of clicks.
 func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 	from, started := ends{}, f.read != nil
 	if started {
@@ -164,11 +168,13 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 	if f.db.Kind == db.Postgres {
 		state.TableExpr(`(SELECT (SELECT coalesce(max(xid), 0) FROM changes WHERE xid < ?0) AS changes,
 			(SELECT coalesce(max(xid), 0) FROM audit_events WHERE seq IS NOT NULL AND xid < ?0) AS events,
-			(SELECT coalesce(max(xid), 0) FROM click_batches WHERE xid < ?0) AS batches) AS logs`, bun.Safe(db.OldestTransaction))
+			(SELECT coalesce(max(xid), 0) FROM click_batches WHERE xid < ?0) AS batches) AS logs`,
+			bun.Safe(db.OldestTransaction))
 		return q.Join("LEFT JOIN changes AS change ON change.xid > ? AND ?", from.Changes, started)
 	}
 	state.TableExpr(`(SELECT (SELECT coalesce(max(id), 0) FROM changes) AS changes,
-		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events, (SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`)
+		(SELECT coalesce(max(seq), 0) FROM audit_events WHERE seq IS NOT NULL) AS events,
+		(SELECT coalesce(max(id), 0) FROM click_batches) AS batches) AS logs`)
 	return q.Join("LEFT JOIN changes AS change ON change.id > ? AND ?", from.Changes, started)
 }
 

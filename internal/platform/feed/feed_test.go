@@ -177,7 +177,8 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 			must.Value(audit.Horizon(t.Context(), watched))(t)
 		})
 		whole := regexp.MustCompile(
-			`(?m)Seq Scan on audit_events|SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
+			`(?m)Seq Scan on audit_events|` +
+				`SCAN (audit_events|changes|change|click_batches|webhooks|tasks)( |$)(?:USING)?`)
 		for _, plan := range plans[1:] { // all rows follow the first position
 			for _, found := range whole.FindAllString(plan, -1) {
 				if !strings.HasSuffix(found, "USING") {
@@ -226,7 +227,8 @@ func writeEvent(t *testing.T, d *db.DB, workspaceID string, failure error) (at f
 	return at
 }
 
-// TestFault_FailoverKeepsNews: a promoted standby gives numbers of transactions again that the node has read past.
+// TestFault_FailoverKeepsNews: a promoted standby gives numbers of transactions again that the node
+// has read past.
 func TestFault_FailoverKeepsNews(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

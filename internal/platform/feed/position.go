@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// Position is a position in the order of the commits of events or clicks, which is the same on every node.
+// Position is a position in the order of the commits of events or clicks, which is the same on
+// every node.
 type Position struct {
 	// XID is the transaction that wrote an event or a batch of clicks; zero on SQLite, which
 	// commits in the order of Seq.

@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
-// retryInterval is the time until a watch reads a log again that is unavailable, or does not return its items yet.
+// retryInterval is the time until a watch reads a log again that is unavailable, or does not return
+// its items yet.
 const retryInterval = 250 * time.Millisecond
 
 // Item is an item of a log.
@@ -26,7 +27,7 @@ type Item[T any] struct {
 type Step[T any] struct {
 	// Items are in order.
 	Items []Item[T]
-	// Reached is the position up to which the log was read. It may be behind the last item.
+	// Reached is the position that reads of the log have reached. It may be behind the last item.
 	Reached Position
 	// More means that more items may follow.
 	More bool
@@ -34,8 +35,8 @@ type Step[T any] struct {
 
 // Log is a log with the items of all workspaces.
 type Log[T any] interface {
-	// After returns items of the workspaces after a position. It returns Expired if some may have been
-	// deleted.
+	// After returns items of the workspaces after a position. It returns Expired if some may have
+	// been deleted.
 	After(ctx context.Context, after Position, workspaceIDs []string) (Step[T], error)
 }
 
@@ -50,7 +51,7 @@ type Live[T any] struct {
 	// delivering is held during a read and its delivery, so that no watch attaches in between. It
 	// guards delivered.
 	delivering sync.Mutex
-	// delivered is the position up to which items were sent to the attached watches.
+	// delivered is the position of the last items that were sent to the attached watches.
 	delivered Position
 
 	mu       sync.Mutex

@@ -51,7 +51,7 @@ func (n *numbers) After(_ context.Context, after Position, workspaceIDs []string
 
 func workspaceOf(i int) string { return []string{"even", "odd"}[i%2] }
 
-// add appends items, all of which are final.
+// add appends items that are all final.
 func (n *numbers) add(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,8 +128,8 @@ func evens(from, to int) (all []int) {
 	return all
 }
 
-// TestLive_SlowWatchDelaysNoOther: a watch that does not read fills its buffer. When it resumes, it receives
-// the items that it missed.
+// TestLive_SlowWatchDelaysNoOther: a watch that does not read fills its buffer. When it resumes, it
+// receives the items that it missed.
 func TestLive_SlowWatchDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestWatch_StartsAfterItsCursor(t *testing.T) {
 	})
 }
 
-// TestWatch_StartsAfterItemThatIsNotFinal: items after it follow, and it is not repeated. Other watches wait
-// between their reads meanwhile.
+// TestWatch_StartsAfterItemThatIsNotFinal: items after it follow, and it is not repeated. Other
+// watches wait between their reads meanwhile.
 func TestWatch_StartsAfterItemThatIsNotFinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestWatch_StartsAfterItemThatIsNotFinal(t *testing.T) {
 		expectNone(t, ahead)
 		before := n.countReads()
 		expectNone(t, behind)
-		// Live and the watch each read at the start and the end of two intervals, and between; the watch reads
-		// twice at the start.
+		// Live and the watch each read at the start and the end of two intervals, and between; the
+		// watch reads twice at the start.
 		if reads := n.countReads() - before; reads > 3+4 {
 			t.Errorf("%d reads while it waits", reads)
 		}

@@ -11,12 +11,13 @@ import (
 const watchBuffer = 1000
 
 // Watch returns the items of a workspace, one at a time. A fast Watch is attached to Live. If its
-// buffer is full, it is detached, reads the missed items by itself, and attaches again, so that slow
-// clients do not delay others. One goroutine uses it.
+// buffer is full, it is detached, reads the missed items by itself, and attaches again, so that
+// slow clients do not delay others. One goroutine uses it.
 type Watch[T any] struct {
 	live *Live[T]
 	Subject[T]
-	// position is the end of the items that were read; next holds those that were not returned yet.
+	// position is the end of the items that were read; next has the items that were not returned
+	// yet.
 	position Position
 	next     []Item[T]
 	// atEnd means that no item followed the position when it was read.
@@ -27,7 +28,7 @@ type Watch[T any] struct {
 	began  Position
 }
 
-// Subject is what a Watch returns: some items of a workspace.
+// Subject selects the items of a Watch: some items of a workspace.
 type Subject[T any] struct {
 	WorkspaceID string
 	// Wants reports whether an item of the workspace is part of it.
@@ -45,8 +46,8 @@ func (l *Live[T]) Watch(s Subject[T], after Position, atEnd bool) *Watch[T] {
 	return &Watch[T]{live: l, Subject: s, position: after, atEnd: atEnd}
 }
 
-// Next waits for the next item. It returns the error of the context, or Expired if it was not called
-// for so long that items were deleted. It waits while the log is unavailable.
+// Next waits for the next item. It returns the error of the context, or Expired if it was not
+// called for so long that items were deleted. It waits while the log is unavailable.
 func (w *Watch[T]) Next(ctx context.Context) (item T, err error) {
 	for {
 		if len(w.next) > 0 {

@@ -1,6 +1,6 @@
-// Package id creates and checks the identifiers of rows: a prefix that names the type, and a UUIDv7 in
-// the base32 of TypeID (https://github.com/jetify-com/typeid/tree/main/spec), so ids sort by their
-// creation time. Every package with rows calls it.
+// Package id creates and checks the identifiers of rows: a prefix that names the type, and a UUIDv7
+// in the base32 of TypeID (https://github.com/jetify-com/typeid/tree/main/spec), so ids sort by
+// their creation time. Every package with rows calls it.
 package id
 
 import (
@@ -82,7 +82,8 @@ const (
 	versionDaily = 8
 )
 
-// Span returns the time in which New has returned an ID, or Daily may return it. ok is false if s is no ID of the type.
+// Span returns the interval during which New has returned an ID, or Daily may return it. ok is
+// false if s is no ID of the type.
 func Span(p Prefix, s string) (from, to time.Time, ok bool) {
 	high, _, ok := Split(p, s)
 	from = time.UnixMilli(high >> 16)
@@ -150,7 +151,8 @@ func Valid(p Prefix, s string) bool {
 
 func encode(u uuid.UUID) string {
 	var out [encodedLength]byte
-	// 130 bits of output for 128 of input: the first digit carries three bits, every other one five.
+	// 130 bits of output for 128 of input: the first digit carries three bits, every other one
+	// five.
 	acc, bits, next := uint(0), 2, 0
 	for _, b := range u {
 		acc, bits = acc<<8|uint(b), bits+8

@@ -27,8 +27,8 @@ type Job struct {
 }
 
 // pollInterval returns the time between two polls of the lease: 1 minute for a job that runs every
-// 15 minutes, and at most a second for one that runs every 6 seconds, of which all nodes poll the
-// lease.
+// 15 minutes, and at most a second for one that runs every 6 seconds, whose
+// lease all nodes poll.
 func (j Job) pollInterval() time.Duration { return max(j.Every/15, min(j.Every/6, time.Second)) }
 
 // minHold returns the minimum duration of a lease, even if the job ends earlier: 10 of 15 minutes.
@@ -78,8 +78,8 @@ type JobStats struct {
 	Every time.Duration
 	// Failures is the number of failed runs and failed polls of the lease.
 	Failures int64
-	// LastSuccess is the end of the last successful run on this node. Before the first success it is
-	// the start of Run, and before that the zero time.
+	// LastSuccess is the end of the last successful run on this node. Before the first success it
+	// is the start of Run, and before that the zero time.
 	LastSuccess time.Time
 }
 

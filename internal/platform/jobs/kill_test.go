@@ -54,21 +54,3 @@ func TestLease_OfAKilledHolderIsTakenOver(t *testing.T) {
 		tryAt(t, d, 14*time.Minute+late, quarterly(noop), true)
 	})
 }
-
-// TestLease_OfAKilledHolderIsTakenOverByTheOperator kills the process that runs a job: the operator
-// can run the job within a minute, and not while the holder may be alive.
-func TestLease_OfAKilledHolderIsTakenOverByTheOperator(t *testing.T) {
-	t.Parallel()
-	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
-		d := dbtest.Open(t, kind, where)
-		dbtest.Kill(t, "TestHolder_Process", holding, holderKind+"="+string(kind), holderURL+"="+where)
-		r, c := setup(d)
-		for _, after := range []time.Duration{lifetime - time.Second, lifetime} {
-			c.set(after)
-			want := after >= lifetime
-			if ran, err := r.RunNow(t.Context(), quarterly(noop)); ran != want || err != nil {
-				t.Errorf("%s after the start the job ran: %t, want %t: %v", after, ran, want, err)
-			}
-		}
-	})
-}

@@ -21,9 +21,9 @@ type lease struct {
 	name, holder, node string
 	// acquiredAt is the time of the acquisition, dueAt the time of the next run.
 	acquiredAt, dueAt time.Time
-	// heldUntil is the earliest time at which others may acquire a released lease. freeAt is the time
-	// at which a lease expires that is not released. deadAt is the time from which on the operator may
-	// replace the holder, unless it is renewed.
+	// heldUntil is the earliest time at which others may acquire a released lease. freeAt is the
+	// time at which a lease expires that is not released. deadAt is the time from which on the
+	// operator may replace the holder, unless it is renewed.
 	heldUntil, freeAt, deadAt time.Time
 }
 
@@ -37,7 +37,8 @@ func newLease(job Job, node string, now time.Time) lease {
 }
 
 const (
-	// heartbeat is how often a holder reports that it is alive, and lifetime how long a report lasts.
+	// heartbeat is how often a holder reports that it is alive, and lifetime how long a report
+	// lasts.
 	heartbeat = 10 * time.Second
 	lifetime  = 45 * time.Second
 )

@@ -22,7 +22,8 @@ type State struct {
 	DeadAt *time.Time
 	// DueAt is the time of the next run; nil means at once.
 	DueAt *time.Time
-	// Node is the node of the last or current run, which began at BeganAt; nil before the first run.
+	// Node is the node of the last or current run, which began at BeganAt; nil before the first
+	// run.
 	Node    *string
 	BeganAt *time.Time
 	// EndedAt is the end of the last run; nil during a run, and after the node has died.

@@ -28,8 +28,8 @@ const (
 	// attemptDeadline bounds one attempt to send a message, drainDeadline all attempts at shutdown.
 	attemptDeadline = 30 * time.Second
 	drainDeadline   = 10 * time.Second
-	// minBackoff and maxBackoff bound the pauses between attempts. Servers with greylisting accept a
-	// message after some minutes.
+	// minBackoff and maxBackoff bound the pauses between attempts. Servers with greylisting accept
+	// a message after some minutes.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
 	// maxAge is how long a message is retried. It outlasts most outages.
@@ -38,16 +38,16 @@ const (
 
 // Config configures a Mailer.
 type Config struct {
-	// URL is the mail server: smtp://user:password@host:587 with STARTTLS, or smtps://host:465. TLS is
-	// required unless the host is this machine or the URL ends in ?tls=off; ?tls=on requires it even
-	// then. Without a URL, messages are logged instead of sent.
+	// URL is the mail server: smtp://user:password@host:587 with STARTTLS, or smtps://host:465. TLS
+	// is required unless the host is this machine or the URL ends in ?tls=off; ?tls=on requires it
+	// even then. Without a URL, messages are logged instead of sent.
 	URL string
 	// From is the sender, an address or Name <address>.
 	From string
 	// Log receives subjects of messages that are not sent, but neither addresses nor texts.
 	Log *slog.Logger
-	// Print, if not nil, receives messages that are not sent for lack of a mail server. They contain
-	// secrets: it is for a developer's terminal.
+	// Print, if not nil, receives messages that are not sent for lack of a mail server. They
+	// contain secrets: it is for a developer's terminal.
 	Print io.Writer
 }
 
@@ -77,7 +77,7 @@ type Mailer struct {
 	full    bool // messages have been dropped
 	closed  bool
 
-	// failures counts consecutive attempts in which the server was unavailable; rest is the end of the
+	// failures counts consecutive attempts while the server was unavailable; rest is the end of the
 	// pause. Run's goroutine alone accesses them.
 	failures int
 	rest     time.Time
@@ -104,8 +104,8 @@ func New(c Config) (*Mailer, error) {
 // Configured reports whether there is a mail server; a nil Mailer has none.
 func (m *Mailer) Configured() bool { return m != nil && m.configured }
 
-// ToOthers sends messages to users who have not requested them, such as invitations. They have a queue
-// of their own, so that a flood of them neither drops nor delays the others.
+// ToOthers sends messages to users who have not requested them, such as invitations. They have a
+// queue of their own, so that a flood of them neither drops nor delays the others.
 type ToOthers struct{ *Mailer }
 
 // Send is Mailer.Send for the queue of messages to others.

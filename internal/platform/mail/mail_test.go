@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// The texts of the tests' messages, none of which may be logged.
+// The texts of the tests' messages, which must not be logged.
 const (
 	ada    = "ada@example.com"
 	secret = "mailed_SECRET"
@@ -296,7 +296,7 @@ func TestShutdown_SendsQueuedMessages(t *testing.T) {
 	})
 }
 
-// TestShutdown_AfterAnOutage tries the server once more, even during a pause.
+// TestShutdown_AfterAnOutage tries the server again, even during a pause.
 func TestShutdown_AfterAnOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
@@ -512,8 +512,8 @@ func TestQueue_WithoutAServer(t *testing.T) {
 	}
 }
 
-// TestToOthers_DelaysNoOthers: a flood of messages to others neither drops nor delays one that a user
-// has requested.
+// TestToOthers_DelaysNoOthers: a flood of messages to others neither drops nor delays one that a
+// user has requested.
 func TestToOthers_DelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)

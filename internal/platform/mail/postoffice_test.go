@@ -29,9 +29,9 @@ type postOffice struct {
 	implicit bool
 	// ways are the kinds of AUTH offered.
 	ways string
-	// answer replaces the response to a command or its first line. Empty means the usual response, and
-	// "hang up" closes the connection. A connection begins with the command "CONNECT", and a message
-	// ends with ".".
+	// answer replaces the response to a command or its first line. Empty means the usual response,
+	// and "hang up" closes the connection. A connection begins with the command "CONNECT", and a
+	// message ends with ".".
 	answer func(command string) string
 
 	mu       sync.Mutex

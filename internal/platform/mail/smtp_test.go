@@ -255,37 +255,6 @@ func run(t *testing.T, j *journal, rawURL string) (m *Mailer, stop func() error)
 	})
 }
 
-func TestSMTP_RetriesAfterDeferral(t *testing.T) {
-	t.Parallel()
-	j := newJournal(t)
-	tries := make(chan int, 100)
-	p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) {
-		p.answer = func(command string) string {
-			switch {
-			case strings.HasPrefix(command, "RCPT TO:<nobody"):
-				return "550 nobody@example.com is unknown"
-			case strings.HasPrefix(command, "RCPT"):
-				tries <- 1
-				if len(tries) == 1 {
-					return "451 ada@example.com, later"
-				}
-			}
-			return ""
-		}
-	})
-	m, stop := run(t, j, "smtp://"+p.address())
-	m.Send(t.Context(), "nobody@example.com", "For nobody", secret)
-	m.Send(t.Context(), ada, "For Ada", secret)
-	for len(tries) < 2 && t.Context().Err() == nil {
-		_ = poll.Wait(t.Context(), 10*time.Millisecond)
-	}
-	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.received("RCPT TO:<nobody")) != 1 {
-		t.Errorf("%d messages accepted, %v: %v", len(p.taken()), p.received("RCPT"), err)
-	}
-	j.says(t, "RCPT with 550", 1)
-	j.says(t, "RCPT with 451", 1)
-}
-
 func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
@@ -307,21 +276,6 @@ func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 	}
 	j.says(t, "SMTP server unavailable", 1)
 	j.says(t, "mail delivery resumed", 1)
-}
-
-func TestSMTP_DeliversQueuedMessagesAtShutdown(t *testing.T) {
-	t.Parallel()
-	j := newJournal(t)
-	p := newPostOffice(t, "127.0.0.1:0", nil)
-	m := must.Value(New(Config{URL: "smtp://" + p.address(), From: from, Log: j.logger()}))(t)
-	for range 20 {
-		m.Send(t.Context(), ada, "For Ada", secret)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := m.Run(ctx); err != nil || len(p.taken()) != 20 {
-		t.Errorf("%d of 20 arrived: %v", len(p.taken()), err)
-	}
 }
 
 // TestSMTP_RefusesHeaderInjection: nothing that a message says passes for a command or a header.

@@ -11,7 +11,7 @@ func Of[T comparable](value T) *T {
 	return &value
 }
 
-// Value returns what the pointer points to, or the zero value for nil.
+// Value returns the value of the pointer, or the zero value for nil.
 func Value[T any](pointer *T) (value T) {
 	if pointer != nil {
 		value = *pointer
@@ -22,7 +22,7 @@ func Value[T any](pointer *T) (value T) {
 // Equal reports whether both pointers are nil, or point to equal values.
 func Equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Or returns what the pointer points to, or otherwise for nil.
+// Or returns the value of the pointer, or otherwise for nil.
 func Or[T any](pointer *T, otherwise T) T {
 	if pointer == nil {
 		return otherwise

@@ -6,22 +6,22 @@ import (
 )
 
 var (
-	// global is all of IPv6 that has been given out as addresses of hosts (RFC 4291, section 2.4, and
-	// https://www.iana.org/assignments/ipv6-address-space). What lies outside need not be listed:
-	// loopback and unspecified ::/96, IPv4-mapped ::ffff:0:0/96, NAT64 of local use 64:ff9b:1::/48
-	// (RFC 8215), discard 100::/64 (RFC 6666), segment routing 5f00::/16 (RFC 9602), unique local
-	// fc00::/7 (RFC 4193), link-local fe80::/10, site-local fec0::/10 (RFC 3879) and multicast
-	// ff00::/8.
+	// global is all of IPv6 that has been given out as addresses of hosts (RFC 4291, section 2.4,
+	// and https://www.iana.org/assignments/ipv6-address-space). What lies outside need not be
+	// listed: loopback and unspecified ::/96, IPv4-mapped ::ffff:0:0/96, NAT64 of local use
+	// 64:ff9b:1::/48 (RFC 8215), discard 100::/64 (RFC 6666), segment routing 5f00::/16 (RFC 9602),
+	// unique local fc00::/7 (RFC 4193), link-local fe80::/10, site-local fec0::/10 (RFC 3879) and
+	// multicast ff00::/8.
 	global = netip.MustParsePrefix("2000::/3")
-	// nat64 holds an IPv4 address in its last 32 bits (RFC 6052): in a network without IPv4 every host
-	// outside looks like this, so it is judged by that address.
+	// nat64 holds an IPv4 address in its last 32 bits (RFC 6052): in a network without IPv4 every
+	// host outside looks like this, so it is judged by that address.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
 // special are the addresses of no public host:
 // https://www.iana.org/assignments/iana-ipv4-special-registry,
-// https://www.iana.org/assignments/iana-ipv6-special-registry, and those that providers have put
-// into the public space.
+// https://www.iana.org/assignments/iana-ipv6-special-registry, and internal
+// addresses of providers in the public space.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),     // RFC 791: this network, and the unspecified address
 	netip.MustParsePrefix("10.0.0.0/8"),    // RFC 1918: private
@@ -62,7 +62,8 @@ func Public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// PublicOr returns a function for Config.Allow that accepts public addresses, and those in the networks.
+// PublicOr returns a function for Config.Allow that accepts public addresses, and those in the
+// networks.
 func PublicOr(networks []netip.Prefix) func(netip.Addr) bool {
 	return func(a netip.Addr) bool {
 		return Public(a) || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })

@@ -8,11 +8,10 @@ import (
 func TestAddress_RefusesPrivate(t *testing.T) {
 	t.Parallel()
 	for name, addresses := range map[string][]string{
-		"unspecified":  {"0.0.0.0", "::"},
-		"this network": {"0.0.0.1", "0.255.255.255"},
-		"loopback":     {"127.0.0.0", "127.0.0.1", "127.255.255.255", "::1", "::1%lo"},
-		"private": {"10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0",
-			"192.168.255.255"},
+		"unspecified":   {"0.0.0.0", "::"},
+		"this network":  {"0.0.0.1", "0.255.255.255"},
+		"loopback":      {"127.0.0.0", "127.0.0.1", "127.255.255.255", "::1", "::1%lo"},
+		"private":       {"10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"},
 		"carrier's NAT": {"100.64.0.0", "100.127.255.255"},
 		"link-local":    {"169.254.0.0", "169.254.255.255", "fe80::", "fe80::1%eth0", "febf:ffff::1"},
 		"metadata": {"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "192.0.0.192",
@@ -50,7 +49,7 @@ func TestAddress_RefusesPrivate(t *testing.T) {
 	}
 }
 
-// TestAddress_AllowsPublic has the neighbours of what is refused, so that no range is too wide.
+// TestAddress_AllowsPublic has the neighbours of refused addresses, so that no range is too wide.
 func TestAddress_AllowsPublic(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{

@@ -1,5 +1,6 @@
 // Package outbound provides an HTTP client for URLs of users. It connects to public addresses only,
-// after DNS and after redirects (SSRF protection). It does not bound bodies. probe and webhook use it.
+// after DNS and after redirects (SSRF protection). It does not bound bodies. probe and webhook use
+// it.
 package outbound
 
 import (
@@ -37,8 +38,8 @@ type Config struct {
 	UserAgent string
 	// Resolver is optional.
 	Resolver *net.Resolver
-	// Allow reports whether an address may be connected to; nil selects Public. IPv4-mapped addresses
-	// arrive as IPv4, and none has a zone.
+	// Allow reports whether an address may be connected to; nil selects Public. IPv4-mapped
+	// addresses arrive as IPv4, and none has a zone.
 	Allow func(netip.Addr) bool
 	// Timeout bounds a request with redirects and body; zero selects 10 seconds.
 	Timeout time.Duration

@@ -42,8 +42,8 @@ func redirector() http.Handler {
 	return mux
 }
 
-// TestClient_NeverReachesPrivateAddresses tries every way in twice: the real client does not reach the canary,
-// and one that lets everything through does, so there is something to keep out.
+// TestClient_NeverReachesPrivateAddresses tries every way in twice: the real client does not reach
+// the canary, and one that lets everything through does, so there is something to keep out.
 func TestClient_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, redirector(), map[string][][]string{
@@ -89,8 +89,8 @@ func TestClient_NeverReachesPrivateAddresses(t *testing.T) {
 	}
 }
 
-// TestClient_RefusesDNSRebinding has a name lead to the public server first, and to the canary when that redirects
-// to it again. A client without scruples follows.
+// TestClient_RefusesDNSRebinding has a name lead to the public server first, and to the canary when
+// that redirects to it again. A client without scruples follows.
 func TestClient_RefusesDNSRebinding(t *testing.T) {
 	t.Parallel()
 	for _, want := range []int64{0, 1} {
@@ -144,8 +144,8 @@ func TestClient_UsesSystemResolver(t *testing.T) {
 	}
 }
 
-// TestClient_ChecksTheDialedAddress is the one that the socket is about to connect to, in the form that
-// prefixes know.
+// TestClient_ChecksTheDialedAddress is the one that the socket is about to connect to, in the form
+// that prefixes know.
 func TestClient_ChecksTheDialedAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -220,7 +220,8 @@ func TestClient_FollowsFiveRedirects(t *testing.T) {
 	}
 }
 
-// TestClient_SendsMinimalHeaders has the server see nothing but the agent's name, before and after a redirect.
+// TestClient_SendsMinimalHeaders has the server see nothing but the agent's name, before and after
+// a redirect.
 func TestClient_SendsMinimalHeaders(t *testing.T) {
 	t.Parallel()
 	var seen []http.Header
@@ -252,7 +253,8 @@ func TestClient_RefusesALongHeader(t *testing.T) {
 	}
 }
 
-// TestClient_HasOneDeadline has servers that never finish: one before its answer, one within its body.
+// TestClient_HasOneDeadline has servers that never finish: one before its answer, one within its
+// body.
 func TestClient_HasOneDeadline(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -86,7 +86,8 @@ type Page[T any] struct {
 	Items []T
 	// Cursors are the items' cursors. They are nil where Cursor makes them of the items' ids.
 	Cursors []string
-	// HasNext and HasPrevious say whether there are items beyond the page, at its end and its start.
+	// HasNext and HasPrevious say whether there are items beyond the page, at its end and its
+	// start.
 	HasNext, HasPrevious bool
 	// End is the cursor after which the next page begins; empty if that is the last item's.
 	End string
@@ -164,7 +165,7 @@ func (r Request) Among(value int64) (Request, bool) {
 }
 
 // Cut builds the page from the rows of the database: up to Size+1, in the order of reading
-// (reversed when Backward). The extra row shows that there is another page.
+// (reversed when Backward). The extra row shows that another page exists.
 func Cut[T any](r Request, rows []T) Page[T] {
 	more := len(rows) > r.Size
 	if more {

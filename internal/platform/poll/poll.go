@@ -1,5 +1,6 @@
-// Package poll waits, wakes, calls a function periodically and watches files. It owns the rule that a
-// periodic failure is logged once, until it is over. Every package with a background loop uses it.
+// Package poll waits, wakes, calls a function periodically and watches files. It owns the rule that
+// a periodic failure is logged once, until it is over. Every package with a background loop uses
+// it.
 package poll
 
 import (

@@ -31,21 +31,22 @@ func Self(t testing.TB, test string, env ...string) *exec.Cmd {
 	return process
 }
 
-// The ports of FreeAddress lie below those that systems give to clients, in blocks.
+// The ports of FreeAddress lie below the ports that systems give to clients, in blocks.
 const (
 	firstPort, ports = 12_000, 20_000
 	blockSize        = 200
 )
 
-// block is the block of ports of this process: it listens on the first port for as long as it lives.
+// block is the block of ports of this process: it listens on the first port for as long as it
+// lives.
 var block struct {
 	mu   sync.Mutex
 	held []net.Listener
 	next int // port
 }
 
-// FreeAddress returns an unused loopback address. No other call returns it, also none in another process of tests, so
-// that it is still free when a server starts or restarts.
+// FreeAddress returns an unused loopback address. No other call returns it, also none in another
+// process of tests, so that it is still free when a server starts or restarts.
 func FreeAddress() string {
 	block.mu.Lock()
 	defer block.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 )
 
-// decode reads the code in an image, which it looks for as in a photo. The reader does not find one code in some
-// hundreds, because it takes other modules for a corner; such a code is read as an image that has nothing else.
+// decode reads the code in an image, which it looks for as in a photo. The reader does not find one
+// code in some hundreds, because it takes other modules for a corner; such a code is read as an
+// image that has nothing else.
 func decode(img image.Image) (string, error) {
 	text, err := decodeWith(img, nil)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 const (
 	MaxLogo      = 64 << 10 // bytes
 	maxLogoWidth = 1024     // pixels, also of the height
-	// maxScans bounds the passes of a progressive JPEG over its pixels. Encoders write about ten; a pass of a
-	// few bytes takes the decoder as long as a full one.
+	// maxScans bounds the passes of a progressive JPEG over its pixels. Encoders write about ten; a
+	// pass of a few bytes takes the decoder as long as a full one.
 	maxScans = 24
 )
 
-// logoFormat is a format of logos. The decoders are called directly, because a process may register others
-// with package image.
+// logoFormat is a format of logos. The decoders are called directly, because a process may register
+// others with package image.
 type logoFormat struct {
 	signature, mediaType string
 	config               func(*bytes.Reader) (image.Config, error)
@@ -43,7 +43,8 @@ var logoFormats = [...]logoFormat{
 // startOfScan begins a pass over the pixels of a JPEG. Compressed data do not contain it.
 var startOfScan = []byte{0xff, 0xda}
 
-// decodeLogo returns the image in a text of base64; nothing for an empty text. It returns InvalidInput.
+// decodeLogo returns the image in a text of base64; nothing for an empty text. It returns
+// InvalidInput.
 func decodeLogo(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -62,7 +63,8 @@ func decodeLogo(text string) ([]byte, error) {
 	return logo, nil
 }
 
-// checkLogo refuses what is no logo, or a large one, with InvalidInput. It does not decode the pixels.
+// checkLogo refuses other data than a logo, and a large logo, with InvalidInput. It does not decode
+// the pixels.
 func checkLogo(logo []byte) error {
 	if len(logo) > MaxLogo {
 		return errLogoSize()
@@ -85,8 +87,8 @@ func checkLogo(logo []byte) error {
 	return nil
 }
 
-// logoWork is the work of decoding and scaling a logo that checkLogo has accepted, in pixels: a pass over all of them
-// takes as long with few bytes as with many.
+// logoWork is the work of decoding and scaling a logo that checkLogo has accepted, in pixels: a
+// pass over all of them takes as long with few bytes as with many.
 func logoWork(logo []byte) int {
 	format := formatOf(logo)
 	if format == nil {

@@ -52,9 +52,9 @@ func encodePNG(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with a logo: of each
-// sixth version in a quick run. With LINKFORGE_TEST_QR_FOLDER it also writes images and texts there, for
-// scripts/audit/qr.mjs, which reads them by another decoder.
+// TestRender_IsReadBack decodes the longest text of each version and level, and of level HIGH with
+// a logo: of each sixth version in a quick run. With LINKFORGE_TEST_QR_FOLDER it also writes images
+// and texts there, for scripts/audit/qr.mjs, which reads them by another decoder.
 func TestRender_IsReadBack(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("LINKFORGE_TEST_QR_FOLDER")
@@ -88,7 +88,8 @@ func TestRender_IsReadBack(t *testing.T) {
 	}
 }
 
-// longestText returns a text with as many bytes as a version holds at a level: two or three bytes hold the length.
+// longestText returns a text with as many bytes as a version holds at a level: two or three bytes
+// hold the length.
 func longestText(version coding.Version, level Level) string {
 	n := version.DataBytes(levels[level])
 	for coding.String(sampleText(n)).Bits(version) > version.DataBytes(levels[level])*8 {
@@ -109,7 +110,8 @@ func writeSample(t *testing.T, path, text string, s *Style) {
 	must.NoError(t, err)
 }
 
-// TestRender_FormatsShowTheSameCode reads the modules of the SVG document, and compares them with the PNG image.
+// TestRender_FormatsShowTheSameCode reads the modules of the SVG document, and compares them with
+// the PNG image.
 func TestRender_FormatsShowTheSameCode(t *testing.T) {
 	t.Parallel()
 	logo := encodePNG(t, checkered(40))
@@ -186,7 +188,8 @@ func darkModules(t *rapid.T, document []byte) (dark map[image.Point]bool, width 
 	}
 }
 
-// TestStyle_VerifyReadsShortURLs has codes of which about one in two hundred is not found as in a photo.
+// TestStyle_VerifyReadsShortURLs has codes that the reader of photos does not find, about one in
+// two hundred.
 func TestStyle_VerifyReadsShortURLs(t *testing.T) {
 	t.Parallel()
 	s := Default()

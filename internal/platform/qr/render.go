@@ -47,8 +47,8 @@ type Code struct {
 	style *Style
 }
 
-// New encodes a text in a style that Apply has returned. It returns an error for a text that is too long for
-// a code: more than 1,273 bytes at level HIGH, 2,953 at LOW.
+// New encodes a text in a style that Apply has returned. It returns an error for a text that is too
+// long for a code: more than 1,273 bytes at level HIGH, 2,953 at LOW.
 func New(text string, s *Style) (*Code, error) {
 	if s.HasLogo() && len(s.Logo) == 0 {
 		return nil, errors.New("the logo of a QR code has not been loaded")
@@ -110,8 +110,9 @@ func (c *Code) writeLogo(b *strings.Builder) {
 	b.WriteString(`"/>`)
 }
 
-// png returns the code as a PNG image of the style's size. Modules have a whole number of pixels, because
-// readers measure them; the rest widens the margin. A code with more modules than pixels is larger.
+// png returns the code as a PNG image of the style's size. Modules have a whole number of pixels,
+// because readers measure them; the rest widens the margin. A code with more modules than pixels is
+// larger.
 func (c *Code) png() ([]byte, error) {
 	img, err := c.image(c.style.Size)
 	if err != nil {
@@ -155,7 +156,8 @@ func opaque(hex string) color.Color {
 	return color.RGBA{parts[0], parts[1], parts[2], 255}
 }
 
-// withLogo returns a copy of an image whose code, from a pixel on and of a width, has the logo in its middle.
+// withLogo returns a copy of an image whose code, from a pixel on and of a width, has the logo in
+// its middle.
 func (c *Code) withLogo(from *image.Paletted, start, width int) (image.Image, error) {
 	logo, err := formatOf(c.style.Logo).decode(bytes.NewReader(c.style.Logo))
 	if err != nil {
@@ -171,7 +173,8 @@ func (c *Code) withLogo(from *image.Paletted, start, width int) (image.Image, er
 	return img, nil
 }
 
-// fit returns the largest rectangle in the middle of a square that has the proportions of a picture.
+// fit returns the largest rectangle in the middle of a square that has the proportions of a
+// picture.
 func fit(square, picture image.Rectangle) image.Rectangle {
 	side, w, h := square.Dx(), picture.Dx(), picture.Dy()
 	width, height := side, side

@@ -23,8 +23,9 @@ const (
 	maxWait                      = 5 * time.Second
 )
 
-// Renderer does the work of a node that takes milliseconds of a processor: it checks styles and renders PNG images, one
-// at a time, so that most of the processors serve redirects. Owners take turns.
+// Renderer does the work of a node that takes milliseconds of a processor: it checks styles and
+// renders PNG images, one at a time, so that most of the processors serve redirects. Owners take
+// turns.
 type Renderer struct {
 	gate *admission.Gate
 	// verdicts has the results of checks by the hash of the style and the size of the code.
@@ -98,14 +99,14 @@ func (r *Renderer) verdict(
 	return v, nil
 }
 
-// styleKey is the hash of what a check depends on.
+// styleKey is the hash of the inputs of a check.
 func (c *Code) styleKey() (key [sha256.Size]byte, err error) {
 	s := *c.style
 	s.Size = VerifiedSize
 	return hashOf(&s, c.modules)
 }
 
-// hashOf is the hash of a style and of what it is used for.
+// hashOf is the hash of a style and of its use.
 func hashOf(s *Style, of any) (key [sha256.Size]byte, err error) {
 	encoded, err := json.Marshal([]any{s, of})
 	if err != nil {

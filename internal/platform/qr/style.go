@@ -31,8 +31,8 @@ type Style struct {
 	// Foreground is the color of the modules, Background the color behind them: #1a2b3c.
 	Foreground string `json:"foreground"`
 	Background string `json:"background"`
-	// LogoHash is the hash of Logo, a PNG or JPEG image over the middle; empty means none. The logo itself is
-	// stored apart: see WithLogo.
+	// LogoHash is the hash of Logo, a PNG or JPEG image over the middle; empty means none. The logo
+	// itself is stored apart: see WithLogo.
 	LogoHash string `json:"logoHash,omitempty"`
 	Logo     []byte `json:"-"`
 }
@@ -70,7 +70,8 @@ func OrDefault(s *Style) Style {
 	return *s
 }
 
-// Change is a change of a style with its logo. Fields without Set stay; nil resets a field to its default.
+// Change is a change of a style with its logo. Fields without Set stay; nil resets a field to its
+// default.
 type Change struct {
 	Size       optional.Edit[*int]
 	Margin     optional.Edit[*int]
@@ -177,8 +178,8 @@ func luminance(color string) float64 {
 // VerifiedSize is the width in pixels at which Verify reads codes.
 const VerifiedSize = 256
 
-// Verify renders the code of a text in the style, and reads it. It returns InvalidInput if the logo is damaged, or if
-// the text is not read back.
+// Verify renders the code of a text in the style, and reads it. It returns InvalidInput if the logo
+// is damaged, or if the text is not read back.
 func (s *Style) Verify(text string) error {
 	c, err := New(text, s)
 	if err != nil {

@@ -27,8 +27,8 @@ func newLocal(now func() time.Time) *local {
 	return &local{now, memo.New(&otter.Options[string, window]{MaximumSize: maxLocal})}
 }
 
-// add adds delta to the counter of a key, and returns its value and its remaining lifetime. An attempt of a window that
-// has ended may be refunded: no counter is negative.
+// add adds delta to the counter of a key, and returns its value and its remaining lifetime. An
+// attempt of a window that has ended may be refunded: no counter is negative.
 func (l *local) add(key string, delta int64, lifetime time.Duration) (count int64, left time.Duration) {
 	now := l.now()
 	w, _ := l.windows.Compute(key, func(w window, found bool) (window, otter.ComputeOp) {

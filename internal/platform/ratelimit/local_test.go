@@ -78,7 +78,7 @@ func TestLimiter_ChargesAllOrNone(t *testing.T) {
 		}
 	}
 	first := must.Value(l.ChargeAll(t.Context(), Counter{once, "z"}))(t)
-	for range 3 { // beside the first one
+	for range 3 { // in addition to the first one
 		if _, err := l.ChargeAll(t.Context(), Counter{once, "z"}); err == nil {
 			t.Error("charged twice")
 		}

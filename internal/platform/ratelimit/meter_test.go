@@ -135,7 +135,8 @@ func TestMeter_ReservationEndsWithItsWindow(t *testing.T) {
 	}
 }
 
-// TestLimiter_CountsAttemptsOfClientsWhoHaveGone: charges and refunds stay in step, so that no attempt is to spare.
+// TestLimiter_CountsAttemptsOfClientsWhoHaveGone: charges and refunds stay in step, so that no
+// attempt is to spare.
 func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -153,7 +154,8 @@ func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
 	})
 }
 
-// TestLimiter_RefundsWhereItCharged: Redis becomes unavailable or available, or the window ends, before a refund.
+// TestLimiter_RefundsWhereItCharged: Redis becomes unavailable or available, or the window ends,
+// before a refund.
 func TestLimiter_RefundsWhereItCharged(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {

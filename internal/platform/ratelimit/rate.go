@@ -25,16 +25,17 @@ const rateDeadline = 5 * time.Second
 type Rate struct {
 	// Name is part of the key of the counter.
 	Name string
-	// Attempts is the number of allowed attempts, Window the duration after which the counter expires.
+	// Attempts is the number of allowed attempts, Window the duration after which the counter
+	// expires.
 	Attempts int64
 	Window   time.Duration
-	// MaxWait bounds the wait of a subject that continues after it was refused: each refusal doubles
-	// the wait. Zero means that the wait is the rest of the window.
+	// MaxWait bounds the wait of a subject that continues after it was refused: each refusal
+	// doubles the wait. Zero means that the wait is the rest of the window.
 	MaxWait time.Duration
 }
 
-// Limiter counts attempts in Redis, and in the memory of the node while Redis is unavailable: attempts are never
-// unlimited.
+// Limiter counts attempts in Redis, and in the memory of the node while Redis is unavailable:
+// attempts are never unlimited.
 type Limiter struct {
 	// Off allows all attempts.
 	Off bool
@@ -44,7 +45,8 @@ type Limiter struct {
 	local *local
 }
 
-// New returns a Limiter. The log receives failures of Redis; now is the clock of the counters in memory.
+// New returns a Limiter. The log receives failures of Redis; now is the clock of the counters in
+// memory.
 func New(kv redis.UniversalClient, log *slog.Logger, now func() time.Time) Limiter {
 	return Limiter{kv: kv, log: log, local: newLocal(now)}
 }
@@ -95,8 +97,9 @@ func (l Limiter) Wait(ctx context.Context, r Rate, subject string) error {
 	return ctx.Err()
 }
 
-// ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited. So attempts that are refused
-// beside others, whose charges are refunded later, use up nothing.
+// ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited. So
+// attempts that are refused while others are in progress, whose charges are refunded later, use up
+// nothing.
 func (l Limiter) ChargeAll(ctx context.Context, all ...Counter) (charged []Charged, err error) {
 	for _, c := range all {
 		one, err := l.charge(ctx, c)
@@ -127,7 +130,8 @@ func (l Limiter) ChargeEither(ctx context.Context, wide, last Counter, all ...Co
 	return append(charged, one), nil
 }
 
-// charge charges one attempt, or none if it is refused. A counter with MaxWait counts refusals, too.
+// charge charges one attempt, or none if it is refused. A counter with MaxWait counts refusals,
+// too.
 func (l Limiter) charge(ctx context.Context, c Counter) (Charged, error) {
 	a, err := l.Spend(ctx, c.Rate, c.Subject, 1)
 	one := Charged{c, a.isLocal}
@@ -210,9 +214,10 @@ func (l Limiter) count(
 	return count, left, err != nil
 }
 
-// add adds delta to a counter in Redis, and returns its value and its remaining lifetime. It creates a
-// missing counter, whose window has ended, together with its expiry. It ignores the end of the context: a refund would
-// otherwise revert a charge that Redis never had, and leave attempts to spare.
+// add adds delta to a counter in Redis, and returns its value and its remaining lifetime. It
+// creates a missing counter, whose window has ended, together with its expiry. It ignores the end
+// of the context: a refund would otherwise revert a charge that Redis never had, and leave attempts
+// to spare.
 func (l Limiter) add(
 	ctx context.Context, r Rate, subject string, delta int64,
 ) (count int64, left time.Duration, err error) {

@@ -25,8 +25,9 @@ const commandDeadline = 250 * time.Millisecond
 // errOpen is the error of commands while the circuit breaker is open.
 var errOpen = errs.New(errs.Unavailable, "Redis is unavailable.")
 
-// Protect bounds every command of the client, and refuses commands while Redis does not answer, or states that it
-// serves none. It re-creates the connections then, because a fixed address may lead to another server.
+// Protect bounds every command of the client, and refuses commands while Redis does not answer, or
+// states that it serves none. It re-creates the connections then, because a fixed address may lead
+// to another server.
 func (c *Client) Protect(log *slog.Logger) {
 	if c.guard != nil || c.InProcess() {
 		return
@@ -54,11 +55,13 @@ type unprotected struct{}
 type guard struct {
 	*breaker
 	connections connections
-	// cause is the last error of a command or a probe by which Redis did not answer, or stated an outage.
+	// cause is the last error of a command or a probe without a response of Redis, or with a reply
+	// of an outage.
 	cause atomic.Pointer[error]
 }
 
-// DialHook implements redis.Hook. The client of a cluster does not call it, and finds masters itself.
+// DialHook implements redis.Hook. The client of a cluster does not call it, and finds masters
+// itself.
 func (g *guard) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)
@@ -106,8 +109,8 @@ func (g *guard) within(ctx context.Context, cmds []redis.Cmder, do func(context.
 	return err
 }
 
-// outage returns the error of commands by which Redis did not answer, or stated an outage; nil if there is none. A
-// transaction fails with EXECABORT, and one of its commands with the cause.
+// outage returns the error of commands without a response of Redis, or with a reply of an outage;
+// nil if there is none. A transaction fails with EXECABORT, and one of its commands with the cause.
 func outage(err error, cmds []redis.Cmder) error {
 	if err == nil {
 		return nil
@@ -123,7 +126,8 @@ func outage(err error, cmds []redis.Cmder) error {
 	return nil
 }
 
-// connections are the open connections of a client, and some that have been closed since the last one was opened.
+// connections are the open connections of a client, and some that have been closed since the last
+// one was opened.
 type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}

@@ -9,8 +9,9 @@ import (
 
 var evictionPolicy = regexp.MustCompile(`(?m)^maxmemory_policy:([\w-]+)`)
 
-// Evicts reports whether Redis, or a master of a cluster, removes keys when its memory is full. Rates
-// would begin again then, and signals between nodes be lost. INFO tells it where CONFIG is forbidden.
+// Evicts reports whether Redis, or a master of a cluster, removes keys when its memory is full.
+// Rates would begin again then, and signals between nodes be lost. INFO reports it where CONFIG is
+// forbidden.
 func (c *Client) Evicts(ctx context.Context) (evicts bool, err error) {
 	if c.InProcess() {
 		return false, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// outages are the error replies by which a server states that it does not serve commands now, by their first words,
+// outages are the error replies of a server that does not serve commands now, by their first words,
 // with the cause and the remedy. Other error replies are faults of the command.
 var outages = map[string]string{
 	"READONLY":    "is a replica, which is read-only: LINKFORGE_REDIS_URL must lead to the master",
@@ -30,13 +30,14 @@ var outages = map[string]string{
 const isClusterNode = "is a node of a cluster: LINKFORGE_REDIS_URL must start with redis+cluster:// (with TLS, " +
 	"rediss+cluster://)"
 
-// ErrClusterNode is the error of Ready if the URL of one server leads to a node of a cluster, which refuses the keys
-// of other nodes.
+// ErrClusterNode is the error of Ready if the URL of one server leads to a node of a cluster, which
+// refuses the keys of other nodes.
 var ErrClusterNode = errors.New("Redis " + isClusterNode)
 
 var errIncomplete = errors.New("the Redis cluster has slots that no node serves")
 
-// Explain returns the cause of an error of Ready, with the remedy if there is a known one. It contains no address.
+// Explain returns the cause of an error of Ready, with the remedy if there is a known one. It
+// contains no address.
 func Explain(err error) string {
 	reply, isReply := errors.AsType[redis.Error](err)
 	switch {
@@ -64,8 +65,8 @@ func outageCause(err error) string {
 	return ""
 }
 
-// Ready returns nil if Redis serves writes; a cluster, if every master does and all slots are served. While the circuit
-// breaker is open it returns the cause at once.
+// Ready returns nil if Redis serves writes; a cluster, if every master does and all slots are
+// served. While the circuit breaker is open it returns the cause at once.
 func (c *Client) Ready(ctx context.Context) error {
 	switch {
 	case c.InProcess():
@@ -93,10 +94,12 @@ func (c *Client) Ready(ctx context.Context) error {
 	})
 }
 
-// writeCheck is a script without flags. A server refuses it for the same reasons as writes, although it writes nothing.
+// writeCheck is a script without flags. A server refuses it for the same reasons as writes,
+// although it writes nothing.
 const writeCheck = "#!lua\nreturn 1"
 
-// inspect checks that a server serves writes, and returns what it reports of its cluster: nothing if that is forbidden.
+// inspect checks that a server serves writes, and returns its report of its cluster: nothing if
+// that is forbidden.
 func inspect(ctx context.Context, server redis.Cmdable) (info string, err error) {
 	pipe := server.Pipeline()
 	written, reported := pipe.Eval(ctx, writeCheck, nil), pipe.Info(ctx, "cluster")

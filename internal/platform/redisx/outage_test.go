@@ -25,8 +25,8 @@ func protected(t *testing.T, redisURL string) *redisx.Client {
 	return k
 }
 
-// writes are the ways in which commands write. A transaction reports READONLY as EXECABORT, a pipeline may report it
-// for its second command only.
+// writes are the forms of commands that write. A transaction reports READONLY as EXECABORT, a
+// pipeline may report it for its second command only.
 var writes = map[string]func(t *testing.T, k *redisx.Client) error{
 	"command": func(t *testing.T, k *redisx.Client) error { return k.Set(t.Context(), "key", 1, time.Minute).Err() },
 	"transaction": func(t *testing.T, k *redisx.Client) error {
@@ -50,8 +50,9 @@ var writes = map[string]func(t *testing.T, k *redisx.Client) error{
 	},
 }
 
-// TestProtect_NoticesRefusedWrites puts a server into each state in which it refuses writes, and answers PING: the
-// circuit breaker opens, Ready explains the state, and closes once the server takes writes again.
+// TestProtect_NoticesRefusedWrites puts a server into each state that refuses writes and still
+// responds to PING: the circuit breaker opens, Ready explains the state, and closes once the server
+// takes writes again.
 func TestProtect_NoticesRefusedWrites(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewRedisServer(t)
@@ -81,8 +82,8 @@ func TestProtect_NoticesRefusedWrites(t *testing.T) {
 	}
 }
 
-// TestProtect_LeavesADemotedServer: behind a fixed address another server takes over. The client has connections to the
-// former one, which stays up.
+// TestProtect_LeavesADemotedServer: behind a fixed address another server takes over. The client
+// has connections to the former one, which stays up.
 func TestProtect_LeavesADemotedServer(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]string{

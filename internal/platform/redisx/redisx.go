@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// dialDeadline bounds one attempt to connect, and dials the number of attempts before the command
-	// is tried again. A dead server must be noticed long before the waiting requests time out.
+	// dialDeadline bounds one attempt to connect, and dials the number of attempts before the
+	// command is tried again. A dead server must be noticed long before the waiting requests time
+	// out.
 	dialDeadline = commandDeadline
 	dials        = 1
 	// noPipelinePool disables the separate pool for pipelines, so that the pool's size is the
@@ -81,8 +82,9 @@ func tuned(options *redis.Options, pool int) *redis.Options {
 	return options
 }
 
-// Once returns a command that the client library does not send again if its connection ends or refuses it: the server
-// may have executed it. Pipelines that contain one are not sent again either.
+// Once returns a command that the client library does not send again if its connection ends or
+// refuses it: the server may have executed it. Pipelines that contain one are not sent again
+// either.
 func Once(cmd redis.Cmder) redis.Cmder { return once{cmd} }
 
 type once struct{ redis.Cmder }

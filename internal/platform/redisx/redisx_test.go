@@ -137,13 +137,3 @@ func TestInProcess_HasAPassword(t *testing.T) {
 		}
 	}
 }
-
-func TestOpen_HidesABadURL(t *testing.T) {
-	t.Parallel()
-	for _, u := range []string{"http://:hunter2@host", "redis://:hunter2@host/%zz", "redis://:hunter2@host:6379/none",
-		"hunter2"} {
-		if k, err := redisx.Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", u, err)
-		}
-	}
-}

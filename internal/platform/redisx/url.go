@@ -28,7 +28,8 @@ var (
 			"redis+sentinel://host1:26379,host2:26379/mymaster")
 	errPath    = errors.New("must end with the hosts: a cluster has no databases")
 	errUnknown = errors.New(
-		"has a parameter that is not known: sentinels take db, sentinel_user and sentinel_password, a cluster takes none")
+		"has a parameter that is not known: sentinels take db, sentinel_user and " +
+			"sentinel_password, a cluster takes none")
 	errNumber = errors.New("must have the number of a database in db, from 0 on")
 )
 

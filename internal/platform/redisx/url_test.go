@@ -30,8 +30,7 @@ func TestParseURL_AcceptsSeveralServers(t *testing.T) {
 		"redis+sentinel://a:1,b/main": {Addrs: []string{"a:1", "b:26379"}, MasterName: "main"},
 		"rediss+sentinel://:p@a/main?db=3&sentinel_user=s&sentinel_password=q": {
 			Addrs: []string{"a:26379"}, Password: "p", MasterName: "main", DB: 3, SentinelUsername: "s",
-			SentinelPassword: "q",
-			TLS:              true,
+			SentinelPassword: "q", TLS: true,
 		},
 	} {
 		t.Run(u, func(t *testing.T) {

@@ -1,7 +1,8 @@
-// Package secrets protects what clients and copies of the database must not read or forge. Box encrypts
-// the secrets that the server itself has to know, such as those of webhooks and authenticator apps
-// and the tokens of imports. Each names the key that has sealed it, so that the operator can replace
-// the key: Store finds the keys in use, and seals all secrets again. Signer signs the grants in URLs.
+// Package secrets protects what clients and copies of the database must not read or forge. Box
+// encrypts the secrets that the server itself has to know, such as those of webhooks and
+// authenticator apps and the tokens of imports. Each names the key that has sealed it, so that the
+// operator can replace the key: Store finds the keys in use, and seals all secrets again. Signer
+// signs the grants in URLs.
 package secrets
 
 import (
@@ -61,7 +62,8 @@ func (b Box) IsEmpty() bool { return len(b.Key) == 0 }
 var errEmpty = errs.New(errs.Forbidden,
 	"This server cannot encrypt secrets. Ask the operator to set LINKFORGE_ENCRYPTION_KEY.")
 
-// Seal encrypts a secret with AES-256-GCM. Open needs the same place and id, those of the row that has the secret.
+// Seal encrypts a secret with AES-256-GCM. Open needs the same place and id, those of the row that
+// has the secret.
 func (b Box) Seal(p Place, id string, secret []byte) ([]byte, error) {
 	if b.IsEmpty() {
 		return nil, errEmpty

@@ -24,7 +24,7 @@ type Signer struct {
 
 // Purpose is what grants are for. A grant is good for no other purpose.
 type Purpose struct {
-	// Name is a part of what is signed. Remedy tells users how to get another grant.
+	// Name is a part of the signed text. Remedy states how users get another grant.
 	Name, Remedy string
 }
 

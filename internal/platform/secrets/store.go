@@ -21,7 +21,7 @@ type Store struct {
 	Box Box
 }
 
-// State says what the box can do with the secrets of a key.
+// State states whether the box can use the secrets of a key.
 type State string
 
 // The states.

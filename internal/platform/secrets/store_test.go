@@ -33,7 +33,8 @@ func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 	must.Value(d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())))(t)
 }
 
-// addTasks inserts n tasks with secrets of a key; nil means none. Their ids are a prefix and a number.
+// addTasks inserts n tasks with secrets of a key; nil means none. Their ids are a prefix and a
+// number.
 func addTasks(t *testing.T, d *db.DB, prefix string, n int, key []byte) {
 	t.Helper()
 	var rows [][]any
@@ -46,7 +47,8 @@ func addTasks(t *testing.T, d *db.DB, prefix string, n int, key []byte) {
 			[]any{id, "ws_a", "IMPORT", "QUEUED", "{}", dbtest.Noon, "usr_a", "opn_a", dbtest.Noon, dbtest.Noon, value})
 	}
 	exec(t, d,
-		`INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at, updated_at, secret)
+		`INSERT INTO tasks (id, workspace_id, kind, status, input, due_at, actor_id, operation_id, created_at,
+			updated_at, secret)
 		VALUES ?`, bun.In(rows))
 }
 
@@ -59,14 +61,16 @@ func stored(t *testing.T, d *db.DB, table, column, id string) (value []byte) {
 	return value
 }
 
-// eachDatabase runs the test on a database with a workspace and a deleted webhook, which has secrets of the old key.
+// eachDatabase runs the test on a database with a workspace and a deleted webhook, which has
+// secrets of the old key.
 func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		exec(t, d, "INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_a', 'a', 'A', ?0, ?0)",
 			dbtest.Noon)
 		exec(t, d,
-			`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at, created_by,
+			`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, old_secret, xid, seq, created_at,
+			created_by,
 			deleted_at) VALUES ('whk_a', 'ws_a', 'n', 'u', 'h', 'ACTIVE', ?1, ?2, 0, 0, ?0, 'usr_a', ?0)`, dbtest.Noon,
 			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookSecret, "whk_a", secret))(t),
 			must.Value(secrets.Box{Key: oldKey}.Seal(secrets.WebhookOldSecret, "whk_a", secret))(t))
@@ -75,7 +79,8 @@ func eachDatabase(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// TestStore_RewrapsAllSecrets rewraps secrets of several keys and batches, and leaves those of a missing key.
+// TestStore_RewrapsAllSecrets rewraps secrets of several keys and batches, and leaves those of a
+// missing key.
 func TestStore_RewrapsAllSecrets(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,6 @@
-// Package suitetest selects how much of the suite runs. make test runs a quick selection of what is
-// exhaustive, and one representative of each kind of fault. make test-exhaustive, test-faults and
-// test-all run the rest, by two environment variables.
+// Package suitetest selects how much of the suite runs. make test runs a quick selection of the
+// exhaustive tests, and one representative of each kind of fault. make test-exhaustive, test-faults
+// and test-all run the rest, by two environment variables.
 package suitetest
 
 import (
@@ -21,7 +21,8 @@ const (
 // Exhaustive reports whether tests try everything that they can, instead of a quick selection.
 func Exhaustive() bool { return os.Getenv(exhaustiveVariable) == "on" }
 
-// Size returns quick, or full if tests are exhaustive. It selects numbers of seeds, rows and repetitions.
+// Size returns quick, or full if tests are exhaustive. It selects numbers of seeds, rows and
+// repetitions.
 func Size[T any](quick, full T) T {
 	if Exhaustive() {
 		return full
@@ -29,7 +30,8 @@ func Size[T any](quick, full T) T {
 	return quick
 }
 
-// ExhaustiveOnly skips a test unless tests are exhaustive. What it proves also has a test that always runs.
+// ExhaustiveOnly skips a test unless tests are exhaustive. Another test that always runs proves the
+// same promise.
 func ExhaustiveOnly(t testing.TB) {
 	t.Helper()
 	if !Exhaustive() {
@@ -37,9 +39,9 @@ func ExhaustiveOnly(t testing.TB) {
 	}
 }
 
-// Fault skips a test that kills, interrupts or attacks servers, unless the run includes faults. The name
-// of the test starts with "TestFault_". Each invariant of docs/ARCHITECTURE.md also has a test that
-// always runs.
+// Fault skips a test that kills, interrupts or attacks servers, unless the run includes faults. The
+// name of the test starts with "TestFault_". Each invariant of docs/ARCHITECTURE.md also has a test
+// that always runs.
 func Fault(t testing.TB) {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), faultPrefix) {

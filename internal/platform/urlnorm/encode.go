@@ -4,9 +4,10 @@ import "strings"
 
 const upperHex = "0123456789ABCDEF"
 
-// appendEncoded appends s by R5 and R6: triplets of unreserved characters decoded, other triplets in upper case,
-// a percent sign that begins no triplet and every byte outside pchar and also percent-encoded. It is a single
-// pass, so that nothing decoded is decoded again: %2541 stays %2541.
+// appendEncoded appends s by R5 and R6: triplets of unreserved characters decoded, other triplets
+// in upper case, a percent sign that begins no triplet and every byte outside pchar and also
+// percent-encoded. It is a single pass, so that nothing decoded is decoded again: %2541 stays
+// %2541.
 func appendEncoded(b []byte, s, also string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -63,8 +64,8 @@ func isUnreserved(c byte) bool {
 	return c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// isPchar reports whether RFC 3986 allows c in a path segment as it is. The percent sign is not among them: a
-// triplet is recognized before.
+// isPchar reports whether RFC 3986 allows c in a path segment as it is. The percent sign is not
+// among them: a triplet is recognized before.
 func isPchar(c byte) bool {
 	return isUnreserved(c) || strings.IndexByte("!$&'()*+,;=:@", c) >= 0
 }

@@ -6,7 +6,8 @@ import "fmt"
 type Error struct {
 	// Rule is the rule of profile LF-1 that refused the URL, "R1" to "R4".
 	Rule string
-	// Reason is one sentence fit for users. It never repeats the URL, which may hold secrets or markup.
+	// Reason is one sentence fit for users. It never repeats the URL, which may hold secrets or
+	// markup.
 	Reason string
 }
 

@@ -24,8 +24,9 @@ func canonicalHost(given string) (string, error) {
 	return canonicalName(given)
 }
 
-// canonicalIPv6 writes an address as RFC 5952 does. Addresses in ::ffff:0:0/96 end in dotted decimals, by its
-// section 5; other prefixes with an embedded IPv4 address stay in hexadecimal. Any fixed choice would do here.
+// canonicalIPv6 writes an address as RFC 5952 does. Addresses in ::ffff:0:0/96 end in dotted
+// decimals, by its section 5; other prefixes with an embedded IPv4 address stay in hexadecimal. Any
+// fixed choice would do here.
 func canonicalIPv6(given string) (string, error) {
 	inner := strings.TrimSuffix(given[1:], "]")
 	addr, err := netip.ParseAddr(inner)
@@ -75,8 +76,9 @@ func validLabel(label string) bool {
 	return true
 }
 
-// isNumber reports whether browsers take a name that ends in this label for an IPv4 address: they read octal,
-// hexadecimal and missing parts, so http://0x7f.1/ is 127.0.0.1. (WHATWG URL, "ends in a number".)
+// isNumber reports whether browsers take a name that ends in this label for an IPv4 address: they
+// read octal, hexadecimal and missing parts, so http://0x7f.1/ is 127.0.0.1. (WHATWG URL, "ends in
+// a number".)
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""

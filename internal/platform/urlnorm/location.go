@@ -1,11 +1,12 @@
 package urlnorm
 
-// Location returns a URL that Canonical accepted as it was given, made safe for an HTTP Location header: trimmed,
-// a host outside ASCII in punycode, spaces and other characters outside ASCII percent-encoded as UTF-8. All else,
-// the fragment included, is byte for byte as given. It has the same canonical form as raw.
+// Location returns a URL that Canonical accepted as it was given, made safe for an HTTP Location
+// header: trimmed, a host outside ASCII in punycode, spaces and other characters outside ASCII
+// percent-encoded as UTF-8. All else, the fragment included, is byte for byte as given. It has the
+// same canonical form as raw.
 //
-// The result never holds a control character, a space or a byte outside ASCII, even for a raw that Canonical
-// refuses.
+// The result never holds a control character, a space or a byte outside ASCII, even for a raw that
+// Canonical refuses.
 func Location(raw string) string {
 	p, err := parse(raw)
 	if err != nil {
@@ -18,8 +19,8 @@ func Location(raw string) string {
 	return p.location(host)
 }
 
-// location returns the given URL, header-safe. The canonical host replaces the given one only where that is not
-// ASCII.
+// location returns the given URL, header-safe. The canonical host replaces the given one only where
+// that is not ASCII.
 func (p parts) location(host string) string {
 	if isASCII(p.host) {
 		return printable(p.given)

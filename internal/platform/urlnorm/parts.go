@@ -42,8 +42,8 @@ func parse(raw string) (parts, error) {
 	return parts{given: given, scheme: scheme, host: host, port: port, path: path, query: query}, nil
 }
 
-// Trim drops control characters, white space and invisible characters at both ends, as copied text has them. It keeps
-// variation selectors and tags, which belong to emoji.
+// Trim drops control characters, white space and invisible characters at both ends, as copied text
+// has them. It keeps variation selectors and tags, which belong to emoji.
 func Trim(raw string) string {
 	return strings.TrimFunc(raw, func(r rune) bool {
 		const tags, brailleBlank = 0xe0000, '\u2800'
@@ -52,8 +52,8 @@ func Trim(raw string) string {
 	})
 }
 
-// checkCharacters refuses invalid UTF-8 and the control characters, C0, DEL and C1, wherever they stand. In the
-// fragment too: it reaches the browser in the Location header.
+// checkCharacters refuses invalid UTF-8 and the control characters, C0, DEL and C1, wherever they
+// stand. In the fragment too: it reaches the browser in the Location header.
 func checkCharacters(given string) error {
 	for i := 0; i < len(given); {
 		if c := given[i]; c >= ' ' && c < 0x7f {
@@ -86,7 +86,8 @@ func cutScheme(given string) (scheme, rest string, ok bool) {
 	return "", "", false
 }
 
-// cutAuthority splits an address, which ends before the query, at its first slash. The slash stays with the path.
+// cutAuthority splits an address, which ends before the query, at its first slash. The slash stays
+// with the path.
 func cutAuthority(address string) (authority, path string) {
 	if i := strings.IndexByte(address, '/'); i >= 0 {
 		return address[:i], address[i:]
@@ -94,8 +95,8 @@ func cutAuthority(address string) (authority, path string) {
 	return address, ""
 }
 
-// checkAddress refuses what makes readers of a URL disagree about its host: userinfo, a classic decoy, and the
-// backslash, which browsers take for a slash and others do not.
+// checkAddress refuses what makes readers of a URL disagree about its host: userinfo, a classic
+// decoy, and the backslash, which browsers take for a slash and others do not.
 func checkAddress(address, authority string) error {
 	if strings.Contains(authority, "@") {
 		return refuse("R2",
@@ -108,8 +109,8 @@ func checkAddress(address, authority string) error {
 	return nil
 }
 
-// cutPort splits an authority into host and port. Brackets that are not followed by the end or a port remain in
-// the host as they are, and are refused there.
+// cutPort splits an authority into host and port. Brackets that are not followed by the end or a
+// port remain in the host as they are, and are refused there.
 func cutPort(authority string) (host, port string) {
 	if !strings.HasPrefix(authority, "[") {
 		host, port, _ = strings.Cut(authority, ":")

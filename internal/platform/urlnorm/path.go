@@ -19,8 +19,9 @@ func appendPath(b []byte, path string) []byte {
 	return b
 }
 
-// appendSegment appends a slash and an encoded segment to the path that begins at start. The dot segments are
-// recognized once decoded, since %2e is a dot, and ".." takes the segment before it away, even an empty one.
+// appendSegment appends a slash and an encoded segment to the path that begins at start. The dot
+// segments are recognized once decoded, since %2e is a dot, and ".." takes the segment before it
+// away, even an empty one.
 func appendSegment(b []byte, start int, segment string) []byte {
 	end := len(b)
 	b = append(b, '/')

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// appendQuery appends the canonical form of a query with its question mark, or nothing when no piece of it is
-// left (R5, R6, R10, R11).
+// appendQuery appends the canonical form of a query with its question mark, or nothing when no
+// piece of it is left (R5, R6, R10, R11).
 func appendQuery(b []byte, query string) []byte {
 	if query == "" {
 		return b

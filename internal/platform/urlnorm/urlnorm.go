@@ -1,7 +1,7 @@
-// Package urlnorm writes URLs in their canonical form, profile LF-1, so that two spellings of one URL
-// get the same short link. Two links for one page are harmless, one link for two pages misdirects: only
-// the rules R1 to R12, and what RFC 3986 calls equivalent, are applied. It is pure; links and domains
-// use it.
+// Package urlnorm writes URLs in their canonical form, profile LF-1, so that two spellings of one
+// URL get the same short link. Two links for one page are harmless, one link for two pages
+// misdirects: only the rules R1 to R12, and what RFC 3986 calls equivalent, are applied. It is
+// pure; links and domains use it.
 package urlnorm
 
 import (
@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// MaxBytes is the length in bytes that no form of a URL may exceed: not the text as it was given, before
-// trimming, nor its Location, nor its canonical form. Percent-encoding triples a byte, so limiting the given
-// text alone would accept URLs whose own canonical form is then refused.
+// MaxBytes is the length in bytes that no form of a URL may exceed: not the text as it was given,
+// before trimming, nor its Location, nor its canonical form. Percent-encoding triples a byte, so
+// limiting the given text alone would accept URLs whose own canonical form is then refused.
 const MaxBytes = 8192
 
-// URL is an accepted URL in canonical form. URLs are equal, also by ==, exactly when their canonical texts are.
+// URL is an accepted URL in canonical form. URLs are equal, also by ==, exactly when their
+// canonical texts are.
 type URL struct {
 	text string
 	host string
@@ -57,10 +58,12 @@ func Host(given string) (string, error) {
 // String returns the canonical text: printable ASCII without a space.
 func (u URL) String() string { return u.text }
 
-// Host returns the canonical host without port: lower case, punycode, an IPv6 address without its brackets.
+// Host returns the canonical host without port: lower case, punycode, an IPv6 address without its
+// brackets.
 func (u URL) Host() string { return u.host }
 
-// Port returns the port that the URL leads to: the one it names, or else 80 for http and 443 for https.
+// Port returns the port that the URL leads to: the one it names, or else 80 for http and 443 for
+// https.
 func (u URL) Port() uint16 { return u.port }
 
 // canonicalText puts the canonical parts together. The fragment is left behind (R12).

@@ -443,8 +443,8 @@ func checkHeaderSafe(t testing.TB, s string) {
 	}
 }
 
-// TestCanonical_IsIdempotent builds URLs from parts with a special meaning. All of them must be accepted: the
-// delimiter keeps invalid parts out of the authority.
+// TestCanonical_IsIdempotent builds URLs from parts with a special meaning. All of them must be
+// accepted: the delimiter keeps invalid parts out of the authority.
 func TestCanonical_IsIdempotent(t *testing.T) {
 	t.Parallel()
 	pieces := func(of ...string) *rapid.Generator[string] {

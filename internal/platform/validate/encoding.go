@@ -14,8 +14,8 @@ var byteOrderMark = []byte("\ufeff")
 // WithoutMark returns text without a byte order mark at its start.
 func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, byteOrderMark) }
 
-// IsJSONText reports whether text is UTF-8 and escapes no surrogate without the other one of its pair. Decoders
-// of JSON replace both silently, so that different texts become equal.
+// IsJSONText reports whether text is UTF-8 and escapes no surrogate without the other one of its
+// pair. Decoders of JSON replace both silently, so that different texts become equal.
 func IsJSONText(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -37,8 +37,8 @@ func IsJSONText(text []byte) bool {
 	}
 }
 
-// escaped returns the UTF-16 code unit and the length of an escape such as \u00e9 at the start of text; zero
-// for other text and escapes.
+// escaped returns the UTF-16 code unit and the length of an escape such as \u00e9 at the start of
+// text; zero for other text and escapes.
 func escaped(text []byte) (unit rune, size int) {
 	const length = len(`\u0000`)
 	if len(text) < length || text[0] != '\\' || text[1] != 'u' {

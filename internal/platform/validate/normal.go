@@ -7,13 +7,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Normal returns text in Unicode's normalization form C, in which texts that are equal to readers are equal bytes.
-// All text that is compared is stored in it; URLs are not, because servers compare their bytes.
+// Normal returns text in Unicode's normalization form C, where texts that are equal to readers are
+// equal bytes. All text that is compared is stored in it; URLs are not, because servers compare
+// their bytes.
 func Normal(s string) string { return norm.NFC.String(s) }
 
-// Fold returns text as searches compare it: without differences of case, of compatibility forms such as ligatures
-// and full-width letters (NFKC_Casefold), and of the dot of i. The databases do not fold text, because each
-// does so differently.
+// Fold returns text as searches compare it: without differences of case, of compatibility forms
+// such as ligatures and full-width letters (NFKC_Casefold), and of the dot of i. The databases do
+// not fold text, because each does so differently.
 func Fold(s string) string {
 	folded := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
 	return dots.Replace(folded)

@@ -11,8 +11,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// Line returns one line of text for display: Visible, Normal, trimmed, with from least to most characters,
-// none of them a control character. The label begins the error message. It returns InvalidInput.
+// Line returns one line of text for display: Visible, Normal, trimmed, with from least to most
+// characters, none of them a control character. The label begins the error message. It returns
+// InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
 	return Opaque(label, Visible(s), least, most)
 }

@@ -24,7 +24,7 @@ var subdivisions = []string{
 	"\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
 }
 
-// joiningScripts are the scripts in which a joiner changes the shape of adjacent letters.
+// joiningScripts are the scripts where a joiner changes the shape of adjacent letters.
 var joiningScripts = []*unicode.RangeTable{
 	unicode.Adlam, unicode.Arabic, unicode.Balinese, unicode.Bengali, unicode.Chakma, unicode.Devanagari,
 	unicode.Gujarati,
@@ -47,7 +47,8 @@ func Invisible(r rune) bool {
 // Visible removes invisible characters, so that texts that look equal are equal, and replaces the
 // blank Braille pattern with a space. It retains invisible characters that change the shape of
 // their neighbors: a joiner between letters of a script that joins them or between emoji, a
-// variation selector, and the tags of a subdivision flag. It returns text that is not UTF-8 unchanged.
+// variation selector, and the tags of a subdivision flag. It returns text that is not UTF-8
+// unchanged.
 func Visible(s string) string {
 	blank := func(r rune) bool { return r == brailleBlank || Invisible(r) }
 	if !strings.ContainsFunc(s, blank) || !utf8.ValidString(s) {

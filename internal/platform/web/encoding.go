@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// AcceptsGzip reports whether a client that sent these Accept-Encoding fields takes gzip, and does not like the
-// plain form better (RFC 9110, section 12.5.3).
+// AcceptsGzip reports whether a client that sent these Accept-Encoding fields takes gzip, and does
+// not like the plain form better (RFC 9110, section 12.5.3).
 func AcceptsGzip(fields []string) bool {
 	weights := map[string]float64{}
 	for coding := range strings.SplitSeq(strings.Join(fields, ","), ",") {

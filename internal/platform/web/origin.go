@@ -16,14 +16,16 @@ import (
 type Origins struct {
 	// Hosts are the names of the instance itself.
 	Hosts []string
-	// Listed are further origins as browsers write them, scheme://host:port without the scheme's own
-	// port; "*" is every one.
+	// Listed are further origins as browsers write them, scheme://host:port without the scheme's
+	// own port; "*" is every one.
 	Listed []string
-	// PermittedByKey reports whether the API key in an Authorization header permits an origin; nil permits none.
+	// PermittedByKey reports whether the API key in an Authorization header permits an origin; nil
+	// permits none.
 	PermittedByKey func(ctx context.Context, authorization, origin string) bool
 }
 
-// exposed are the response headers that a page of another origin may read, beside the default ones.
+// exposed are the response headers that a page of another origin may read, in addition to the
+// default ones.
 var exposed = []string{"X-Request-Id", "RateLimit", "RateLimit-Policy", "Retry-After"}
 
 // preflightSeconds is how long browsers may cache a preflight response: no browser accepts more
@@ -68,7 +70,8 @@ func (o Origins) CORS(methods ...string) Middleware {
 	return func(next http.Handler) http.Handler { return answer(refuseOthers(next)) }
 }
 
-// permits reports whether the page that makes a request may, by the list or by the API key of the request.
+// permits reports whether the page that makes a request may, by the list or by the API key of the
+// request.
 func (o Origins) permits(r *http.Request) bool {
 	return o.Allow(r) || o.PermittedByKey != nil &&
 		o.PermittedByKey(r.Context(), r.Header.Get("Authorization"), r.Header.Get("Origin"))
@@ -100,7 +103,7 @@ func RefuseJSON(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string][]failure{"errors": {{message, map[string]string{"code": code}}}})
 }
 
-// announcesKey reports whether a preflight request asks for a request that may have an API key,
+// announcesKey reports whether a preflight request announces a request that may have an API key,
 // which permits the origin or not: only that one names the key.
 func announcesKey(r *http.Request) bool {
 	names := strings.ToLower(r.Header.Get("Access-Control-Request-Headers"))

@@ -18,11 +18,12 @@ func (p Proxies) Trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// Forwarding takes what trusted proxies forward about a client: its address and the scheme of its URL.
-// Nobody else is believed, because any client can set these headers.
+// Forwarding takes what trusted proxies forward about a client: its address and the scheme of its
+// URL. It ignores these headers of other peers, because any client can set them.
 type Forwarding struct {
 	Proxies
-	// Log gets a warning about the first X-Forwarded-For of another sender; nil where clients connect directly.
+	// Log gets a warning about the first X-Forwarded-For of another sender; nil where clients
+	// connect directly.
 	Log  *slog.Logger
 	once sync.Once
 }

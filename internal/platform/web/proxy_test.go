@@ -56,7 +56,8 @@ func TestProxies_FindClientAddress(t *testing.T) {
 	}
 }
 
-// TestForwarding_RemovesHeadersOfOthers: what any client can set is neither used nor passed on, and is warned of once.
+// TestForwarding_RemovesHeadersOfOthers: what any client can set is neither used nor passed on, and
+// is warned of once.
 func TestForwarding_RemovesHeadersOfOthers(t *testing.T) {
 	t.Parallel()
 	headers := []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded"}

@@ -81,8 +81,9 @@ func Log(log *slog.Logger, now func() time.Time) Middleware {
 	}
 }
 
-// Recover has fail respond to a request whose handler panics, and logs the panic with its stack. A response that has
-// begun is cut off, so that the client notices that it is incomplete. It does not affect http.ErrAbortHandler.
+// Recover has fail respond to a request whose handler panics, and logs the panic with its stack. A
+// response that has begun is cut off, so that the client notices that it is incomplete. It does not
+// affect http.ErrAbortHandler.
 func Recover(log *slog.Logger, fail http.HandlerFunc) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,8 +132,8 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are UTF-8. Databases
-// and JSON replace or refuse what is not, so that different texts become equal.
+// IsUTF8 reports whether the path, the query and the form, if it has been parsed, of a request are
+// UTF-8. Databases and JSON replace or refuse other bytes, so that different texts become equal.
 func IsUTF8(r *http.Request) bool {
 	for name, values := range r.PostForm {
 		if !utf8.ValidString(name) || !utf8.ValidString(strings.Join(values, " ")) {
@@ -190,8 +191,8 @@ func Client(next http.Handler) http.Handler {
 // AddressOf is the address that Client remembered.
 func AddressOf(ctx context.Context) string { return clientOf(ctx).address }
 
-// Site is the IPv6 network of 48 bits that an address as of AddressOf belongs to, which is what a site
-// has; empty for IPv4.
+// Site is the IPv6 network of 48 bits, the size for a site, that an address as of AddressOf belongs
+// to; empty for IPv4.
 func Site(address string) string {
 	network, err := netip.ParsePrefix(address)
 	if err != nil {
@@ -201,7 +202,8 @@ func Site(address string) string {
 	return wide.String()
 }
 
-// ExactAddressOf is the address that Client remembered, for comparisons with networks; invalid when it is unknown.
+// ExactAddressOf is the address that Client remembered, for comparisons with networks; invalid when
+// it is unknown.
 func ExactAddressOf(ctx context.Context) netip.Addr { return clientOf(ctx).exact }
 
 // OriginOf is the origin of the page that Client remembered; empty for programs.
@@ -228,8 +230,8 @@ func Network(addr netip.Addr) string {
 	return netip.PrefixFrom(addr, 64).String()
 }
 
-// ClientAddress returns the whole address that a request came from; invalid if it is unknown. Peer is for
-// all that limits or counts clients.
+// ClientAddress returns the whole address that a request came from; invalid if it is unknown. Peer
+// is for all that limits or counts clients.
 func ClientAddress(r *http.Request) netip.Addr { return parseAddress(r.RemoteAddr) }
 
 func parseAddress(remote string) netip.Addr {

@@ -1,11 +1,11 @@
-// Command clickhouse is a ClickHouse server for tests: the engine of libchdb.so, loaded without cgo,
-// with ClickHouse's own HTTP interface.
+// Command clickhouse is a ClickHouse server for tests: the engine of libchdb.so, loaded without
+// cgo, with ClickHouse's own HTTP interface.
 //
 //	clickhouse -data DIR [-listen 127.0.0.1:0] [-library PATH]
 //
 // It prints its URL, as one line, when it takes requests, and ends at SIGTERM or SIGINT. A folder
-// belongs to one process at a time and outlives a process that is killed. The user "default" needs no
-// password; "linkforge" has the password "secret". A query whose client leaves runs to its end.
+// belongs to one process at a time and outlives a process that is killed. The user "default" needs
+// no password; "linkforge" has the password "secret". A query whose client leaves runs to its end.
 package main
 
 import (
@@ -46,8 +46,9 @@ const users = `<clickhouse>
 </clickhouse>
 `
 
-// statements make clickhouse-local, which ends with its last statement, a server: the second one writes
-// the port, which the engine may have chosen, and the third reads a pipe until its other end closes.
+// statements make clickhouse-local, which ends with its last statement, a server: the second one
+// writes the port, which the engine may have chosen, and the third reads a pipe until its other end
+// closes.
 const statements = `SYSTEM START LISTEN HTTP;
 SELECT getServerPort('http_port') INTO OUTFILE '/proc/self/fd/%d' APPEND FORMAT TSV;
 SELECT * FROM file('/proc/self/fd/%d', 'LineAsString', 'line String') SETTINGS storage_file_read_method = 'read' FORMAT Null`
@@ -125,14 +126,15 @@ func proxy(engine string) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: engine})
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
-			r.Out.Header.Del("Expect") // the body is there
+			r.Out.Header.Del("Expect") // the body has arrived
 		},
 		Transport: transport(engine),
 	}
 }
 
 // transport sends each request whole, by a connection of its own, and closes none before both the
-// request and the response have passed. http.Transport closes it when a response precedes the request's end.
+// request and the response have passed. http.Transport closes it when a response precedes the
+// request's end.
 type transport string
 
 func (engine transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -171,7 +173,7 @@ func (b *rest) Close() error {
 	return b.connection.Close()
 }
 
-// run runs clickhouse-local to its end with the arguments, of which the first is its name. It reports
+// run runs clickhouse-local to its end with the arguments; the first one is its name. It reports
 // errors of statements on standard error itself.
 func run(path string, arguments ...string) error {
 	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)

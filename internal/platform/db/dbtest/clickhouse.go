@@ -25,7 +25,8 @@ type ClickHouse struct {
 	process *exec.Cmd
 }
 
-// NewClickHouse starts a server, which ends with the test. Without a program of it the test is skipped.
+// NewClickHouse starts a server, which ends with the test. Without a program of it the test is
+// skipped.
 func NewClickHouse(t testing.TB) *ClickHouse {
 	t.Helper()
 	if os.Getenv(clickHouseProgram) == "" {

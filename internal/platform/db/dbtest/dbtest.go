@@ -40,8 +40,8 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// EachIfExhaustive runs the test on SQLite, and on PostgreSQL if tests are exhaustive. It is for behaviour of Go code
-// whose statements have tests on both.
+// EachIfExhaustive runs the test on SQLite, and on PostgreSQL if tests are exhaustive. It is for
+// behaviour of Go code whose statements have tests on both.
 func EachIfExhaustive(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	if suitetest.Exhaustive() {

@@ -14,8 +14,9 @@ import (
 // lockedDeadline bounds what tests do while a row is locked.
 const lockedDeadline = 10 * time.Second
 
-// WhileLocked calls f while another transaction locks the one row of a PostgreSQL table that matches the condition.
-// The context ends after lockedDeadline, so that what waits for the row fails.
+// WhileLocked calls f while another transaction locks the one row of a PostgreSQL table that
+// matches the condition. The context ends after lockedDeadline, so that what waits for the row
+// fails.
 func WhileLocked(t testing.TB, d *db.DB, table, condition string, f func(ctx context.Context)) {
 	t.Helper()
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {

@@ -26,8 +26,9 @@ default_pool_size = 3
 max_prepared_statements = %d
 `
 
-// PgBouncer starts a pooler of transactions that follows as many prepared statements of each connection, and returns
-// the URL of the database through it. The test is skipped without a PgBouncer of at least version 1.22.
+// PgBouncer starts a pooler of transactions that follows as many prepared statements of each
+// connection, and returns the URL of the database through it. The test is skipped without a
+// PgBouncer of at least version 1.22.
 func PgBouncer(t testing.TB, databaseURL string, preparedStatements int) string {
 	t.Helper()
 	proctest.SkipShort(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// Analyze analyzes all tables and, on PostgreSQL, vacuums them. PostgreSQL would do both in the background at some
-// time, and change plans during a test.
+// Analyze analyzes all tables and, on PostgreSQL, vacuums them. PostgreSQL would do both in the
+// background at some time, and change plans during a test.
 func Analyze(t testing.TB, d *db.DB) {
 	t.Helper()
 	statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE"}[d.Kind]

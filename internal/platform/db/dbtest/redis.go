@@ -157,8 +157,8 @@ type RedisServer struct {
 	node                   *node
 }
 
-// NewRedisServer starts a server with further settings; it keeps nothing over a restart unless they say so. All
-// servers of a process have the same password.
+// NewRedisServer starts a server with further settings; it keeps nothing over a restart unless they
+// say so. All servers of a process have the same password.
 func NewRedisServer(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	password := "password-of-tests"
@@ -202,8 +202,8 @@ func (s *RedisServer) Do(t testing.TB, command string) {
 	}
 }
 
-// LoseAnswers returns a function after which the next answer to a client gets lost, and its connection ends. The client
-// has no connections yet, and is not of a cluster.
+// LoseAnswers returns a function after which the next answer to a client gets lost, and its
+// connection ends. The client has no connections yet, and is not of a cluster.
 func LoseAnswers(t testing.TB, k *redisx.Client) (lose func()) {
 	d := &dropped{}
 	k.AddHook(d)

@@ -138,8 +138,8 @@ func (p *Pair) awaitStandby(t testing.TB) {
 	}
 }
 
-// CutOff stops the synchronous standby at once, and has the primary end n transactions of which the
-// standby does not learn: once it is promoted, their numbers are those of other transactions.
+// CutOff stops the synchronous standby at once, and has the primary end n transactions that the
+// standby does not receive: once it is promoted, their numbers are those of other transactions.
 func (p *Pair) CutOff(t testing.TB, n int) {
 	t.Helper()
 	abort := fmt.Sprintf("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); ROLLBACK; END LOOP; END $$", n)
@@ -206,8 +206,9 @@ func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	return "", nil
 }
 
-// postgresPrograms returns the folder of initdb and pg_basebackup: on PATH, or the newest of a package. A folder with
-// initdb alone has a server of another version than the pg_basebackup of this machine.
+// postgresPrograms returns the folder of initdb and pg_basebackup: on PATH, or the newest of a
+// package. A folder with initdb alone has a server of another version than the pg_basebackup of
+// this machine.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -248,8 +249,8 @@ func (p *postgres) run(t testing.TB) {
 	}
 }
 
-// tether starts a program that ends with the test process: a shell waits for the end of its input. stop ends it as a
-// crash would.
+// tether starts a program that ends with the test process: a shell waits for the end of its input.
+// stop ends it as a crash would.
 func tether(t testing.TB, folder string, owner *syscall.Credential, program ...string) (stop func()) {
 	t.Helper()
 	process := exec.Command("/bin/sh",

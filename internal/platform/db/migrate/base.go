@@ -17,9 +17,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// The base creates the whole schema. A change of the schema edits it until the first release, so its record has a
-// checksum: a database of another text is refused. The version before the base had a script for each change. A database
-// that has all of them, which are listed in the file replacedSteps, becomes one of the base by the script adoption.
+// The base creates the whole schema. A change of the schema edits it until the first release, so
+// its record has a checksum: a database of another text is refused. The version before the base had
+// a script for each change. A database that has all of them, which are listed in the file
+// replacedSteps, becomes one of the base by the script adoption.
 const (
 	base          = "0001_base"
 	checksumMark  = "@"
@@ -39,15 +40,16 @@ func isBase(step string) bool { return step == base || strings.HasPrefix(step, b
 
 var comment = regexp.MustCompile(`--.*`)
 
-// checksum returns a checksum of the statements of a file, without comments and white space. It is empty for no file.
+// checksum returns a checksum of the statements of a file, without comments and white space. It is
+// empty for no file.
 func checksum(files fs.FS, file string) string {
 	script, _ := fs.ReadFile(files, file)
 	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(comment.ReplaceAllString(string(script), "")), " ")))
 	return hex.EncodeToString(sum[:4])
 }
 
-// Check returns an error unless the database has the base of this version. Commands, and servers that do not migrate,
-// call it.
+// Check returns an error unless the database has the base of this version. Commands, and servers
+// that do not migrate, call it.
 func Check(ctx context.Context, d *db.DB, files fs.FS) error {
 	all, err := List(ctx, d, files)
 	isPending := func(m Migration) bool { return isBase(m.Name) && m.AppliedAt.IsZero() }
@@ -88,8 +90,8 @@ func upBase(
 	return true, err
 }
 
-// compareBase returns the records in order, and whether they are those of a database that can be adopted. It returns an
-// error if the database is of another base.
+// compareBase returns the records in order, and whether they are those of a database that can be
+// adopted. It returns an error if the database is of another base.
 func compareBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (recorded []Migration, before bool, err error) {
 	if err := tx.NewSelect().Model(&recorded).Order("name").Scan(ctx); err != nil || len(recorded) == 0 {
 		return nil, false, err

@@ -67,7 +67,8 @@ func TestUp_AdoptsDatabaseOfEarlierMigrations(t *testing.T) {
 	})
 }
 
-// TestUp_RefusesOtherSchemas: a database of another schema is unchanged, whichever operation refuses it.
+// TestUp_RefusesOtherSchemas: a database of another schema is unchanged by each operation that
+// refuses it.
 func TestUp_RefusesOtherSchemas(t *testing.T) {
 	t.Parallel()
 	later := map[string]string{"0004_four.up": "CREATE TABLE four (id TEXT)"}
@@ -130,7 +131,8 @@ func TestUp_FailedAdoptionLeavesDatabase(t *testing.T) {
 	})
 }
 
-// TestDown_KeepsBase: the base stays, later migrations are reverted, and comments of the base do not matter.
+// TestDown_KeepsBase: the base stays, later migrations are reverted, and comments of the base do
+// not matter.
 func TestDown_KeepsBase(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {

@@ -1,5 +1,6 @@
-// Package migrate changes the schema of a database by the scripts of package migrations, up and down, on one node at a
-// time and beside nodes that serve requests. The first of them is the base; see base.go. It owns the table migrations.
+// Package migrate changes the schema of a database by the scripts of package migrations, up and
+// down, on one node at a time, while other nodes serve requests. The first of them is the base; see
+// base.go. It owns the table migrations.
 //
 // Packages server and cli call it.
 package migrate
@@ -27,8 +28,9 @@ const (
 	downSuffix = ".down.sql"
 )
 
-// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII. onlineLock
-// is that of online migrations, which may take hours and leave migrationLock to nodes that start meanwhile.
+// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in
+// ASCII. onlineLock is that of online migrations, which may take hours and leave migrationLock to
+// nodes that start meanwhile.
 const (
 	migrationLock = 0x6c696e6b666f7267
 	onlineLock    = migrationLock + 1
@@ -36,8 +38,8 @@ const (
 
 // A migration that waits for a table blocks later statements on it. Behind a long statement, such
 // as a dump's, it gives up after lockWait and retries after lockPause, for at most maxLockRetry.
-// While another node migrates, it tries again after nodePause: a statement that waited would hold up
-// CREATE INDEX CONCURRENTLY.
+// While another node migrates, it tries again after nodePause: a statement that waited would hold
+// up CREATE INDEX CONCURRENTLY.
 const (
 	lockWait     = 500 * time.Millisecond
 	lockPause    = 2 * time.Second
@@ -48,9 +50,9 @@ const (
 // errMigrating means that another node migrates.
 var errMigrating = errors.New("another node is migrating")
 
-// onlineMark is the first line of an online migration, and statementMark separates its statements. On PostgreSQL they
-// commit one by one while nodes serve requests. After an interruption all of them run again, so each must be
-// idempotent. SQLite runs the file as one transaction.
+// onlineMark is the first line of an online migration, and statementMark separates its statements.
+// On PostgreSQL they commit one by one while nodes serve requests. After an interruption all of
+// them run again, so each must be idempotent. SQLite runs the file as one transaction.
 const (
 	onlineMark    = "-- online\n"
 	statementMark = "\n-- next\n"
@@ -66,9 +68,9 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Up applies the pending migrations and returns their names. Concurrent nodes wait for each
-// other. A migration and its record are one transaction, which bun's migrator does not guarantee, unless it is
-// an online migration.
+// Up applies the pending migrations and returns their names. Concurrent nodes wait for each other.
+// A migration and its record are one transaction, which bun's migrator does not guarantee, unless
+// it is an online migration.
 func Up(ctx context.Context, d *db.DB, files fs.FS, now time.Time) (applied []string, err error) {
 	names, err := steps(d, files)
 	if err != nil {
@@ -130,8 +132,8 @@ func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error)
 	return undone, nil
 }
 
-// List returns all migrations in order, those that only the database has included. If the database is of another base,
-// it returns the error of Up, too.
+// List returns all migrations in order, including those of the database alone. If the database is
+// of another base, it returns the error of Up, too.
 func List(ctx context.Context, d *db.DB, files fs.FS) (all []Migration, err error) {
 	names, err := steps(d, files)
 	if err != nil {
@@ -167,7 +169,8 @@ func steps(d *db.DB, files fs.FS) ([]string, error) {
 	return found, err
 }
 
-// retryLocked runs step until its tables are free and no other node migrates, or maxLockRetry is over.
+// retryLocked runs step until its tables are free and no other node migrates, or maxLockRetry is
+// over.
 func retryLocked(ctx context.Context, d *db.DB, step func(ctx context.Context, tx bun.Tx) error) error {
 	for deadline := time.Now().Add(maxLockRetry); ; {
 		err := d.Tx(ctx, step)
@@ -186,8 +189,8 @@ func retryLocked(ctx context.Context, d *db.DB, step func(ctx context.Context, t
 	}
 }
 
-// limitLockWait bounds the lock wait of the following statements. The wait for another node's migration
-// comes before it.
+// limitLockWait bounds the lock wait of the following statements. The wait for another node's
+// migration comes before it.
 func limitLockWait(ctx context.Context, d *db.DB, tx bun.Tx) error {
 	if d.Kind != db.Postgres {
 		return nil
@@ -232,8 +235,9 @@ func up(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS, step Migration) (
 // resetTimeout bounds the restoring of a session after an online migration.
 const resetTimeout = 5 * time.Second
 
-// runOnline runs the statements of an online migration on a second connection. The transaction has the lock, and must
-// not have written yet: readers of events and caches wait for the oldest transaction that has.
+// runOnline runs the statements of an online migration on a second connection. The transaction has
+// the lock, and must not have written yet: readers of events and caches wait for the oldest
+// transaction that has.
 func runOnline(ctx context.Context, d *db.DB, tx bun.Tx, statements string) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 		return err
@@ -284,8 +288,8 @@ func invalidIndexes(ctx context.Context, d bun.IDB, statements string) (names []
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(statements, " "+name+" ") }), err
 }
 
-// lockMigrations returns errMigrating if another node migrates, and creates the table of migrations. The lock
-// ends with the transaction, so it also works behind a pooler.
+// lockMigrations returns errMigrating if another node migrates, and creates the table of
+// migrations. The lock ends with the transaction, so it also works behind a pooler.
 func lockMigrations(ctx context.Context, d *db.DB, tx bun.Tx, locks ...int64) error {
 	for _, lock := range locks {
 		locked := d.Kind == db.SQLite

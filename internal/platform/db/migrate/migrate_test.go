@@ -117,19 +117,6 @@ func TestMigrate_UpAndDown(t *testing.T) {
 	})
 }
 
-func TestUp_AppliesNewMigrations(t *testing.T) {
-	t.Parallel()
-	bare(t, func(t *testing.T, d *db.DB) {
-		first := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
-		up(t, d, scripts(first), "0001_one")
-		first["0002_two.up"] = "CREATE TABLE two (id TEXT)"
-		up(t, d, scripts(first), "0002_two")
-		if diff := cmp.Diff([]string{"migrations", "one", "two"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestUp_FailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
@@ -179,8 +166,8 @@ func TestDown_FailureKeepsMigration(t *testing.T) {
 	})
 }
 
-// TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two of
-// them took would fail or count twice.
+// TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two
+// of them took would fail or count twice.
 func TestUp_IsSerialized(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
@@ -249,8 +236,8 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
-// TestUp_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX CONCURRENTLY,
-// which waits for all statements that run.
+// TestUp_OnlineIsSerialized: nodes that wait for another node do not block its CREATE INDEX
+// CONCURRENTLY, which waits for all statements that run.
 func TestUp_OnlineIsSerialized(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -266,9 +253,9 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 	}
 }
 
-// TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which nodes need that start, and no
-// transaction that has written is open, for which readers of events would wait. The timeout of the database
-// does not end it.
+// TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which starting nodes
+// need. No transaction that has written is open: readers of events would wait for it. The timeout
+// of the database does not end it.
 func TestUp_OnlineHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
@@ -295,8 +282,8 @@ END $$`, migrationLock),
 	}), "0002_checks")
 }
 
-// TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the one that failed have effect, and what
-// it left behind is removed.
+// TestMigrate_RepeatsInterruptedOnlineMigration: the statements before the failed one have effect,
+// and the remains of the failed one are removed.
 func TestUp_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -338,8 +325,8 @@ func TestUp_AppliesBase(t *testing.T) {
 	})
 }
 
-// TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later readers do not
-// wait.
+// TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later
+// readers do not wait.
 func TestUp_YieldsToTraffic(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -388,36 +375,31 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	}
 }
 
-// TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused before the first
-// migration, with what an administrator has to run.
+// TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused
+// before the first migration. The error has the statements that an administrator has to run.
 func TestUp_RequiresRoles(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		dbtest.MigratedPostgres(t) // so that the roles exist
-		where := dbtest.PostgresURL(t)
-		owner := dbtest.Open(t, db.Postgres, where)
-		role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-		run := func(statement string) {
-			t.Helper()
-			must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
-		}
-		run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
-		run("GRANT CREATE ON SCHEMA public TO " + role)
-		u := must.Value(url.Parse(where))(t)
-		u.User = url.UserPassword(role, "plain")
-		d := dbtest.Open(t, db.Postgres, u.String())
-		step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")},
-			"postgres/0001_t.down.sql": {}}
-		applied, err := migrate.Up(t.Context(), d, step, time.Now())
-		if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") ||
-			!strings.Contains(err.Error(),
-				"GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
-			t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
-		}
-		run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
-		if applied, err := migrate.Up(t.Context(), d, step, time.Now()); err != nil || len(applied) != 1 {
-			t.Errorf("with the roles: applied %q, %v", applied, err)
-		}
-	})
+	dbtest.MigratedPostgres(t) // so that the roles exist
+	where := dbtest.PostgresURL(t)
+	owner := dbtest.Open(t, db.Postgres, where)
+	role := "plain_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
+	run := func(statement string) {
+		t.Helper()
+		must.Value(owner.ExecContext(db.AsOwner(t.Context()), statement))(t)
+	}
+	run("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
+	run("GRANT CREATE ON SCHEMA public TO " + role)
+	u := must.Value(url.Parse(where))(t)
+	u.User = url.UserPassword(role, "plain")
+	d := dbtest.Open(t, db.Postgres, u.String())
+	step := fstest.MapFS{"postgres/0001_t.up.sql": {Data: []byte("CREATE TABLE t ()")}, "postgres/0001_t.down.sql": {}}
+	applied, err := migrate.Up(t.Context(), d, step, time.Now())
+	if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "CREATEROLE") || !strings.Contains(err.Error(),
+		"GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO ") {
+		t.Fatalf("applied %q, %v, want an error about CREATEROLE", applied, err)
+	}
+	run("GRANT linkforge_tenant, linkforge_creator, linkforge_resolver, linkforge_system TO " + role)
+	if applied, err := migrate.Up(t.Context(), d, step, time.Now()); err != nil || len(applied) != 1 {
+		t.Errorf("with the roles: applied %q, %v", applied, err)
+	}
 }

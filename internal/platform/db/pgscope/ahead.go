@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ahead are statements whose results a connection has not read yet. They are executed in the same order.
+// ahead are statements whose results a connection has not read yet. They are executed in the same
+// order.
 type ahead struct {
 	pipeline pipeline
 	texts    []string

@@ -10,8 +10,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// CheckRoles returns an error unless the roles of the scopes exist and the connected role has them, or may create and
-// grant them. Otherwise a migration in the middle would fail.
+// CheckRoles returns an error unless the roles of the scopes exist and the connected role has them,
+// or may create and grant them. Otherwise a migration in the middle would fail.
 func CheckRoles(ctx context.Context, d bun.IDB) error {
 	var user string
 	var lacking []string
@@ -19,7 +19,8 @@ func CheckRoles(ctx context.Context, d bun.IDB) error {
 		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
 	}
 	err := d.NewRaw(`SELECT wanted.name FROM unnest(string_to_array(?, ' ')) WITH ORDINALITY AS wanted (name, place)
-		CROSS JOIN (SELECT rolcreaterole OR rolsuper AS creates, current_setting('server_version_num')::INTEGER >= 160000 AS strict
+		CROSS JOIN (SELECT rolcreaterole OR rolsuper AS creates,
+			current_setting('server_version_num')::INTEGER >= 160000 AS strict
 			FROM pg_roles WHERE rolname = session_user) AS own
 		LEFT JOIN pg_roles AS r ON r.rolname = wanted.name
 		WHERE NOT CASE WHEN r.oid IS NULL THEN own.creates
@@ -46,7 +47,8 @@ func CheckScopes(ctx context.Context, d bun.IDB) error {
 		var above, owns bool
 		err := d.NewRaw(`SELECT current_user, r.rolsuper OR r.rolbypassrls,
 			EXISTS (SELECT FROM pg_class c WHERE c.relowner = r.oid AND c.relnamespace = current_schema()::regnamespace)
-			FROM pg_roles r WHERE r.rolname = current_user`).Scan(WithScope(ctx, Scope{Role: wanted}), &role, &above, &owns)
+			FROM pg_roles r WHERE r.rolname = current_user`).
+			Scan(WithScope(ctx, Scope{Role: wanted}), &role, &above, &owns)
 		if err != nil {
 			return fmt.Errorf("the roles of row-level security: %w", err)
 		}
@@ -68,12 +70,13 @@ func CheckScopes(ctx context.Context, d bun.IDB) error {
 }
 
 var errUnprepared = errors.New("a connection to the database has lost its prepared statements, as behind a pooler of " +
-	"transactions that does not follow them: let it follow them (PgBouncer 1.22 or newer: max_prepared_statements), or " +
+	"transactions that does not follow them: let it follow them (PgBouncer 1.22 or newer: " +
+	"max_prepared_statements), or " +
 	"pool sessions")
 
-// checkPooler returns an error if connections lose their prepared statements. A pooler of transactions that does not
-// follow them has prepared those of both connections in one session, and must use another one for the second
-// transaction.
+// checkPooler returns an error if connections lose their prepared statements. A pooler of
+// transactions that does not follow them has prepared those of both connections in one session, and
+// must use another one for the second transaction.
 func checkPooler(ctx context.Context, d *bun.DB) error {
 	if d.Stats().MaxOpenConnections == 1 {
 		return nil

@@ -33,8 +33,8 @@ func (c Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return own, nil
 }
 
-// startSession leaves the session with one prepared statement, that of the scope. A pooler may have given it to
-// another client before, which has prepared others under the names of ours.
+// startSession leaves the session with one prepared statement, that of the scope. A pooler may have
+// given it to another client before, which has prepared others under the names of ours.
 func (c *Conn) startSession(ctx context.Context) error {
 	c.prepared = map[string]*pgconn.StatementDescription{}
 	err := c.Conn.Conn().DeallocateAll(ctx)
@@ -56,8 +56,8 @@ type Conn struct {
 	standby  bool         // the server cannot be written to any more
 	ahead    *ahead
 	deferred []deferred
-	// prepared are the texts of the prepared statements. needsReset means that the session has not those, or that
-	// one of them does not work any more, as after a migration.
+	// prepared are the texts of the prepared statements. needsReset means that the session has not
+	// those, or that one of them does not work any more, as after a migration.
 	prepared   map[string]*pgconn.StatementDescription
 	needsReset bool
 }
@@ -70,8 +70,8 @@ type transaction struct {
 
 var errOtherScope = errors.New("a statement of another scope within a transaction")
 
-// mustEnter reports whether the scope must be sent with a statement of it. Statements of the connected role need none
-// outside of transactions, in which some of them cannot run.
+// mustEnter reports whether the scope must be sent with a statement of it. Statements of the
+// connected role need none outside of transactions: some of them cannot run in a transaction.
 func (c *Conn) mustEnter(ctx context.Context, wanted Scope) (bool, error) {
 	switch {
 	case c.tx != nil && !c.tx.scope.has(wanted):
@@ -166,8 +166,8 @@ func (c *Conn) prepare(
 	return q, enters, nil
 }
 
-// explain also notes that the server became a standby, so that the pool connects to the new primary, and that the
-// session is that of another client.
+// explain also notes that the server became a standby, so that the pool connects to the new
+// primary, and that the session is that of another client.
 func (c *Conn) explain(ctx context.Context, err error) error {
 	switch Code(err) {
 	case readOnlyTransaction:

@@ -15,11 +15,12 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// connectDeadline bounds CheckConnection, so that a command does not wait for a host that does not respond.
+// connectDeadline bounds CheckConnection, so that a command does not wait for a host that does not
+// respond.
 const connectDeadline = 30 * time.Second
 
-// CheckConnection connects. The error tells log-in, database, certificate and outage apart, or reports a
-// pooler that loses prepared statements.
+// CheckConnection connects. The error distinguishes log-in, database, certificate and outage, or
+// reports a pooler that loses prepared statements.
 func CheckConnection(ctx context.Context, d *bun.DB) error {
 	ctx, cancel := context.WithTimeout(WithScope(ctx, Scope{Role: Owner}), connectDeadline)
 	defer cancel()
@@ -33,7 +34,7 @@ func CheckConnection(ctx context.Context, d *bun.DB) error {
 	return checkPooler(ctx, d)
 }
 
-// refusals say what a server that refuses connections lacks, by SQLSTATE.
+// refusals explain why a server refuses connections, by SQLSTATE.
 var refusals = map[string]string{
 	"28P01": "refuses the log-in: check user and password of the URL",
 	"28000": "refuses the log-in: check the user and sslmode of the URL, and pg_hba.conf",
@@ -83,7 +84,8 @@ func ParseConfig(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// parseProblem returns the reason for an invalid URL without repeating it: pgx's own text may contain the password.
+// parseProblem returns the reason for an invalid URL without repeating it: pgx's own text may
+// contain the password.
 func parseProblem(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("the database URL names a file that cannot be read: %w", file)

@@ -79,112 +79,107 @@ func (w *wire) cut() {
 	}
 }
 
-// TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by a copy.
+// TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by
+// a copy.
 func TestTx_EndsOnAResetConnection(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		where := dbtest.PostgresURL(t)
-		dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
-		for name, begin := range map[string]func(ctx context.Context, d *db.DB, tx bun.Tx) error{
-			"ahead": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
-				var lookups []db.Lookup
-				for n := range 2 {
-					p := d.Params()
-					lookups = append(lookups,
-						db.Lookup{Query: tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(n)), Params: p, Dest: new(int)})
-				}
-				return d.Pipe(ctx, tx, lookups...)
-			},
-			"copy": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
-				return d.Load(ctx, tx, "counters", []string{"name", "next"}, 0, func(int) []any { return nil })
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				w := newWire(t, must.Value(url.Parse(where))(t).Host)
-				d := on(t, where, w.Addr().String())
-				ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 20*time.Second)
-				defer cancel()
-				run := func(ctx context.Context, tx bun.Tx) error { return begin(ctx, d, tx) }
-				for range 3 { // the session is not checked again within a second
-					must.NoError(t, d.Tx(ctx, run))
-				}
-				w.cut()
-				time.Sleep(5 * time.Millisecond) // until the reset has arrived
-				if err := d.Tx(ctx, run); !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
-					t.Errorf("%v, %v", err, ctx.Err())
-				}
-			})
-		}
-	})
+	where := dbtest.PostgresURL(t)
+	dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+	for name, begin := range map[string]func(ctx context.Context, d *db.DB, tx bun.Tx) error{
+		"ahead": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
+			var lookups []db.Lookup
+			for n := range 2 {
+				p := d.Params()
+				lookups = append(lookups,
+					db.Lookup{Query: tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(n)), Params: p, Dest: new(int)})
+			}
+			return d.Pipe(ctx, tx, lookups...)
+		},
+		"copy": func(ctx context.Context, d *db.DB, tx bun.Tx) error {
+			return d.Load(ctx, tx, "counters", []string{"name", "next"}, 0, func(int) []any { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWire(t, must.Value(url.Parse(where))(t).Host)
+			d := on(t, where, w.Addr().String())
+			ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 20*time.Second)
+			defer cancel()
+			run := func(ctx context.Context, tx bun.Tx) error { return begin(ctx, d, tx) }
+			for range 3 { // the session is not checked again within a second
+				must.NoError(t, d.Tx(ctx, run))
+			}
+			w.cut()
+			time.Sleep(5 * time.Millisecond) // until the reset has arrived
+			if err := d.Tx(ctx, run); !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
+				t.Errorf("%v, %v", err, ctx.Err())
+			}
+		})
+	}
 }
 
 // TestError_OutageIsUnavailable: errors are retryable if no server listens, a connection
 // breaks, or the server ends it. Errors of the configuration are not.
 func TestError_OutageIsUnavailable(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		where := dbtest.PostgresURL(t)
-		u, err := url.Parse(where)
-		must.NoError(t, err)
-		expect := func(what string, err error, want bool) {
-			t.Helper()
-			if err == nil || errs.Is(err, errs.Unavailable) != want {
-				t.Errorf("%s: %v", what, err)
-			}
+	where := dbtest.PostgresURL(t)
+	u, err := url.Parse(where)
+	must.NoError(t, err)
+	expect := func(what string, err error, want bool) {
+		t.Helper()
+		if err == nil || errs.Is(err, errs.Unavailable) != want {
+			t.Errorf("%s: %v", what, err)
 		}
-		owner := db.AsOwner(t.Context())
-		write := func(d *db.DB, meanwhile func(tx bun.Tx)) error {
-			return d.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
-				if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil {
-					t.Errorf("before: %v", err)
-				}
-				meanwhile(tx)
-				return nil
-			})
-		}
-
-		_, err = on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")
-		expect("no server", err, true)
-
-		w := newWire(t, u.Host)
-		broken := on(t, where, w.Addr().String())
-		expect("a connection breaks before the commit", write(broken, func(bun.Tx) { w.cut() }), true)
-		_, err = broken.ExecContext(owner, "SELECT 1")
-		expect("then", err, true)
-
-		w = newWire(t, u.Host)
-		broken = on(t, where, w.Addr().String())
-		expect("a connection breaks before a statement", broken.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
-			w.cut()
-			_, err := tx.ExecContext(ctx, "SELECT 1")
-			return err
-		}), true)
-
-		d := dbtest.Open(t, db.Postgres, where)
-		expect("the server ends a connection", write(d, func(tx bun.Tx) {
-			var session int
-			if err := tx.NewRaw("SELECT pg_backend_pid()").Scan(owner, &session); err != nil {
-				t.Error(err)
+	}
+	owner := db.AsOwner(t.Context())
+	write := func(d *db.DB, meanwhile func(tx bun.Tx)) error {
+		return d.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil {
+				t.Errorf("before: %v", err)
 			}
-			if _, err := dbtest.Open(t, db.Postgres, where).ExecContext(owner, "SELECT pg_terminate_backend(?, 5000)",
-				session); err != nil {
-				t.Error(err)
-			}
-		}), true)
-		if _, err := d.ExecContext(owner, "SELECT 1"); err != nil {
-			t.Errorf("then, on another connection: %v", err)
-		}
+			meanwhile(tx)
+			return nil
+		})
+	}
 
-		u.Path = "/nosuchdatabase"
-		_, err = on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")
-		expect("there is no such database", err, true)
-		_, err = d.ExecContext(owner, "SELECT nosuchcolumn")
-		expect("a statement that is wrong", err, false)
-		gone, cancel := context.WithCancel(owner)
-		cancel()
-		_, err = on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")
-		expect("a caller who has gone", err, false)
-	})
+	_, err = on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")
+	expect("no server", err, true)
+
+	w := newWire(t, u.Host)
+	broken := on(t, where, w.Addr().String())
+	expect("a connection breaks before the commit", write(broken, func(bun.Tx) { w.cut() }), true)
+	_, err = broken.ExecContext(owner, "SELECT 1")
+	expect("then", err, true)
+
+	w = newWire(t, u.Host)
+	broken = on(t, where, w.Addr().String())
+	expect("a connection breaks before a statement", broken.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
+		w.cut()
+		_, err := tx.ExecContext(ctx, "SELECT 1")
+		return err
+	}), true)
+
+	d := dbtest.Open(t, db.Postgres, where)
+	expect("the server ends a connection", write(d, func(tx bun.Tx) {
+		var session int
+		if err := tx.NewRaw("SELECT pg_backend_pid()").Scan(owner, &session); err != nil {
+			t.Error(err)
+		}
+		if _, err := dbtest.Open(t, db.Postgres, where).ExecContext(owner, "SELECT pg_terminate_backend(?, 5000)",
+			session); err != nil {
+			t.Error(err)
+		}
+	}), true)
+	if _, err := d.ExecContext(owner, "SELECT 1"); err != nil {
+		t.Errorf("then, on another connection: %v", err)
+	}
+
+	u.Path = "/nosuchdatabase"
+	_, err = on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")
+	expect("there is no such database", err, true)
+	_, err = d.ExecContext(owner, "SELECT nosuchcolumn")
+	expect("a statement that is wrong", err, false)
+	gone, cancel := context.WithCancel(owner)
+	cancel()
+	_, err = on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")
+	expect("a caller who has gone", err, false)
 }

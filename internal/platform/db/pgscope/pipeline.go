@@ -17,16 +17,16 @@ import (
 // scopeStatement is the name of the prepared statement that sets the scope of a transaction.
 const scopeStatement = "linkforge_scope"
 
-// setScope sets the scope of a transaction. Statements of Bind are planned once, for all values: PostgreSQL would
-// otherwise weigh a plan for the values of each call. The transaction of a process that hangs ends: others wait for its
-// locks, and readers of events for the oldest transaction.
+// setScope sets the scope of a transaction. Statements of Bind are planned once, for all values:
+// PostgreSQL would otherwise weigh a plan for the values of each call. The transaction of a process
+// that hangs ends: others wait for its locks, and readers of events for the oldest transaction.
 const setScope = "SELECT set_config('role', $1, true), set_config('linkforge.workspace', $2, true), " +
 	"set_config('linkforge.account', $3, true), set_config('statement_timeout', $4, true), " +
 	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
 	"set_config('idle_in_transaction_session_timeout', '30s', true)"
 
-// ErrScope is the error of a statement that did not run because its scope could not be entered. That of PostgreSQL says
-// nothing of the values of the statement.
+// ErrScope is the error of a statement that did not run because its scope could not be entered.
+// That of PostgreSQL says nothing of the values of the statement.
 var ErrScope = errors.New("entering a scope")
 
 // pipeline sends a scope and statements in one round trip.
@@ -41,8 +41,8 @@ type deferred struct {
 	values pgx.ExtendedQueryBuilder
 }
 
-// startPipeline starts a pipeline with the deferred statements. If it enters a scope, that is the one of the
-// transaction, which it begins, or else that of the context.
+// startPipeline starts a pipeline with the deferred statements. If it enters a scope, that is the
+// one of the transaction, which it begins, or else that of the context.
 func (c *Conn) startPipeline(ctx context.Context, enters bool) pipeline {
 	p := pipeline{Pipeline: c.Conn.Conn().PgConn().StartPipeline(ctx)}
 	if enters {
@@ -126,8 +126,8 @@ func (p pipeline) result() (*pgconn.ResultReader, error) {
 	return reader, err
 }
 
-// end reads all further responses, and closes the pipeline. It returns the first error, which is ErrBadConn if nothing
-// has reached the server.
+// end reads all further responses, and closes the pipeline. It returns the first error, which is
+// ErrBadConn if nothing has reached the server.
 func (p pipeline) end(err error) error {
 	closing := p.Close()
 	if pgconn.SafeToRetry(err) || pgconn.SafeToRetry(closing) {
@@ -181,7 +181,7 @@ func (c *Conn) prepareInScope(ctx context.Context, text string, enters bool) (*p
 	return prepared, err
 }
 
-// flush begins the transaction where enters is true, and executes what was deferred.
+// flush begins the transaction where enters is true, and executes the deferred statements.
 func (c *Conn) flush(ctx context.Context, enters bool) error {
 	p := c.startPipeline(ctx, enters)
 	return p.end(p.enter())

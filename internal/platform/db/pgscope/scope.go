@@ -1,8 +1,10 @@
-// Package pgscope connects to PostgreSQL so that each statement runs in a scope: the role, the workspace and the
-// account on which the policies of row-level security depend, and its timeouts. A change of the scope, and statements
-// that are deferred or sent ahead, share a round trip with the statement (pipeline.go, ahead.go). It knows no tables.
+// Package pgscope connects to PostgreSQL so that each statement runs in a scope: the role, the
+// workspace and the account on which the policies of row-level security depend, and its timeouts. A
+// change of the scope, and statements that are deferred or sent ahead, share a round trip with the
+// statement (pipeline.go, ahead.go). It knows no tables.
 //
-// Package db opens the pools, and has the scopes that callers use; package replica connects to standbys.
+// Package db opens the pools, and has the scopes that callers use; package replica connects to
+// standbys.
 package pgscope
 
 import (
@@ -10,8 +12,8 @@ import (
 	"time"
 )
 
-// The roles that statements run as. They own nothing and bypass nothing; the migrations say what each may see and
-// change.
+// The roles that statements run as. They own nothing and bypass nothing; the migrations say what
+// each may see and change.
 const (
 	Tenant   = "linkforge_tenant"
 	Resolver = "linkforge_resolver"
@@ -20,11 +22,12 @@ const (
 	Owner    = "none" // the role that has connected
 )
 
-// Scope bounds the visible rows of a statement: one workspace, or a list for the role of creators, and the
-// memberships of one account. The zero Scope sees no tenant's rows.
+// Scope bounds the visible rows of a statement: one workspace, or a list for the role of creators,
+// and the memberships of one account. The zero Scope sees no tenant's rows.
 type Scope struct {
 	Role, Workspace, Account string
-	// Brief statements have the timeout of lists. With ShortLockTimeout they wait at most 100 ms for a lock.
+	// Brief statements have the timeout of lists. With ShortLockTimeout they wait at most 100 ms
+	// for a lock.
 	Brief, ShortLockTimeout bool
 }
 
@@ -52,8 +55,8 @@ func Of(ctx context.Context) Scope {
 	return Scope{Role: Tenant}
 }
 
-// Timeouts are those of statements, of their waits for locks, and of brief statements; zero means no limit. They do
-// not apply to the roles System and Owner.
+// Timeouts are those of statements, of their waits for locks, and of brief statements; zero means
+// no limit. They do not apply to the roles System and Owner.
 type Timeouts struct{ Statement, Lock, List time.Duration }
 
 // shortLockTimeout is the lock timeout of scopes with ShortLockTimeout.
@@ -72,8 +75,9 @@ func Bind(ctx context.Context, values ...any) context.Context {
 // deferredKey is the context key of statements that can wait.
 type deferredKey struct{}
 
-// Defer returns a context for one statement with parameters whose result nobody needs. Within a transaction it is sent
-// with the next statement, or with the commit, whose error is also that of the statement. Elsewhere it runs at once.
+// Defer returns a context for one statement with parameters whose result the caller does not need.
+// Within a transaction it is sent with the next statement, or with the commit, whose error is also
+// that of the statement. Elsewhere it runs at once.
 func Defer(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deferredKey{}, true)
 }

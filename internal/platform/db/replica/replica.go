@@ -1,5 +1,5 @@
-// Package replica reads from a standby of the database whatever may lag: a read states how current it must be, and
-// uses the standby while it is known to be that current. It knows no tables.
+// Package replica sends reads that may lag to a standby of the database: a read states how current
+// it must be, and uses the standby while it is known to be that current. It knows no tables.
 //
 // Package db opens it; package consistency states the ages.
 package replica
@@ -35,15 +35,15 @@ const (
 type Replica struct {
 	*sql.DB
 	looks *bun.DB // one connection, which looks how far it is
-	// here is true while the replica responds. until is the time in nanoseconds up to which it has
-	// every commit, zero if unknown.
+	// here is true while the replica responds. until is a time in nanoseconds: it has every earlier
+	// commit. Zero is unknown.
 	here   atomic.Bool
 	until  atomic.Int64
 	opened time.Time
 }
 
-// Open opens the pool of a replica, without connecting. While the replica is unavailable, its connections are to the
-// primary.
+// Open opens the pool of a replica, without connecting. While the replica is unavailable, its
+// connections are to the primary.
 func Open(url string, primary pgscope.Connector) (*Replica, error) {
 	config, err := pgscope.ParseConfig(url)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 	return r.DB
 }
 
-// Has reports whether the replica has every commit up to a time.
+// Has reports whether the replica has all commits up to a time.
 func (r *Replica) Has(moment time.Time) bool {
 	return r.here.Load() && r.until.Load() >= moment.UnixNano()
 }
@@ -97,7 +97,7 @@ func (r *Replica) Lag(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, max(r.until.Load(), r.opened.UnixNano())))
 }
 
-// Await waits until the replica has every commit up to now, but at most MaxLag.
+// Await waits until the replica has all commits up to now, but at most MaxLag.
 func (r *Replica) Await(ctx context.Context, now time.Time) error {
 	for waited := time.Duration(0); waited < MaxLag && !r.Has(now); waited += lookEvery {
 		if err := poll.Wait(ctx, lookEvery); err != nil {
@@ -110,7 +110,8 @@ func (r *Replica) Await(ctx context.Context, now time.Time) error {
 var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one " +
 	"that can be written to")
 
-// Check returns an error if the replica responds and does not follow the primary. A nil replica has none.
+// Check returns an error if the replica responds and does not follow the primary. A nil replica has
+// none.
 func (r *Replica) Check(ctx context.Context, primary bun.IDB) error {
 	if r == nil {
 		return nil
@@ -134,7 +135,8 @@ func (r *Replica) Check(ctx context.Context, primary bun.IDB) error {
 	return nil
 }
 
-// Follow polls how far the replica is behind the primary, until the context ends. A nil replica is not polled.
+// Follow polls how far the replica is behind the primary, until the context ends. A nil replica is
+// not polled.
 func (r *Replica) Follow(ctx context.Context, primary bun.IDB, log *slog.Logger, now func() time.Time) error {
 	if r == nil {
 		return nil
@@ -165,7 +167,7 @@ type position struct {
 	lsn int64
 }
 
-// observe appends the primary's position, and removes those that the replica has reached.
+// observe appends the primary's position, and removes the positions that the replica has reached.
 func (r *Replica) observe(
 	ctx context.Context, primary bun.IDB, seen []position, now time.Time,
 ) ([]position, error) {

@@ -1,4 +1,4 @@
-// Package streamtest has what the tests of streams share.
+// Package streamtest has the helpers that the tests of streams share.
 package feedtest
 
 import (

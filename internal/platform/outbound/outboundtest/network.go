@@ -17,8 +17,8 @@ import (
 
 // The addresses. On Linux all of 127.0.0.0/8 is loopback.
 const (
-	// Public is the server's that stands in for a public one, Silent is as public, and nothing listens
-	// there.
+	// Public is the server's that stands in for a public one, Silent is as public, and nothing
+	// listens there.
 	Public = "127.0.0.2"
 	Silent = "127.0.0.3"
 	// Private and Private6 are the canary's.
@@ -36,8 +36,8 @@ const ports = 20
 type Network struct {
 	// Resolver asks the name server.
 	Resolver *net.Resolver
-	// Port is the one port on which both the public server and the canary listen, so that a name leads
-	// to either.
+	// Port is the one port on which both the public server and the canary listen, so that a name
+	// leads to either.
 	Port string
 	// IPv6 says that the canary listens there too.
 	IPv6 bool

@@ -31,8 +31,8 @@ func Within(t testing.TB, deadline time.Duration, what string, holds func() bool
 	}
 }
 
-// Settled waits until the value has not changed for the given time. It ends the test when that takes
-// too long.
+// Settled waits until the value has not changed for the given time. It ends the test when that
+// takes too long.
 func Settled(t testing.TB, what string, quiet time.Duration, value func() int64) {
 	t.Helper()
 	last, since := value(), time.Now()

@@ -3,13 +3,17 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const createDestination = `mutation ($in: CreateLinkInput!) {
@@ -82,7 +86,8 @@ func TestCreateLink_SameDestination(t *testing.T) {
 	})
 }
 
-// TestCreateLinks_CompareWithExistingLinks lists what an existing link has otherwise, also in a replay.
+// TestCreateLinks_CompareWithExistingLinks reports the differences of an existing link, also in a
+// replay.
 func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -149,6 +154,120 @@ func TestCreateLink_SameDestinationOfConcurrentRequests(t *testing.T) {
 		}
 		if created != 1 {
 			t.Errorf("%d links created, want 1", created)
+		}
+	})
+}
+
+// TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are
+// unknown.
+func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada, eve := b.person(t, "ada"), b.person(t, "eve")
+		r := b.ask(t, ada.token, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/a",
+			customCode: "promo", externalId: "SKU 1", metadata: [{key: "b", value: "2"}, {key: "a", value: "1"}]})
+			{ link { externalId metadata { key value } } errors { message } } }`, "w", ada.workspace.ID())
+		const want = `"externalId":"SKU 1","metadata":[{"key":"a","value":"1"},{"key":"b","value":"2"}]`
+		if !strings.Contains(r.text, want) {
+			t.Fatal(r.text)
+		}
+		own, others := ada.workspace.ID(), eve.workspace.ID()
+		const byID, byCode = `external: {workspaceId: $w, externalId: %q}`, `code: {workspaceId: $w, code: %q}`
+		for name, c := range map[string]struct {
+			by, value string
+			caller    person
+			workspace string
+			found     bool
+		}{
+			"external id":                    {byID, "SKU 1", ada, own, true},
+			"external id, in other letters":  {byID, "sku 1", ada, own, false},
+			"external id, of others":         {byID, "SKU 1", eve, own, false},
+			"external id, elsewhere":         {byID, "SKU 1", eve, others, false},
+			"external id, in an unknown one": {byID, "SKU 1", ada, id.New(id.Workspace), false},
+			"code":                           {byCode, "promo", ada, own, true},
+			"code, in other letters":         {byCode, "Promo", ada, own, true},
+			"code, of others":                {byCode, "promo", eve, own, false},
+			"code, elsewhere":                {byCode, "promo", eve, others, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				by := fmt.Sprintf(c.by, c.value)
+				for _, field := range []string{
+					"link(by: {" + by + "}) { externalId }", "explainRedirect(by: {" + by + "}) { status }",
+				} {
+					r := b.ask(t, c.caller.token, "query ($w: ID!) { it: "+field+" }", "w", c.workspace)
+					if found := !strings.Contains(r.text, `"it":null`); found != c.found || len(r.Errors) > 0 {
+						t.Errorf("found %t: %s", found, r.text)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestNewLink_HasTheSameFieldsInEveryCreation creates links that are archived and have public
+// stats.
+func TestNewLink_HasTheSameFieldsInEveryCreation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		const fields, selected = `archived: true, statsPublic: true`, `link { archived statsPublic } errors { message }`
+		for name, call := range map[string]string{
+			"createLink": `createLink(input: {workspaceId: $w, url: "https://example.com/1", ` + fields + `}) { ` +
+				selected + ` }`,
+			"createLinks": `createLinks(input: {workspaceId: $w, links: [{url: "https://example.com/2", ` + fields +
+				`}]}) {
+				results { ` + selected + ` } }`,
+			"upsertLink": `upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/3", externalId: "3", ` +
+				fields + `}})
+				{ ` + selected + ` }`,
+		} {
+			r := b.ask(t, ada.token, `mutation ($w: ID!) { `+call+` }`, "w", ada.workspace.ID())
+			if !strings.Contains(r.text, `{"link":{"archived":true,"statsPublic":true},"errors":[]}`) {
+				t.Errorf("%s: %s", name, r.text)
+			}
+		}
+		r := b.ask(t, ada.token, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/1",
+			archived: false, statsPublic: true}) { created ignored } }`, "w", ada.workspace.ID())
+		if !strings.Contains(r.text, `{"created":false,"ignored":["archived"]}`) {
+			t.Errorf("of an existing link: %s", r.text)
+		}
+		r = b.ask(t, ada.token, `mutation ($w: ID!) {
+			one: upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/4"}}) { errors { code field } }
+			two: upsertLinks(input: {workspaceId: $w, links: [
+				{url: "https://example.com/4"}, {url: "https://example.com/5"}]}) {
+				results { errors { code field } } } }`, "w", ada.workspace.ID())
+		const none = `{"errors":[{"code":"INVALID_INPUT","field":["externalId"]}]}`
+		if want := `{"one":{"errors":[{"code":"INVALID_INPUT","field":["link","externalId"]}]},"two":{"results":[` +
+			none + `,` +
+			none + `]}}`; !strings.Contains(r.text, want) {
+			t.Errorf("upserts without an external id: %s, want %s", r.text, want)
+		}
+	})
+}
+
+// TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing
+// which codes exist.
+func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada, eve := b.person(t, "ada"), b.person(t, "eve")
+		l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{URL: "https://example.com/"})
+		must.NoError(t, err)
+		statements := func(shortURL string) int64 {
+			before := b.statements.Load()
+			r := b.ask(t, eve.token, `query ($url: String!) { link(by: {shortUrl: $url}) { id } }`, "url", shortURL)
+			if string(r.Data) != `{"link":null}` || len(r.Errors) > 0 {
+				t.Fatalf("%s: %s", shortURL, r.text)
+			}
+			return b.statements.Load() - before
+		}
+		statements(b.Links.ShortURL(l)) // reads the account
+		unknown, foreign := statements("http://sho.rt/ada/never"), statements(b.Links.ShortURL(l))
+		if unknown != foreign {
+			t.Errorf("%d statements for an unknown link, %d for one of another workspace", unknown, foreign)
 		}
 	})
 }
