@@ -74,28 +74,9 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 		if me.Me != nil {
 			t.Errorf("a key is %+v", me.Me)
 		}
-		for _, forbidden := range []string{
-			`mutation ($w: ID!) { createApiKey(input: {workspaceId: $w, name: "n", scopes: [LINKS_READ]}) { secret } }`,
-			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token }
-				}`,
-			`mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
-			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
-		} {
-			if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil ||
-				a.code() != "FORBIDDEN" {
-				t.Errorf("%s: %v, %s", forbidden, err, a.body)
-			}
-		}
-		for _, personal := range []string{
-			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`,
-			`mutation { logoutEverywhere(input: {}) { loggedOut } }`,
-			`mutation { deleteMyAccount(input: {password: "x"}) { deletedId } }`,
-			`mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
-		} {
-			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {
-				t.Errorf("%s: %v, %s", personal, err, a.body)
-			}
+		const forbidden = `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`
+		if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil || a.code() != "FORBIDDEN" {
+			t.Errorf("%v, %s", err, a.body)
 		}
 		who.must(t, &struct{}{},
 			`mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
@@ -203,31 +184,6 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 	})
 }
 
-// TestWorkspace_IsGoneWhenDeleted, also at its former slug, until it is restored.
-func TestWorkspace_IsGoneWhenDeleted(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "shortlived")
-		root := who.shorten(t, "https://example.com/root").Link.path(s)
-		who.shorten(t, "https://example.com/promo", "strategy", "CUSTOM", "customCode", "promo")
-		who.setWorkspace(t, map[string]any{"slug": "renamed"})
-		status := func(want int, paths ...string) {
-			t.Helper()
-			for _, path := range append(paths, root, "/shortlived/promo", "/renamed/promo") {
-				s.expect(t, want, http.MethodGet, path)
-			}
-		}
-		status(http.StatusFound)
-		who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
-		status(http.StatusGone)
-		who.must(t, new(any), `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
-		status(http.StatusFound)
-	})
-}
-
 // TestAuditLog_RecordsChanges, with actor, details and values of each, and can be exported.
 func TestAuditLog_RecordsChanges(t *testing.T) {
 	t.Parallel()
@@ -248,18 +204,12 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 				AuditLog struct{ Edges []struct{ Node event } }
 			}
 		}
-		ask := func(filter map[string]any) (events []event) {
-			t.Helper()
-			var got log
-			key.must(t, &got,
-				`query ($w: ID!, $f: EventFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
-				{ edges { node {
-				type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
-			for _, e := range got.Workspace.AuditLog.Edges {
-				events = append(events, e.Node)
-			}
-			slices.Reverse(events)
-			return events
+		var got log
+		key.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node {
+			type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID})
+		var events []event
+		for _, e := range slices.Backward(got.Workspace.AuditLog.Edges) {
+			events = append(events, e.Node)
 		}
 		want := []event{
 			{"WORKSPACE_CREATED", who.id, who.workspaceID, `{"slug":"audited"}`},
@@ -269,25 +219,8 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			{"API_KEY_CREATED", who.id, keyID, `{"scopes":["AUDIT_READ","LINKS_WRITE"]}`},
 			{"LINK_RESTORED", keyID, l.Link.ID, `{}`},
 		}
-		if diff := cmp.Diff(want, ask(nil)); diff != "" {
+		if diff := cmp.Diff(want, events); diff != "" {
 			t.Errorf("the log (-want +got):\n%s", diff)
-		}
-		for name, c := range map[string]struct {
-			filter map[string]any
-			want   []event
-		}{
-			"by type":   {map[string]any{"types": []string{"LINK_DELETED", "LINK_CREATED"}}, []event{want[1], want[3]}},
-			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
-			"by target": {map[string]any{"subjectId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
-			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
-			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
-				want[:5]},
-		} {
-			t.Run(name, func(t *testing.T) {
-				if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
 		}
 		path := "/export/audit/" + who.workspaceID
 		exported := s.expect(t, http.StatusOK, http.MethodGet, path, "Authorization", "Bearer "+key.token)

@@ -29,7 +29,8 @@ type loggedEvent struct {
 }
 
 const eventCommitted = `subscription ($w: ID!, $t: [EventType!], $l: ID, $a: ID) {
-	eventCommitted(workspaceId: $w, types: $t, linkId: $l, after: $a) { id type at subjectId version link { version } } }`
+	eventCommitted(workspaceId: $w, types: $t, linkId: $l, after: $a) { id type at subjectId version link { version
+	} } }`
 
 // listenToLog subscribes to events of the tenant's workspace; the link and the cursor may be empty.
 func (w tenant) listenToLog(t *testing.T, way, linkID, after string) *listener {

@@ -49,7 +49,8 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 			who.must(t, &got, `query ($w: ID!, $f: ID!, $l: ID!) { workspace(by: {id: $w}) {
 				in: links(first: 9, filter: {folderIds: [$f]}) { nodes { id } }
 				out: links(first: 9, filter: {inFolder: false}) { nodes { id } }
-				other: links(first: 9, filter: {inFolder: true, folderIds: ["fld_00000000000000000000000000"]}) { nodes { id } }
+				other: links(first: 9, filter: {inFolder: true, folderIds: ["fld_00000000000000000000000000"]}) {
+				nodes { id } }
 				unknown: links(first: 9, filter: {folderIds: ["\u0000"]}) { nodes { id } }
 				folders { nodes { name linkCount } }
 				ofFolder: stats(folderId: $f) { clicks } ofBoth: stats(folderId: $f, tag: "spring") { clicks }

@@ -159,7 +159,8 @@ func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
 			}
 		}
 		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) {
-			link { destinationState destinationChecks { state field } } errors { code } } }`, map[string]any{"id": l.ID})
+			link { destinationState destinationChecks { state field } } errors { code } } }`,
+			map[string]any{"id": l.ID})
 		checked := got.CheckLink.Link
 		if checked.DestinationState != want || fmt.Sprint(checked.DestinationChecks) !=
 			"[{"+want+" [url]} {UNCHECKED [routing endedUrl]}]" {
@@ -215,7 +216,8 @@ func TestUTMTemplates_AreCopied(t *testing.T) {
 			t.Errorf("location %q, want %q", got, want)
 		}
 		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, routingDefaults: {
-			utm: {campaign: "default"}, query: {mode: ADD}}}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+			utm: {campaign: "default"}, query: {mode: ADD}}}) { errors { code } } }`,
+			map[string]any{"w": who.workspaceID})
 		later := who.shorten(t, "https://example.com/b", "strategy", "RANDOM").Link
 		want = "https://example.com/b?utm_campaign=default&a=b"
 		if got := s.expect(t, 302, http.MethodGet, later.path(s)+"?a=b").header.Get("Location"); got != want {

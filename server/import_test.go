@@ -43,7 +43,8 @@ type imported struct {
 }
 
 const importedFields = `id status done total failure { code message } report { ... on ImportReport { dryRun operationId
-	counts { outcome rows } losses { field reason } rows { nodes { line outcome code link { shortUrl origins { sourceId } }
+	counts { outcome rows } losses { field reason } rows { nodes { line outcome code link { shortUrl origins {
+	sourceId } }
 	errors { code } } } } }`
 
 // createImport creates an import with an input, and returns its id and the URL for its file.

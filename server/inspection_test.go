@@ -165,11 +165,15 @@ func TestInspection_HidesWhatARedirectProtects(t *testing.T) {
 		gated := who.shorten(t, "https://secret.example/gated", "strategy", "RANDOM", "routing", map[string]any{
 			"rules": routing["rules"], "gate": map[string]any{"confirm": true},
 		}).Link
-		who.publish(t, gated.ID)
-		for _, isInspectable := range []any{true, false} {
-			who.setInspectable(t, isInspectable)
-			page(gated, 200)
+		capped := link("maxClicks", 5)
+		for _, l := range []linkView{gated, capped} {
+			who.publish(t, l.ID)
+			for _, isInspectable := range []any{true, false} {
+				who.setInspectable(t, isInspectable)
+				page(l, 200)
+			}
 		}
+		page(pending, 200, "Authorization", "Bearer "+who.token)
 		who.setInspectable(t, true)
 		hidden := page(limited, 200)
 		if got := textOf(t, hidden, "h1"); !slices.Equal(got,

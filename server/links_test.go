@@ -93,7 +93,8 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		report := func(url string) {
 			t.Helper()
 			client{server: s}.must(t, &got, `mutation ($x: String!) {
-				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code
+				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported
+				errors { code
 				message field } } }`,
 				map[string]any{"x": url})
 		}
@@ -102,7 +103,8 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			t.Errorf("hostile details: %+v", got)
 		}
 		client{server: s}.must(t, &got, `mutation ($x: String!) {
-			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code
+			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors
+			{ code
 			message field } } }`,
 			map[string]any{"x": l.ShortURL})
 		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {

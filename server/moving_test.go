@@ -99,7 +99,8 @@ func TestImport_LeavesNoToken(t *testing.T) {
 				}
 			}
 			c.must(t, &created,
-				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code } } }`,
+				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code }
+					} }`,
 				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT",
 					"api": map[string]any{"baseUrl": baseURL, "token": token}}})
 			if created.CreateImport.Task == nil {
@@ -168,7 +169,8 @@ func TestParity_KeepsItsRate(t *testing.T) {
 				c.ended(t, check.CheckParity.Task.ID)
 				var got struct{ Node json.RawMessage }
 				c.must(t, &got,
-					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts { verdict links } } } } } }`,
+					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts {
+						verdict links } } } } } }`,
 					map[string]any{"id": check.CheckParity.Task.ID})
 				return string(got.Node)
 			})

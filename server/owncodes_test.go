@@ -121,7 +121,8 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 			ByURL struct{ ID string }
 		}
 		who.must(t, &found, `query ($w: ID!, $d: ID!) {
-			link(by: {code: {workspaceId: $w, code: "STRASSE/ÜNÏCODE", domainId: $d}}) { id domain { codeSpace caseSensitive } }
+			link(by: {code: {workspaceId: $w, code: "STRASSE/ÜNÏCODE", domainId: $d}}) { id domain { codeSpace
+			caseSensitive } }
 			byUrl: link(by: {shortUrl: "https://go.example.com/stra%C3%9Fe/%C3%BCn%C3%AFcode"}) { id } }`,
 			map[string]any{"w": who.workspaceID, "d": domainID})
 		if found.Link.ID == "" || found.Link.ID != found.ByURL.ID || found.Link.Domain.CodeSpace != "OWN" ||

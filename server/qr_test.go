@@ -131,31 +131,12 @@ func TestQRCode_IsServed(t *testing.T) {
 	})
 }
 
-func TestQRImages_AreLimited(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b.alone(t), "LINKFORGE_RATE_LIMITS=on")
-		l := s.tenant(t, "limited").shorten(t, "https://example.com/").Link
-		served := 0
-		for ; served <= 2*60; served++ { // the requests may be in two minutes
-			a := must.Value(s.get(l.path(s) + ".png"))(t)
-			if a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" {
-				break
-			}
-		}
-		if served < 60 || served > 2*60 {
-			t.Errorf("%d images are served in a minute", served)
-		}
-		s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+".svg")
-		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-	})
-}
-
-// TestRefusals_HaveRetryAfter uses up the rates of pages and downloads.
+// TestRefusals_HaveRetryAfter uses up the rates of pages, downloads and images.
 func TestRefusals_HaveRetryAfter(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "LINKFORGE_RATE_LIMITS=on")
 	who := s.tenant(t, "limited")
+	path := who.shorten(t, "https://example.com/").Link.path(s)
 	form := func(path, body string) func() (answer, error) {
 		return func() (answer, error) {
 			return s.request(http.MethodPost, path, body, "Content-Type", formType)
@@ -165,6 +146,7 @@ func TestRefusals_HaveRetryAfter(t *testing.T) {
 		"/export/audit": func() (answer, error) {
 			return s.get("/export/audit/"+who.workspaceID, "Authorization", "Bearer "+who.token)
 		},
+		"a QR code": func() (answer, error) { return s.get(path + ".png") },
 		"/password": form("/password", "token=x&password=correct+horse"),
 		"/abuse":    form("/abuse", "link=x&reason=SPAM"),
 	} {

@@ -42,7 +42,8 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 				in["invitationToken"] = token
 			}
 			return anonymous.run(`mutation ($in: RegisterInput!) { register(input: $in) {
-				errors { code } user { workspaces { edges { node { slug viewerRole } } } } token } }`, map[string]any{"in": in})
+				errors { code } user { workspaces { edges { node { slug viewerRole } } } } token } }`,
+				map[string]any{"in": in})
 		}
 		if a, err := join("stranger@example.com", ""); err != nil || a.code() != "FORBIDDEN" {
 			t.Errorf("a stranger: %+v, %v", a, err)
@@ -150,7 +151,8 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 			}
 		}
 		who.must(t, &started,
-			`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { code message field } } }`,
+			`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { code message field
+				} } }`,
 			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "source": "KUTT",
 				"api": map[string]any{"baseUrl": "https://import.example", "token": "secret"}}})
 		if len(started.CreateImport.Errors) > 0 {

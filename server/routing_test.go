@@ -223,6 +223,7 @@ func (w tenant) explain(t *testing.T, shortURL string, visit map[string]any) exp
 	var data struct{ ExplainRedirect explanation }
 	w.must(t, &data, `query ($url: String!, $visit: VisitSampleInput) {
 		explainRedirect(by: {shortUrl: $url}, visit: $visit) {
-		status location reason ruleIndex steps { step outcome detail } } }`, map[string]any{"url": shortURL, "visit": visit})
+		status location reason ruleIndex steps { step outcome detail } } }`, map[string]any{"url": shortURL,
+		"visit": visit})
 	return data.ExplainRedirect
 }

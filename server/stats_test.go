@@ -22,7 +22,8 @@ import (
 const (
 	chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
 		"Chrome/126.0.0.0 Safari/537.36"
-	safariOnIPhone = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) " +
+	safariOnIPhone = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like " +
+		"Gecko) " +
 		"Version/17.5 Mobile/15E148 Safari/604.1"
 	googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 )
@@ -156,7 +157,8 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 				link(by: {id: $id}) {
 					stats { ...figures }
 					people: stats(filter: {bots: false, device: "desktop"}) { ...figures }
-					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os
+					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device
+					browser os
 					language
 						utmSource utmMedium utmCampaign utmTerm utmContent } } pageInfo { hasNextPage } }
 				}

@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
-	"html"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -51,59 +49,6 @@ func TestStatsPage_IsServed(t *testing.T) {
 		}
 		who.remove(t, l.ID)
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
-	})
-}
-
-var linkOnPage = regexp.MustCompile(`<a href="([^"]*)" rel="[^"]*"><bdi>([^<]*)</bdi></a>`)
-
-// TestStatsPage_LinksToTheLocation compares the page with the redirect.
-func TestStatsPage_LinksToTheLocation(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "owner")
-		for name, url := range map[string]string{
-			"mixed scripts":     "https://paypal.com⁄signin.evil.example/",
-			"direction marks":   "https://example.com/\u202egpj.exe\u2066?q=\u200e#\u2069",
-			"reserved bytes":    "https://EXAMPLE.com/(a)'b'/100%25/{c|d}?x=<y>&z=\"1\"",
-			"a Unicode host":    "https://Bücher.example/ä",
-			"spaces and a port": " https://example.com:443/a b ",
-		} {
-			t.Run(name, func(t *testing.T) {
-				l := who.shorten(t, url, "strategy", "RANDOM").Link
-				who.publish(t, l.ID)
-				location := s.expect(t, http.StatusFound, http.MethodGet, l.path(s)).header.Get("Location")
-				page := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Accept", "text/html").body
-				links := linkOnPage.FindAllStringSubmatch(page, -1)
-				same := func(text string) bool { return html.UnescapeString(text) == location }
-				if len(links) != 1 || !same(links[0][1]) || !same(links[0][2]) {
-					t.Errorf("the page has %q, the redirect %q", links, location)
-				}
-			})
-		}
-	})
-}
-
-// TestStatsPage_HidesDestinations covers links whose destination only a counted redirect may
-// reveal.
-func TestStatsPage_HidesDestinations(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "owner")
-		limited := who.shorten(t, "https://secret.example/limited", "maxClicks", 5).Link
-		scheduled := who.shorten(t, "https://secret.example/scheduled", "startsAt", "2100-01-01T00:00:00Z").Link
-		for _, l := range []linkView{limited, scheduled} {
-			who.publish(t, l.ID)
-		}
-		public := s.expect(t, http.StatusOK, http.MethodGet, limited.path(s)+"+", "Accept", "text/html")
-		missing := s.expect(t, http.StatusNotFound, http.MethodGet, scheduled.path(s)+"+", "Accept", "text/html")
-		own := s.expect(t, http.StatusOK, http.MethodGet, scheduled.path(s)+"+", "Authorization", "Bearer "+who.token)
-		for _, page := range []answer{public, missing, own} {
-			if strings.Contains(page.body, "secret.example") {
-				t.Errorf("the page reveals the destination: %s", page.body)
-			}
-		}
 	})
 }
 

@@ -140,7 +140,8 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			t.Errorf("all cached redirects have a span, want none")
 		}
 		for _, secret := range []string{
-			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO",
+			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret,
+			"INSERT INTO",
 			"lnk_",
 		} {
 			if strings.Contains(r.text.String(), secret) {
