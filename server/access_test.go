@@ -175,7 +175,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		if found.Link == nil || found.Link.ID != l.Link.ID {
 			t.Errorf("by its short URL: %+v", found)
 		}
-		// Links must not redirect to a host of short URLs, whatever the port.
+		// Links must not redirect to a host of short URLs, at any port.
 		for _, url := range []string{"https://links.example.com/promo", "https://links.example.com:8443/app"} {
 			if got, err := other.create(url); err != nil || len(got.Errors) != 1 || got.Errors[0].Code != "UNSAFE_URL" {
 				t.Errorf("a loop to %s: %+v, %v", url, got, err)

@@ -128,8 +128,8 @@ func recordsOf(t *testing.T, files map[string]string, section string) (records [
 }
 
 // normalLinks returns the links and folders of an archive without what importing it elsewhere
-// changes: ids, times, click numbers and origins in archives. Strategies are custom, and limits
-// those that remain.
+// changes: ids, times, click numbers and origins in archives. All strategies become CUSTOM, and limits
+// are the remaining clicks.
 func normalLinks(t *testing.T, files map[string]string) (links []map[string]any) {
 	t.Helper()
 	for _, f := range recordsOf(t, files, "folders") {

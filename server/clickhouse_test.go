@@ -67,8 +67,8 @@ func TestClickHouse_SurvivesKills(t *testing.T) {
 	t.Logf("%d redirects seen, %d requests without an answer", v.seen.Load(), v.unsure.Load())
 }
 
-// TestClickHouse_IsAway: redirects and the numbers of clicks go on while ClickHouse is away, stats
-// are soon refused, and every click is counted afterwards.
+// TestClickHouse_IsAway: while ClickHouse is down, redirects continue, click counts are available, and
+// stats are refused soon. Afterwards every click is counted.
 func TestClickHouse_IsAway(t *testing.T) {
 	t.Parallel()
 	engine := dbtest.NewClickHouse(t)

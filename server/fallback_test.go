@@ -117,7 +117,7 @@ func TestFallback_AppliesToEveryUnknownCode(t *testing.T) {
 			return len(got.Workspace.UnmatchedRequests) > 0
 		})
 		for _, one := range got.Workspace.UnmatchedRequests {
-			// those that cannot be codes have no name
+			// other paths, which cannot be codes, have no name
 			if !slices.Contains([]string{"nothing", "live", "a", ""}, one.Code) {
 				t.Errorf("the unmatched code %q", one.Code)
 			}

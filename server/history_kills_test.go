@@ -37,7 +37,7 @@ type editor struct {
 	operations []string // the ids of bulk calls
 }
 
-// randomChanges are the ways in which links change, each with its weight.
+// randomChanges are the kinds of changes, each with its weight.
 var randomChanges = []struct {
 	weight int
 	change func(e *editor, w tenant) error

@@ -29,8 +29,8 @@ func (c client) factor(t *testing.T, name string, in map[string]any, fields stri
 	return found[name]
 }
 
-// TestSecondFactor_OnEveryNode is enrolled at one node, asked for by the others, and closes a
-// workspace that requires it.
+// TestSecondFactor_OnEveryNode enrolls a factor at one node. Other nodes require it, and a workspace that
+// requires it refuses sessions without it.
 func TestSecondFactor_OnEveryNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

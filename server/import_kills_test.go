@@ -143,8 +143,8 @@ func wantImported(t *testing.T, b backend, it imported, n int64) {
 	}
 }
 
-// TestFault_ImportSurvivesStops stops the node that imports for longer than its lease: another node
-// goes on within 70 s, and what the stopped one does when it continues changes nothing.
+// TestFault_ImportSurvivesStops stops the importing node for longer than its lease: another node
+// continues within 70 s. The stopped node changes nothing when it continues.
 func TestFault_ImportSurvivesStops(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

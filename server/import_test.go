@@ -93,7 +93,7 @@ func (c client) ended(t *testing.T, taskID string) (it imported) {
 	return it
 }
 
-// applied imports what a dry run has reported on, and waits for the end.
+// applied imports the file of a dry run, and waits for the end.
 func (c client) applied(t *testing.T, taskID string) imported {
 	t.Helper()
 	var got struct {
@@ -118,7 +118,7 @@ func outcomes(it imported) string {
 	return fmt.Sprintf("%s %d of %d: %s", it.Status, it.Done, it.Total, strings.Join(counts, ", "))
 }
 
-// TestUpload_Refuses what is no file of a waiting task, and changes nothing.
+// TestUpload_Refuses uploads that are not the file of a waiting task.
 func TestUpload_Refuses(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -67,8 +67,8 @@ func TestAnonymousLink_CanBeDisabled(t *testing.T) {
 	}
 }
 
-// TestBlockCommand_StopsRedirects goes from a report to a blocked host, by commands beside the running
-// server.
+// TestBlockCommand_StopsRedirects reads a report, and blocks its host by commands while the server
+// runs.
 func TestBlockCommand_StopsRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -32,8 +32,8 @@ func (b backend) dump(t *testing.T) map[string][]string {
 	return tables
 }
 
-// taskTables are those that a dry run writes: its task with rows and claims, and the event of its
-// end. The others belong to jobs, as the tables of the full text do.
+// taskTables are the tables that a dry run writes, with its task and the event of its end, and the
+// tables of jobs.
 var taskTables = []string{
 	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "sqlite_sequence",
 	"leases", "link_text_queue", "link_texts", "link_numbers",

@@ -206,7 +206,7 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
-// TestJobsCommand_RunsJobs runs jobs beside a server that has just started.
+// TestJobsCommand_RunsJobs runs jobs while a server starts.
 func TestJobsCommand_RunsJobs(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

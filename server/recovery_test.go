@@ -28,7 +28,7 @@ var (
 	limitedLinks = suitetest.Size(10, 20)
 )
 
-// startDeadline bounds the start of a server, whatever the click logs contain.
+// startDeadline bounds the start of a server with click logs of any size.
 const startDeadline = 2 * time.Second
 
 // TestStart_ServesBeforeItsLogIsIngested: a killed server leaves open leases and a large click log. The

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// operator runs a command beside the server, and returns its output.
+// operator runs a command of the operator, and returns its output.
 func (s *server) operator(t *testing.T, args ...string) string {
 	t.Helper()
 	out, stderr, status := command(t, s.env, "", args...)

@@ -88,7 +88,7 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 				}
 			}
 		}
-		for range 3 { // whose codes are asked for three steps later
+		for range 3 { // their codes are required three steps later
 			enroll(nodes[0])
 		}
 		hook(nodes[0])

@@ -131,7 +131,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 				"User-Agent", safariOnIPhone,
 				wish, "1", "Accept-Language", "pt", "Referer", "https://private.example/")
 		}
-		// Bots, two of which are recognized by headers; and a HEAD request.
+		// Two bots by user agent, a prefetch, and a HEAD request.
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", googlebot)
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", "curl/8.5.0")
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", chromeOnWindows, "Sec-Purpose",
@@ -167,7 +167,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			return got.Workspace.Stats.Clicks >= 10
 		}
 		polltest.Until(t, "the clicks are counted", ask)
-		ask() // again: its parts were read one beside the other, some before the clicks were written
+		ask() // again: parts of the first response were read before the clicks were written
 		stats := got.Link.Stats
 		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 ||
 			got.Workspace.Stats.Visitors != 4 {
@@ -181,7 +181,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			want []string
 		}{
 			"referrer": {stats.Referrer, []string{"- 7/1/3", "com.slack 1/1/0", "news.example 1/1/0"}},
-			// Loopback has no country, whatever the file and the headers contain.
+			// Loopback has no country.
 			"country":  {stats.Country, []string{"- 9/3/3"}},
 			"device":   {stats.Device, []string{"- 4/0/2", "desktop 4/2/1", "mobile 1/1/0"}},
 			"browser":  {stats.Browser, []string{"- 4/0/2", "Chrome 4/2/1", "Safari 1/1/0"}},

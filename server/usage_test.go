@@ -95,7 +95,7 @@ func TestCommands_CheckConnectionFirst(t *testing.T) {
 	}
 }
 
-// TestLog_TellsOperators: stopping and stopped, and what is misconfigured around the server.
+// TestLog_TellsOperators of the shutdown, and of a proxy that is not configured.
 func TestLog_TellsOperators(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -321,7 +321,7 @@ func (c client) firstEvent(ctx context.Context, body, later []byte) (answer, err
 	return a, cmp.Or(context.Cause(ctx), lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// picker chooses the values of places, and records those that name objects in sent.
+// picker returns the values of places. It records values that identify objects in sent.
 func (c *caller) picker(a attempt, sent, given map[string]string) picker {
 	return func(key string) (any, bool) {
 		p := a.places[slices.IndexFunc(a.places, func(p place) bool { return p.key == key })]

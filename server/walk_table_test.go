@@ -579,7 +579,7 @@ var routingInputs = []string{
 	"LinkGateInput",
 }
 
-// proofs are the places of other proofs than the password, which come in its place.
+// proofs are the places of the proofs that replace a password.
 var proofs = []string{"ProofInput.password", "ProofInput.totp", "ProofInput.recoveryCode", "ProofInput.passkey"}
 
 // unrouted returns places, and all those of routings, which explainRedirect is called with.

@@ -381,7 +381,7 @@ func (w *walker) foreignOwner() (*caller, []attempt) {
 		})
 }
 
-// view is what the tenant's owner sees. It contains each of the tenant's texts, which proves that the walk would
+// view returns the responses to the tenant's owner. It contains each of the tenant's texts, which proves that the walk would
 // find them.
 func (c *caller) view(reads []attempt) map[string]string {
 	c.t.Helper()
