@@ -16,15 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// getFromHost requests a path of a host, as if DNS resolved the host to this server.
-func (s *server) getFromHost(t *testing.T, host, path string) answer {
-	t.Helper()
-	r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+path, nil))(t)
-	r.Host = host
-	a := must.Value(s.deliver(r))(t)
-	return a
-}
-
 // execute executes a statement in the database, concurrently with the servers.
 func execute(t *testing.T, b backend, statement string, args ...any) {
 	t.Helper()
@@ -78,9 +69,7 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 		if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil || a.code() != "FORBIDDEN" {
 			t.Errorf("%v, %s", err, a.body)
 		}
-		who.must(t, &struct{}{},
-			`mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
-			} } }`, map[string]any{"k": keyID})
+		who.do(t, "revokeApiKey", map[string]any{"id": keyID})
 		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("revoked: %v, %+v", err, a)
 		}
@@ -120,7 +109,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 				map[string]any{"w": who.workspaceID, "d": d.ID})
 			return got
 		}
-		if got := s.getFromHost(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
+		if got := s.askHost(t, http.MethodGet, "links.example.com", "/promo"); got.status != http.StatusNotFound {
 			t.Errorf("a host that is only claimed: %d", got.status)
 		}
 		if got := primary().UpdateWorkspace.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
@@ -132,7 +121,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
 		polltest.Until(t, "redirects use the domain", func() bool {
-			return s.getFromHost(t, "links.example.com", "/promo").
+			return s.askHost(t, http.MethodGet, "links.example.com", "/promo").
 				status == http.StatusFound
 		})
 
@@ -145,7 +134,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
 			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
-				if got := s.getFromHost(t, host, path); got.status != want {
+				if got := s.askHost(t, http.MethodGet, host, path); got.status != want {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
@@ -153,13 +142,13 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com",
 				"' OR true --",
 				"\xff", "a..b", strings.Repeat("a", 300)} {
-				if got := s.getFromHost(t, host, path); got.status != http.StatusNotFound &&
+				if got := s.askHost(t, http.MethodGet, host, path); got.status != http.StatusNotFound &&
 					got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
 			}
 		}
-		got := s.getFromHost(t, "links.example.com", "/promo").header.Get("Location")
+		got := s.askHost(t, http.MethodGet, "links.example.com", "/promo").header.Get("Location")
 		if got != "https://example.com/branded" {
 			t.Errorf("the redirect leads to %q", got)
 		}
@@ -196,8 +185,7 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			code } } }`, map[string]any{"id": l.Link.ID})
 		who.remove(t, l.Link.ID)
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
-		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
-			map[string]any{"id": l.Link.ID})
+		key.do(t, "restoreLink", map[string]any{"id": l.Link.ID})
 		type event struct{ Type, ActorID, SubjectID, Details string }
 		type log struct {
 			Workspace struct {

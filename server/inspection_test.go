@@ -102,26 +102,6 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 		if strings.Contains(a.body, `class="totals"`) || strings.Contains(a.body, "<script") {
 			t.Errorf("the page has stats or a script: %s", a.body)
 		}
-		for name, want := range map[string]string{
-			"Cache-Control": "private, max-age=60", "Referrer-Policy": "no-referrer", "Vary": "Accept-Language",
-			"X-Robots-Tag": "noindex", "X-Content-Type-Options": "nosniff",
-		} {
-			if got := a.header.Get(name); got != want {
-				t.Errorf("%s is %q, want %q", name, got, want)
-			}
-		}
-		if policy := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
-			"default-src 'none'; style-src 'sha256-") {
-			t.Errorf("the policy is %q", policy)
-		}
-		for language, want := range map[string]string{
-			"en": "leads to", "fr": "mène à", "es": "lleva a", "pt-BR": "leva a", "ja": "leads to",
-		} {
-			a := s.expect(t, 200, http.MethodGet, l.path(s)+"+", "Accept-Language", language)
-			if !strings.Contains(a.body, want) {
-				t.Errorf("in %s, the page has no %q", language, want)
-			}
-		}
 		who.publish(t, l.ID)
 		a = s.expect(t, 200, http.MethodGet, l.path(s)+"+")
 		if !strings.Contains(a.body, `class="totals"`) || !strings.Contains(a.body, `<h1 class="host">`) {

@@ -383,13 +383,7 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"),
 			here.tenant(t, "spare")
 		l := host.shorten(t, "https://example.com/shared").Link
-		var invited struct{ InviteMember struct{ Token string } }
-		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
-			role: VIEWER}) { token } }`,
-			map[string]any{"w": host.workspaceID, "e": guest.email})
-		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
-			}`,
-			map[string]any{"t": invited.InviteMember.Token})
+		host.admit(t, guest, "VIEWER")
 		key, keyID := host.key(t, "STATS_READ", "LINKS_READ")
 		key.server = there
 
@@ -402,14 +396,10 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		byOwner := spare.onServer(there).listen(t, "socket", "", "")
 		stays := host.onServer(there).listen(t, "events", "", "")
 		began := time.Now()
-		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
-			errors { code } } }`,
-			map[string]any{"w": host.workspaceID, "u": guest.id})
-		host.must(t, &struct{}{}, `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
-			map[string]any{"id": keyID})
+		host.do(t, "removeMember", map[string]any{"workspaceId": host.workspaceID, "userId": guest.id})
+		host.do(t, "revokeApiKey", map[string]any{"id": keyID})
 		gone.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
-		spare.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": spare.workspaceID})
+		spare.do(t, "deleteWorkspace", map[string]any{"id": spare.workspaceID})
 		byMember.receiveEnd(t, "NOT_FOUND")
 		byKey.receiveEnd(t, "UNAUTHENTICATED")
 		byMore.receiveEnd(t, "UNAUTHENTICATED")

@@ -174,18 +174,10 @@ func TestQRCommand_RendersURLs(t *testing.T) {
 	if text, width := readQR(t, out); text != url || width != 512 || status != 0 || stderr != "" {
 		t.Errorf("%q, %d pixels, exit status %d, %q", text, width, status, stderr)
 	}
-	out, stderr, status = command(t, nil, "", "qr", "--format=png", "--size=300", "--level=HIGH", "--logo", logo,
-		"--output", file, "--foreground=#112233", url)
+	out, stderr, status = command(t, nil, "", "qr", "--level=HIGH", "--logo", logo, "--output", file, url)
 	written, err := os.ReadFile(file)
-	if err != nil || out != "" || stderr != "" || status != 0 {
-		t.Fatalf("%v, %q, %q, exit status %d", err, out, stderr, status)
-	}
-	if text, width := readQR(t, string(written)); text != url || width != 300 {
-		t.Errorf("%q, %d pixels", text, width)
-	}
-	out, _, status = command(t, nil, "", "qr", "--level=HIGH", "--logo", logo, url)
-	if status != 0 || !strings.HasPrefix(out, "<svg ") || !strings.Contains(out, "data:image/png;base64,") {
-		t.Errorf("exit status %d, %.200q", status, out)
+	if err != nil || out != "" || stderr != "" || status != 0 || !strings.HasPrefix(string(written), "<svg ") {
+		t.Errorf("%v, %q, %q, exit status %d: %.200q", err, out, stderr, status, written)
 	}
 	for name, args := range map[string][]string{
 		"contrast": {"--foreground=#aaaaaa", url}, "level": {"--logo", logo, url}, "size": {"--size=5000", url},
