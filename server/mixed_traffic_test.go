@@ -70,11 +70,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 		var sent atomic.Int64
 		var all sync.WaitGroup
 		killed := make(chan struct{})
-		client := &http.Client{
-			Transport:     newTransport(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Timeout:       patience,
-		}
+		client := newClient()
 		for range 32 {
 			all.Go(func() {
 				for n := sent.Add(1); n <= int64(mixedRequests); n = sent.Add(1) {

@@ -23,8 +23,7 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 				append(fields, "customCode", code, "domainId", domainID)...)
 		}
 		for _, code := range []string{
-			"Promo", "straße/Ünïcode", "a.b", "x", "report.svg", "😀", "v1.2/(draft)", "$5", "@me", "a&b=c", "~", "日本/語",
-			"rock+&roll", "c+!", "favicon.ico!", "gate;x",
+			"Promo", "straße/Ünïcode", "report.svg", "a&b=c", "rock+&roll", "favicon.ico!",
 		} {
 			l := create(code).Link
 			if l.Code != code || l.ShortURL != "https://"+host+(&url.URL{Path: "/" + code}).EscapedPath() {

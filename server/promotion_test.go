@@ -205,7 +205,7 @@ func (c *changers) compareLogs(t *testing.T, b backend) (feed []string) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
-	logged := c.auditLog(t)
+	logged := c.loggedChanges(t)
 	polltest.Until(t, "the feed has all events", func() bool {
 		feed = c.feed(t, "")
 		return len(feed) >= len(logged)

@@ -120,16 +120,7 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b, b.nodes)
 		who := nodes[0].tenant(t, "leaver")
-		var key struct {
-			CreateAPIKey struct {
-				Secret string
-				APIKey struct{ ID string }
-			} `json:"createApiKey"`
-		}
-		who.must(t, &key, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret apiKey { id }
-			errors { code } } }`,
-			map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "name": "CI",
-				"scopes": []string{"LINKS_READ"}}})
+		key, keyID := who.key(t, "LINKS_READ")
 		other := nodes[len(nodes)-1]
 		access := []string{who.token, nodes[0].login(t, who).Token}
 		refresh := other.login(t, who).RefreshToken
@@ -148,7 +139,7 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 			t.Fatalf("%+v", started)
 		}
 		out := succeed(t, nodes[0].env, "users", "disable", who.email)
-		if !strings.Contains(out, key.CreateAPIKey.APIKey.ID) || !strings.Contains(out, "ended 3 sessions") {
+		if !strings.Contains(out, keyID) || !strings.Contains(out, "ended 3 sessions") {
 			t.Errorf("output %q", out)
 		}
 		for i, node := range []*server{nodes[0], other} {
@@ -167,7 +158,7 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		if len(got.RefreshSession.Errors) != 1 || got.RefreshSession.Errors[0].Code != "BAD_CREDENTIALS" {
 			t.Errorf("refresh: %+v", got)
 		}
-		reads := client{server: other, token: key.CreateAPIKey.Secret}
+		reads := client{server: other, token: key.token}
 		reads.must(t, new(any), `query ($id: ID!) { workspace(by: {id: $id}) { slug } }`,
 			map[string]any{"id": who.workspaceID})
 		polltest.Until(t, "the task of the account is canceled", func() bool {

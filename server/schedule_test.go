@@ -290,11 +290,9 @@ func (m *member) exposure(t *testing.T) (n int64) {
 
 // impatient is a client that gives up after five seconds and follows no redirect.
 func impatient() *http.Client {
-	return &http.Client{
-		Transport:     newTransport(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       5 * time.Second,
-	}
+	c := newClient()
+	c.Timeout = 5 * time.Second
+	return c
 }
 
 // forgetAll empties the Redis of a backend, like a Redis that restarts without its data.
