@@ -158,15 +158,6 @@ func TestCodeCommand_PrintsCandidates(t *testing.T) {
 
 func TestCodeCommand_ReadsInput(t *testing.T) {
 	t.Parallel()
-	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w",
-		"--salts=1")
-	want := jsonLine(t, codeOutput{"https://example.com/a", "https://example.com/a",
-		[]string{shortcode.Deterministic("https://example.com/a", "w", 0)}}) +
-		jsonLine(t, codeOutput{"https://example.com/b", "https://example.com/b",
-			[]string{shortcode.Deterministic("https://example.com/b", "w", 0)}})
-	if diff := cmp.Diff(want, out); diff != "" || status != 0 {
-		t.Errorf("lines as they are: exit status %d (-want +got):\n%s", status, diff)
-	}
 	if out, stderr, status := command(t, nil, "", "code", "--workspace=w"); out != "" || stderr != "" || status != 0 {
 		t.Errorf("no lines: exit status %d, %q, %q", status, out, stderr)
 	}

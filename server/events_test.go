@@ -84,7 +84,8 @@ func (w tenant) loggedChanges(t *testing.T) (ids []string) {
 		}
 		w.must(t, &got,
 			`query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a) {
-			edges { cursor node { id type } } pageInfo { hasNextPage } } } }`, map[string]any{"w": w.workspaceID, "a": after})
+			edges { cursor node { id type } } pageInfo { hasNextPage } } } }`,
+			map[string]any{"w": w.workspaceID, "a": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {
 			after = edge.Cursor
 			if t := edge.Node.Type; strings.HasPrefix(t, "LINK_") && !strings.HasPrefix(t, "LINK_CHANGE_") {

@@ -16,22 +16,27 @@ import (
 // verifiedDomain adds a domain to the workspace, verifies it in the database, and returns its id.
 func (w tenant) verifiedDomain(t *testing.T, b backend, host string) string {
 	t.Helper()
-	return w.domain(t, b, host, map[string]any{})
+	domainID := w.claim(t, map[string]any{"host": host})
+	verify(t, b, domainID)
+	return domainID
 }
 
-// domain is verifiedDomain with further fields of the input.
-func (w tenant) domain(t *testing.T, b backend, host string, fields map[string]any) string {
+// claim adds a domain, which is not verified yet.
+func (w tenant) claim(t *testing.T, fields map[string]any) string {
 	t.Helper()
-	fields["workspaceId"], fields["host"] = w.workspaceID, host
+	fields["workspaceId"] = w.workspaceID
 	var added struct {
 		AddDomain struct{ Domain struct{ ID string } }
 	}
 	w.must(t, &added, `mutation ($in: AddDomainInput!) { addDomain(input: $in) { domain { id } } }`,
 		map[string]any{"in": fields})
-	now := db.Instant(time.Now())
-	execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", now, now,
-		added.AddDomain.Domain.ID)
 	return added.AddDomain.Domain.ID
+}
+
+func verify(t *testing.T, b backend, domainID string) {
+	t.Helper()
+	now := db.Instant(time.Now())
+	execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", now, now, domainID)
 }
 
 // refusal runs a mutation that changes fields of an object, and returns its errors.

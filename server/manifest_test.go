@@ -265,13 +265,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		c := start(t, b).coded(t)
-		var domain struct {
-			AddDomain struct{ Domain struct{ ID string } }
-		}
-		c.must(t, &domain,
-			`mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example", codeSpace: OWN,
-				caseSensitive: false}) { domain { id } } }`,
-			map[string]any{"w": c.workspaceID})
+		domainID := c.claim(t, map[string]any{"host": "own.example", "codeSpace": "OWN", "caseSensitive": false})
 		var made struct {
 			CreateFolder struct{ Folder struct{ ID string } }
 		}
@@ -279,7 +273,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 			map[string]any{"w": c.workspaceID})
 		links := append(slices.Clone(everyField),
 			fmt.Sprintf(`{key: own, url: "https://example.com/own", code: Straße/É, domainId: %s, folderId: %s}`,
-				domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
+				domainID, made.CreateFolder.Folder.ID))
 		c.write(t, links...)
 		c.expectRun(t, 0, "apply", []string{"--yes"}, "5 to create")
 		c.expectRun(t, 0, "plan", nil, "5 unchanged")

@@ -16,7 +16,8 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 		s := start(t, b, "LINKFORGE_LINK_QUOTA=10000")
 		who := s.tenant(t, "printed")
 		const host = "go.example.com"
-		domainID := who.domain(t, b, host, map[string]any{"codeSpace": "OWN", "caseSensitive": false})
+		domainID := who.claim(t, map[string]any{"host": host, "codeSpace": "OWN", "caseSensitive": false})
+		verify(t, b, domainID)
 		create := func(code string, fields ...any) createLinkPayload {
 			t.Helper()
 			return who.shorten(t, "https://example.com/"+url.PathEscape(code),

@@ -171,8 +171,8 @@ func isTimeout(err error) bool {
 func (b backend) leaveClicks(t *testing.T, linkID, workspaceID string, n int) {
 	t.Helper()
 	log := must.Value(ingest.OpenLog(ingest.LogConfig{
-		Dir: filepath.Join(folderOf(b.env), stores.ClicksFolder), MaxBytes: 2 << 30, Logger: slog.New(slog.DiscardHandler),
-		Now: time.Now,
+		Dir: filepath.Join(folderOf(b.env), stores.ClicksFolder), MaxBytes: 2 << 30,
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 	}))(t)
 	now := time.Now()
 	for i := range n {

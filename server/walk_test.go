@@ -381,8 +381,8 @@ func (w *walker) foreignOwner() (*caller, []attempt) {
 		})
 }
 
-// view returns the responses to the tenant's owner. It contains each of the tenant's texts, which proves that the walk would
-// find them.
+// view returns the responses to the tenant's owner. It contains each of the tenant's texts, which proves
+// that the walk would find them.
 func (c *caller) view(reads []attempt) map[string]string {
 	c.t.Helper()
 	defer func(next int) { c.own.next = next }(c.own.next)
