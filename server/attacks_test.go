@@ -148,12 +148,7 @@ func manyKeys(t *testing.T, s *scene) attack {
 func manyInvitations(t *testing.T, s *scene) attack {
 	workspaces := []string{s.attacker.workspaceID}
 	for i := range 14 {
-		var got struct {
-			CreateWorkspace struct{ Workspace struct{ ID string } }
-		}
-		slug := fmt.Sprint("attacker-", i)
-		s.attacker.must(t, &got, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
-		workspaces = append(workspaces, got.CreateWorkspace.Workspace.ID)
+		workspaces = append(workspaces, s.attacker.newWorkspace(t, fmt.Sprint("attacker-", i)))
 	}
 	sent := s.mail.count()
 	var stranger atomic.Int64

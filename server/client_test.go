@@ -238,18 +238,24 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 		who.must(t, new(any), `mutation ($in: VerifyEmailInput!) { verifyEmail(input: $in) { errors { code } } }`,
 			map[string]any{"in": map[string]any{"token": s.mail.token(t, who.email)}})
 	}
-	var made struct {
+	who.workspaceID = who.newWorkspace(t, slug)
+	return who
+}
+
+// newWorkspace creates a workspace, and returns its id.
+func (c client) newWorkspace(t *testing.T, slug string) string {
+	t.Helper()
+	var got struct {
 		CreateWorkspace struct {
 			Workspace struct{ ID string }
 			Errors    []userError
 		}
 	}
-	who.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
-	who.workspaceID = made.CreateWorkspace.Workspace.ID
-	if who.workspaceID == "" {
-		t.Fatalf("no workspace: %+v, %+v", account, made)
+	c.must(t, &got, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
+	if got.CreateWorkspace.Workspace.ID == "" {
+		t.Fatalf("no workspace: %+v", got)
 	}
-	return who
+	return got.CreateWorkspace.Workspace.ID
 }
 
 // admit makes a user a member of the workspace.

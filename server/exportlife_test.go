@@ -25,12 +25,16 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// exportURL requests an export of a workspace's clicks, and returns the URL's path.
-func (c client) exportURL(t *testing.T, workspaceID string) string {
+// exportURL requests an export of a workspace's clicks, with alternating names and values of further
+// arguments, and returns the URL's path.
+func (c client) exportURL(t *testing.T, workspaceID string, more ...any) string {
 	t.Helper()
+	in := map[string]any{"workspaceId": workspaceID}
+	for i := 0; i < len(more); i += 2 {
+		in[more[i].(string)] = more[i+1]
+	}
 	var got struct{ ExportClicks struct{ URL string } }
-	c.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w}) { url } }`,
-		map[string]any{"w": workspaceID})
+	c.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url } }`, map[string]any{"in": in})
 	return strings.TrimPrefix(got.ExportClicks.URL, c.server.public)
 }
 

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -342,7 +340,9 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 		}
 		all := awake.receive(t, clicks)
 		visiting.Wait()
-		polltest.Until(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
+		polltest.Until(t, "only who listens is still subscribed", func() bool {
+			return metric(t, admin, "linkforge_click_subscriptions") == "1"
+		})
 		for way, l := range deaf {
 			ids, end := l.receiveEnd(t, "TOO_SLOW")
 			after := end.Errors[0].Extensions.After
@@ -356,22 +356,6 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 			}
 		}
 	})
-}
-
-var subscriptions = regexp.MustCompile(`(?m)^linkforge_click_subscriptions (\d+)$`)
-
-// subscribed is how many subscriptions a node has, by its own metrics.
-func subscribed(t *testing.T, admin string) int {
-	t.Helper()
-	response := must.Value(http.Get("http://" + admin + "/metrics"))(t)
-	defer response.Body.Close()
-	text := must.Value(io.ReadAll(response.Body))(t)
-	found := subscriptions.FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("%.1000s", text)
-	}
-	n, _ := strconv.Atoi(string(found[1]))
-	return n
 }
 
 // TestSubscription_EndsWithItsAccess: it ends within seconds, with an error.

@@ -69,15 +69,12 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 		}
 		ada := tenant{client: client{server: s}, email: "ada@example.com", password: "pass phrase of ada"}
 		ada.token = s.login(t, ada).Token
-		var made struct {
-			CreateWorkspace struct{ Workspace struct{ ID string } }
-		}
-		ada.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": "Team", "slug": "team"}})
+		workspaceID := ada.newWorkspace(t, "team")
 		var invited struct{ InviteMember struct{ Token string } }
 		ada.must(t, &invited,
 			`mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { token errors { code } } }`,
 			map[string]any{"in": map[string]any{
-				"workspaceId": made.CreateWorkspace.Workspace.ID, "email": "eve@example.com", "role": "EDITOR",
+				"workspaceId": workspaceID, "email": "eve@example.com", "role": "EDITOR",
 			}})
 		if a, err := join("other@example.com", invited.InviteMember.Token); err != nil || a.code() != "FORBIDDEN" {
 			t.Errorf("another address: %+v, %v", a, err)

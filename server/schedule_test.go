@@ -280,11 +280,7 @@ func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) 
 // exposure returns linkforge_quota_overshoot_bound of a node.
 func (m *member) exposure(t *testing.T) (n int64) {
 	t.Helper()
-	for line := range strings.Lines(scrape(t, m.admin)) {
-		if text, ok := strings.CutPrefix(line, "linkforge_quota_overshoot_bound "); ok {
-			must.Value(fmt.Sscan(text, &n))(t)
-		}
-	}
+	must.Value(fmt.Sscan(metric(t, m.admin, "linkforge_quota_overshoot_bound"), &n))(t)
 	return n
 }
 

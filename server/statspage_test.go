@@ -57,7 +57,7 @@ func TestClicks_AreExported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]
-		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
+		who := s.tenant(t, "owner")
 		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
 		for range 5 {
 			s.expect(t, http.StatusFound, http.MethodGet,
@@ -71,35 +71,13 @@ func TestClicks_AreExported(t *testing.T) {
 			return who.getLink(t, l.ID).ClickCount == 5 &&
 				who.getLink(t, other.ID).ClickCount == 1
 		})
-		sign := func(as tenant, input map[string]any) (path string, codes []string) {
-			input["workspaceId"] = who.workspaceID
-			var got struct {
-				ExportClicks struct {
-					URL    *string
-					Errors []userError
-				}
-			}
-			as.must(t, &got,
-				`mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
-				message field } } }`, map[string]any{"in": input})
-			for _, e := range got.ExportClicks.Errors {
-				codes = append(codes, e.Code)
-			}
-			if got.ExportClicks.URL == nil {
-				return "", codes
-			}
-			return strings.TrimPrefix(*got.ExportClicks.URL, s.public), codes
-		}
-		if path, codes := sign(stranger, map[string]any{}); path != "" || len(codes) != 1 || codes[0] != "NOT_FOUND" {
-			t.Errorf("a stranger got %q, %v", path, codes)
-		}
-		path, _ := sign(who, map[string]any{"linkId": l.ID, "filter": map[string]any{"browser": "Chrome"}})
+		path := who.exportURL(t, who.workspaceID, "linkId", l.ID, "filter", map[string]any{"browser": "Chrome"})
 		rows, err := csv.NewReader(strings.NewReader(s.expect(t, http.StatusOK, http.MethodGet, path).body)).ReadAll()
 		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" ||
 			rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
 			t.Errorf("%v: %v", rows, err)
 		}
-		path, _ = sign(who, map[string]any{"format": "JSON_LINES"})
+		path = who.exportURL(t, who.workspaceID, "format", "JSON_LINES")
 		lines := strings.Split(strings.TrimSpace(s.expect(t, http.StatusOK, http.MethodGet, path).body), "\n")
 		ids := map[string]bool{}
 		for _, line := range lines {
