@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,15 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
-
-// getFromHost requests a path of a host, as if DNS resolved the host to this server.
-func (s *server) getFromHost(t *testing.T, host, path string) answer {
-	t.Helper()
-	r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+path, nil))(t)
-	r.Host = host
-	a := must.Value(s.deliver(r))(t)
-	return a
-}
 
 // execute executes a statement in the database, concurrently with the servers.
 func execute(t *testing.T, b backend, statement string, args ...any) {
@@ -74,32 +64,11 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 		if me.Me != nil {
 			t.Errorf("a key is %+v", me.Me)
 		}
-		for _, forbidden := range []string{
-			`mutation ($w: ID!) { createApiKey(input: {workspaceId: $w, name: "n", scopes: [LINKS_READ]}) { secret } }`,
-			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token }
-				}`,
-			`mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
-			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
-		} {
-			if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil ||
-				a.code() != "FORBIDDEN" {
-				t.Errorf("%s: %v, %s", forbidden, err, a.body)
-			}
+		const forbidden = `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`
+		if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil || a.code() != "FORBIDDEN" {
+			t.Errorf("%v, %s", err, a.body)
 		}
-		for _, personal := range []string{
-			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`,
-			`mutation { logoutEverywhere(input: {}) { loggedOut } }`,
-			`mutation { deleteMyAccount(input: {password: "x"}) { deletedId } }`,
-			`mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
-		} {
-			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {
-				t.Errorf("%s: %v, %s", personal, err, a.body)
-			}
-		}
-		who.must(t, &struct{}{},
-			`mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
-			} } }`, map[string]any{"k": keyID})
+		who.do(t, "revokeApiKey", map[string]any{"id": keyID})
 		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("revoked: %v, %+v", err, a)
 		}
@@ -117,41 +86,17 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
 		who, other := s.tenant(t, "branded"), s.tenant(t, "other")
-		var domain struct {
-			AddDomain struct {
-				Domain struct{ ID, Host, Status, RecordName, RecordValue string }
-				Errors []userError
-			}
-		}
-		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
-			domain { id host status recordName recordValue } errors { code message field } }
-			}`, map[string]any{"w": who.workspaceID})
-		d := domain.AddDomain.Domain
-		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" ||
-			d.RecordValue == "" {
-			t.Fatalf("%+v", domain)
-		}
-		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
+		domainID := who.claim(t, map[string]any{"host": "Links.Example.COM"})
+		who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
 		foreign := other.shorten(t, "https://example.com/other")
-		primary := func() (got struct{ UpdateWorkspace struct{ Errors []userError } }) {
-			who.must(t, &got, `mutation ($w: ID!, $d: ID) { updateWorkspace(input: {id: $w, primaryDomainId: $d}) {
-				errors { code } } }`,
-				map[string]any{"w": who.workspaceID, "d": d.ID})
-			return got
-		}
-		if got := s.getFromHost(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
+		if got := s.askHost(t, http.MethodGet, "links.example.com", "/promo"); got.status != http.StatusNotFound {
 			t.Errorf("a host that is only claimed: %d", got.status)
 		}
-		if got := primary().UpdateWorkspace.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
-			t.Errorf("a host that is only claimed is made primary: %+v", got)
-		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
-		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(),
-			time.Now().UTC(),
-			d.ID)
+		verify(t, b, domainID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
 		polltest.Until(t, "redirects use the domain", func() bool {
-			return s.getFromHost(t, "links.example.com", "/promo").
+			return s.askHost(t, http.MethodGet, "links.example.com", "/promo").
 				status == http.StatusFound
 		})
 
@@ -164,7 +109,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
 			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
-				if got := s.getFromHost(t, host, path); got.status != want {
+				if got := s.askHost(t, http.MethodGet, host, path); got.status != want {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
@@ -172,59 +117,21 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com",
 				"' OR true --",
 				"\xff", "a..b", strings.Repeat("a", 300)} {
-				if got := s.getFromHost(t, host, path); got.status != http.StatusNotFound &&
+				if got := s.askHost(t, http.MethodGet, host, path); got.status != http.StatusNotFound &&
 					got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
 			}
 		}
-		got := s.getFromHost(t, "links.example.com", "/promo").header.Get("Location")
+		got := s.askHost(t, http.MethodGet, "links.example.com", "/promo").header.Get("Location")
 		if got != "https://example.com/branded" {
 			t.Errorf("the redirect leads to %q", got)
 		}
-		if got := primary().UpdateWorkspace.Errors; len(got) != 0 {
-			t.Errorf("making the host primary: %+v", got)
-		}
+		who.setWorkspace(t, map[string]any{"primaryDomainId": domainID})
 		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").
 			Link.ShortURL; got != "https://links.example.com/promo" {
 			t.Errorf("the short URL is %s", got)
 		}
-		var found struct{ Link *struct{ ID string } }
-		who.must(t, &found, `{ link(by: {shortUrl: "https://links.example.com/promo"}) { id } }`, nil)
-		if found.Link == nil || found.Link.ID != l.Link.ID {
-			t.Errorf("by its short URL: %+v", found)
-		}
-		// Links must not redirect to a host of short URLs, whatever the port.
-		for _, url := range []string{"https://links.example.com/promo", "https://links.example.com:8443/app"} {
-			if got, err := other.create(url); err != nil || len(got.Errors) != 1 || got.Errors[0].Code != "UNSAFE_URL" {
-				t.Errorf("a loop to %s: %+v, %v", url, got, err)
-			}
-		}
-	})
-}
-
-// TestWorkspace_IsGoneWhenDeleted, also at its former slug, until it is restored.
-func TestWorkspace_IsGoneWhenDeleted(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "shortlived")
-		root := who.shorten(t, "https://example.com/root").Link.path(s)
-		who.shorten(t, "https://example.com/promo", "strategy", "CUSTOM", "customCode", "promo")
-		who.setWorkspace(t, map[string]any{"slug": "renamed"})
-		status := func(want int, paths ...string) {
-			t.Helper()
-			for _, path := range append(paths, root, "/shortlived/promo", "/renamed/promo") {
-				s.expect(t, want, http.MethodGet, path)
-			}
-		}
-		status(http.StatusFound)
-		who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
-		status(http.StatusGone)
-		who.must(t, new(any), `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
-		status(http.StatusFound)
 	})
 }
 
@@ -240,26 +147,19 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			code } } }`, map[string]any{"id": l.Link.ID})
 		who.remove(t, l.Link.ID)
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
-		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
-			map[string]any{"id": l.Link.ID})
+		key.do(t, "restoreLink", map[string]any{"id": l.Link.ID})
 		type event struct{ Type, ActorID, SubjectID, Details string }
 		type log struct {
 			Workspace struct {
 				AuditLog struct{ Edges []struct{ Node event } }
 			}
 		}
-		ask := func(filter map[string]any) (events []event) {
-			t.Helper()
-			var got log
-			key.must(t, &got,
-				`query ($w: ID!, $f: EventFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
-				{ edges { node {
-				type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
-			for _, e := range got.Workspace.AuditLog.Edges {
-				events = append(events, e.Node)
-			}
-			slices.Reverse(events)
-			return events
+		var got log
+		key.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node {
+			type actorId subjectId details } } } } }`, map[string]any{"w": who.workspaceID})
+		var events []event
+		for _, e := range slices.Backward(got.Workspace.AuditLog.Edges) {
+			events = append(events, e.Node)
 		}
 		want := []event{
 			{"WORKSPACE_CREATED", who.id, who.workspaceID, `{"slug":"audited"}`},
@@ -269,25 +169,8 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			{"API_KEY_CREATED", who.id, keyID, `{"scopes":["AUDIT_READ","LINKS_WRITE"]}`},
 			{"LINK_RESTORED", keyID, l.Link.ID, `{}`},
 		}
-		if diff := cmp.Diff(want, ask(nil)); diff != "" {
+		if diff := cmp.Diff(want, events); diff != "" {
 			t.Errorf("the log (-want +got):\n%s", diff)
-		}
-		for name, c := range map[string]struct {
-			filter map[string]any
-			want   []event
-		}{
-			"by type":   {map[string]any{"types": []string{"LINK_DELETED", "LINK_CREATED"}}, []event{want[1], want[3]}},
-			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
-			"by target": {map[string]any{"subjectId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
-			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
-			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
-				want[:5]},
-		} {
-			t.Run(name, func(t *testing.T) {
-				if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
 		}
 		path := "/export/audit/" + who.workspaceID
 		exported := s.expect(t, http.StatusOK, http.MethodGet, path, "Authorization", "Bearer "+key.token)
@@ -360,13 +243,6 @@ func TestResetPassword_WorksEndToEnd(t *testing.T) {
 		}
 		if a, err := who.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("the old session: %v, %+v", err, a)
-		}
-		if got := s.login(t, who); len(got.Errors) != 1 {
-			t.Errorf("the old password: %+v", got)
-		}
-		who.password = "a new long password"
-		if got := s.login(t, who); got.Token == "" {
-			t.Errorf("the new password: %+v", got)
 		}
 		for _, secret := range []string{token, who.email} {
 			if strings.Contains(content(t, s.err), secret) {

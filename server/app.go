@@ -71,7 +71,7 @@ type app struct {
 	countries *visitor.Countries
 	jobs      *jobs.Runner
 	tasks     *task.Runner
-	// uploads shares the memory of uploads between those who send them.
+	// uploads shares the memory of uploads between their senders.
 	uploads *admission.Gate
 	// dispatcher sends webhooks.
 	dispatcher *dispatch.Dispatcher

@@ -36,7 +36,7 @@ type attack struct {
 	check func(t *testing.T)
 }
 
-// attacks are those of an adversary with an ordinary account, by what they use up.
+// attacks are the attacks of an ordinary account, by the resource that each consumes.
 var attacks = map[string]func(t *testing.T, s *scene) attack{
 	"H1 batches that fail":     failingBatches,
 	"H2 searches":              manySearches,
@@ -86,7 +86,7 @@ type scene struct {
 	mail             *mailbox
 	victim, attacker tenant
 	popular          string          // the path of a link of the victim
-	fresh            []string        // paths of links that nobody has followed
+	fresh            []string        // paths of links without visits
 	gated            []linkView      // with a password
 	more             map[string]work // of the victim
 }

@@ -125,17 +125,9 @@ func correctPasswords(t *testing.T, s *scene) attack {
 // keys creates API keys of the attacker's workspace.
 func (s *scene) keys(t *testing.T, n int) (keys []client) {
 	t.Helper()
-	for i := range n {
-		var got struct {
-			CreateAPIKey struct{ Secret string } `json:"createApiKey"`
-		}
-		s.attacker.must(t, &got, `mutation ($in: CreateApiKeyInput!) { createApiKey(input: $in) { secret } }`,
-			map[string]any{"in": map[string]any{"workspaceId": s.attacker.workspaceID, "name": fmt.Sprint("key ", i),
-				"scopes": []string{"LINKS_READ", "LINKS_WRITE", "STATS_READ"}}})
-		if got.CreateAPIKey.Secret == "" {
-			t.Fatal("no API key")
-		}
-		keys = append(keys, client{server: s.attacker.server, token: got.CreateAPIKey.Secret})
+	for range n {
+		key, _ := s.attacker.key(t, "LINKS_READ", "LINKS_WRITE", "STATS_READ")
+		keys = append(keys, key)
 	}
 	return keys
 }
@@ -156,12 +148,7 @@ func manyKeys(t *testing.T, s *scene) attack {
 func manyInvitations(t *testing.T, s *scene) attack {
 	workspaces := []string{s.attacker.workspaceID}
 	for i := range 14 {
-		var got struct {
-			CreateWorkspace struct{ Workspace struct{ ID string } }
-		}
-		slug := fmt.Sprint("attacker-", i)
-		s.attacker.must(t, &got, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
-		workspaces = append(workspaces, got.CreateWorkspace.Workspace.ID)
+		workspaces = append(workspaces, s.attacker.newWorkspace(t, fmt.Sprint("attacker-", i)))
 	}
 	sent := s.mail.count()
 	var stranger atomic.Int64

@@ -94,13 +94,8 @@ func (s *scene) silentHooks(t *testing.T, workspaces int, url func(workspace, we
 	t.Helper()
 	all := []tenant{s.attacker}
 	for i := 1; i < workspaces; i++ {
-		var got struct {
-			CreateWorkspace struct{ Workspace struct{ ID string } }
-		}
-		slug := fmt.Sprint("attacker-", i)
-		s.attacker.must(t, &got, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
 		other := s.attacker
-		other.workspaceID = got.CreateWorkspace.Workspace.ID
+		other.workspaceID = s.attacker.newWorkspace(t, fmt.Sprint("attacker-", i))
 		all = append(all, other)
 	}
 	for i, who := range all {

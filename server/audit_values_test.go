@@ -12,11 +12,7 @@ import (
 func wantLoggedValues(t *testing.T, node *server) {
 	t.Helper()
 	host, guest := node.tenant(t, "valued"), node.tenant(t, "guest")
-	var invited struct{ InviteMember struct{ Token string } }
-	host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
-			role: VIEWER}) { token } }`, map[string]any{"w": host.workspaceID, "e": guest.email})
-	guest.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
-		map[string]any{"t": invited.InviteMember.Token})
+	host.admit(t, guest, "VIEWER")
 	var made struct {
 		AddDomain         struct{ Domain struct{ ID string } }
 		CreateUtmTemplate struct{ UtmTemplate struct{ ID string } }

@@ -12,9 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
-// TestBlockDisable_FindsEveryURL covers the fields in which a URL can be: a link's destination, a target
-// of a rule, and fallback URLs; the settings of a workspace and of a domain. Each has an entry in the
-// audit log, and links without the host stay.
+// TestBlockDisable_FindsEveryURL covers each field with a URL: of links, rules, workspaces and domains.
+// Each change has an entry in the audit log, and links without the host stay.
 func TestBlockDisable_FindsEveryURL(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

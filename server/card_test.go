@@ -157,7 +157,8 @@ func TestCard_KeepsMarkupAsText(t *testing.T) {
 		`</title><script>alert(1)</script>`, `</head><body onload=alert(1)>`, `<svg/onload=alert(1)>`,
 		`<meta http-equiv="refresh" content="0;url=//evil.example">`, `0;url=javascript:alert(1)`, `<!--`, `--><b>`,
 		`]]><b>`, `<![CDATA[`, `&lt;script&gt;`, `&quot;><b>`, `&#60;b&#62;`, `{{.ShortURL}}`, `{{template "x"}}`,
-		"`onerror=alert(1)", `\"><b>`, `%22%3E%3Cb%3E`, `javascript:alert(1)`, `data:text/html,<b>`, `<b`, `"`, `'`, `>`,
+		"`onerror=alert(1)", `\"><b>`, `%22%3E%3Cb%3E`, `javascript:alert(1)`, `data:text/html,<b>`, `<b`, `"`, `'`,
+		`>`,
 		`<base href="//evil.example">`, `<link rel=stylesheet href=//evil.example>`, `<img src=x onerror=alert(1)>`,
 		`＜script＞alert(1)＜/script＞`, `<plaintext>`, `<textarea>`, `<noscript><b>`,
 	} {
@@ -167,7 +168,8 @@ func TestCard_KeepsMarkupAsText(t *testing.T) {
 		}
 		meta := metaOf(t, page)
 		for _, name := range []string{
-			"title", "description", "og:title", "og:description", "og:image:alt", "twitter:title", "twitter:description",
+			"title", "description", "og:title", "og:description", "og:image:alt", "twitter:title",
+			"twitter:description",
 			"twitter:image:alt",
 		} {
 			if meta[name] != text {

@@ -162,6 +162,17 @@ func (c client) must(t *testing.T, data any, query string, variables map[string]
 	}
 }
 
+// do calls a mutation whose payload is of no interest, and fails the test on user errors.
+func (c client) do(t *testing.T, name string, in map[string]any) {
+	t.Helper()
+	var got map[string]struct{ Errors []userError }
+	c.must(t, &got, "mutation ($in: "+strings.ToUpper(name[:1])+name[1:]+"Input!) { "+name+
+		"(input: $in) { errors { code message field } } }", map[string]any{"in": in})
+	if errs := got[name].Errors; len(errs) > 0 {
+		t.Fatalf("%s: %+v", name, errs)
+	}
+}
+
 // problem is an error of a request.
 type problem struct {
 	Message    string
@@ -227,18 +238,33 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 		who.must(t, new(any), `mutation ($in: VerifyEmailInput!) { verifyEmail(input: $in) { errors { code } } }`,
 			map[string]any{"in": map[string]any{"token": s.mail.token(t, who.email)}})
 	}
-	var made struct {
+	who.workspaceID = who.newWorkspace(t, slug)
+	return who
+}
+
+// newWorkspace creates a workspace, and returns its id.
+func (c client) newWorkspace(t *testing.T, slug string) string {
+	t.Helper()
+	var got struct {
 		CreateWorkspace struct {
 			Workspace struct{ ID string }
 			Errors    []userError
 		}
 	}
-	who.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
-	who.workspaceID = made.CreateWorkspace.Workspace.ID
-	if who.workspaceID == "" {
-		t.Fatalf("no workspace: %+v, %+v", account, made)
+	c.must(t, &got, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
+	if got.CreateWorkspace.Workspace.ID == "" {
+		t.Fatalf("no workspace: %+v", got)
 	}
-	return who
+	return got.CreateWorkspace.Workspace.ID
+}
+
+// admit makes a user a member of the workspace.
+func (w tenant) admit(t *testing.T, who tenant, role string) {
+	t.Helper()
+	var got struct{ InviteMember struct{ Token string } }
+	w.must(t, &got, `mutation ($in: InviteMemberInput!) { inviteMember(input: $in) { token } }`,
+		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "email": who.email, "role": role}})
+	who.do(t, "acceptInvitation", map[string]any{"token": got.InviteMember.Token})
 }
 
 // onServer returns the same user as a client of another server.

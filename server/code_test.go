@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -159,15 +158,6 @@ func TestCodeCommand_PrintsCandidates(t *testing.T) {
 
 func TestCodeCommand_ReadsInput(t *testing.T) {
 	t.Parallel()
-	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w",
-		"--salts=1")
-	want := jsonLine(t, codeOutput{"https://example.com/a", "https://example.com/a",
-		[]string{shortcode.Deterministic("https://example.com/a", "w", 0)}}) +
-		jsonLine(t, codeOutput{"https://example.com/b", "https://example.com/b",
-			[]string{shortcode.Deterministic("https://example.com/b", "w", 0)}})
-	if diff := cmp.Diff(want, out); diff != "" || status != 0 {
-		t.Errorf("lines as they are: exit status %d (-want +got):\n%s", status, diff)
-	}
 	if out, stderr, status := command(t, nil, "", "code", "--workspace=w"); out != "" || stderr != "" || status != 0 {
 		t.Errorf("no lines: exit status %d, %q, %q", status, out, stderr)
 	}
@@ -178,49 +168,4 @@ func TestCodeCommand_ReadsInput(t *testing.T) {
 			t.Errorf("%q: exit status %d, %q, %q", line, status, out, stderr)
 		}
 	}
-}
-
-// TestCreateLink_MatchesGoldenVectors creates links of some vectors. The code command has them all.
-func TestCreateLink_MatchesGoldenVectors(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		who := start(t, b).tenant(t, "golden")
-		for _, v := range readGolden(t).Vectors[:3] {
-			got := who.shorten(t, v.URL)
-			code := shortcode.Deterministic(v.Canonical, who.workspaceID, 0)
-			if got.Link.Code != code || got.Link.CanonicalURL != v.Canonical {
-				t.Errorf("%q: %+v, want %s", v.URL, got.Link, code)
-			}
-			if codes := preview(t, who, v.URL, v.Canonical, got.Link.ID); codes[0] != code {
-				t.Errorf("%q: previewed %v, became %s", v.URL, codes, code)
-			}
-			who.remove(t, got.Link.ID) // an existing link retains the URL that it was created with
-		}
-	})
-}
-
-const previewCode = `query ($id: ID!, $url: String!) {
-	previewCode(workspaceId: $id, url: $url) { canonicalUrl codes existing { id } }
-}`
-
-// preview returns the codes of a URL that has a link.
-func preview(t *testing.T, who tenant, u, canonical, existing string) []string {
-	t.Helper()
-	var got struct {
-		PreviewCode struct {
-			CanonicalURL string
-			Codes        []string
-			Existing     *linkView
-		}
-	}
-	who.must(t, &got, previewCode, map[string]any{"id": who.workspaceID, "url": u})
-	p := got.PreviewCode
-	if p.CanonicalURL != canonical || len(p.Codes) != shortcode.Salts ||
-		len(slices.Compact(slices.Sorted(slices.Values(p.Codes)))) != shortcode.Salts {
-		t.Errorf("%q: preview %+v, want the canonical form %q", u, p, canonical)
-	}
-	if p.Existing == nil || p.Existing.ID != existing {
-		t.Errorf("%q: preview shows %+v, want %s", u, p.Existing, existing)
-	}
-	return p.Codes
 }

@@ -3,9 +3,6 @@ package main
 import (
 	"sync"
 	"testing"
-
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // spellings are ways to write one URL.
@@ -50,20 +47,11 @@ func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 		if len(ids) != 1 || created != 1 {
 			t.Errorf("created is true %d times, links %v; want one", created, ids)
 		}
-		if rows := countLinks(t, b); rows != 1 {
+		if rows := numberOf(t, b, "SELECT count(*) FROM links"); rows != 1 {
 			t.Errorf("%d rows, want 1", rows)
 		}
 		if used := who.linksUsed(t); used != 1 {
 			t.Errorf("%d links used, want 1", used)
 		}
 	})
-}
-
-// countLinks counts the rows in the database.
-func countLinks(t *testing.T, b backend) int {
-	t.Helper()
-	d := must.Value(b.open())(t)
-	defer d.Close()
-	n := must.Value(d.NewSelect().Table("links").Count(db.AsSystem(t.Context())))(t)
-	return int(n)
 }

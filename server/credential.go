@@ -36,8 +36,8 @@ func errEnded() error {
 	return errs.New(errs.Expired, "The session or the API key that requested this URL has ended. Request a new one.")
 }
 
-// member returns the membership of an account, or of an API key whose ID is in its place, as it is
-// now. It returns Unauthenticated for a key that has ended, and NotFound when the account or the
+// member returns the current membership of an actor, which is an account or an API key. It returns
+// Unauthenticated for a key that has ended, and NotFound when the account or the
 // workspace has left, or the account is disabled.
 func (a *app) member(ctx context.Context, actor account.Actor, workspaceID string) (workspace.Membership, error) {
 	if id.Valid(id.Key, actor.AccountID) {

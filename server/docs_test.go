@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
-// tutorial is the order in which a reader follows the README and the guide: later pages use what
+// tutorial has the README and the pages of the guide in reading order: later pages use objects that
 // earlier ones create.
 var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "history.md", "authentication.md",
 	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md",
@@ -176,7 +176,7 @@ func (r *reader) operation(where, query, want string) {
 	}
 }
 
-// shell enters a command in the terminal, line by line as it is printed, and returns what it prints.
+// shell runs a command in the terminal as printed, and returns its output.
 func (r *reader) shell(where, command string, wantStatus int) string {
 	r.t.Helper()
 	const end = "end of the command: "

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,12 +73,5 @@ func (s *server) awaitStatus(status int) {
 // closesAfter follows a short URL, and reports whether the answer ends the connection.
 func (s *server) closesAfter(t *testing.T, path string) bool {
 	t.Helper()
-	r := must.Value(http.NewRequest(http.MethodGet, "http://"+s.address+path, nil))(t)
-	r.Host = strings.TrimPrefix(s.public, "http://")
-	response := must.Value(s.http.Do(r))(t)
-	response.Body.Close()
-	if response.StatusCode != http.StatusFound {
-		t.Errorf("%s: status %d", path, response.StatusCode)
-	}
-	return response.Close
+	return s.expect(t, http.StatusFound, http.MethodGet, path).header.Get("Connection") == "close"
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ type loggedEvent struct {
 }
 
 const eventCommitted = `subscription ($w: ID!, $t: [EventType!], $l: ID, $a: ID) {
-	eventCommitted(workspaceId: $w, types: $t, linkId: $l, after: $a) { id type at subjectId version link { version } } }`
+	eventCommitted(workspaceId: $w, types: $t, linkId: $l, after: $a) { id type at subjectId version link { version
+	} } }`
 
 // listenToLog subscribes to events of the tenant's workspace; the link and the cursor may be empty.
 func (w tenant) listenToLog(t *testing.T, way, linkID, after string) *listener {
@@ -74,18 +76,21 @@ func (w tenant) loggedChanges(t *testing.T) (ids []string) {
 				AuditLog struct {
 					Edges []struct {
 						Cursor string
-						Node   struct{ ID string }
+						Node   struct{ ID, Type string }
 					}
 					PageInfo struct{ HasNextPage bool }
 				}
 			}
 		}
 		w.must(t, &got,
-			`query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a, filter: {
-			types: [LINK_CREATED, LINK_UPDATED, LINK_DELETED, LINK_RESTORED]}) { edges { cursor node { id } }
-			pageInfo { hasNextPage } } } }`, map[string]any{"w": w.workspaceID, "a": after})
+			`query ($w: ID!, $a: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $a) {
+			edges { cursor node { id type } } pageInfo { hasNextPage } } } }`,
+			map[string]any{"w": w.workspaceID, "a": after})
 		for _, edge := range got.Workspace.AuditLog.Edges {
-			ids, after = append(ids, edge.Node.ID), edge.Cursor
+			after = edge.Cursor
+			if t := edge.Node.Type; strings.HasPrefix(t, "LINK_") && !strings.HasPrefix(t, "LINK_CHANGE_") {
+				ids = append(ids, edge.Node.ID)
+			}
 		}
 		if !got.Workspace.AuditLog.PageInfo.HasNextPage {
 			slices.Sort(ids)
@@ -265,8 +270,7 @@ func TestEventCommitted_FollowsPermissions(t *testing.T) {
 		if err != nil || a.code() != "INVALID_INPUT" {
 			t.Errorf("clicks in the feed: %s: %v", a.body, err)
 		}
-		who.must(t, new(any), `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
-			map[string]any{"id": keyID})
+		who.do(t, "revokeApiKey", map[string]any{"id": keyID})
 		some.receiveEnd(t, "UNAUTHENTICATED")
 		about := who.listenToLog(t, "events", theirs.ID, "") // it has no events, as an unknown link
 		other.remove(t, theirs.ID)

@@ -25,17 +25,21 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// exportURL requests an export of a workspace's clicks, and returns the URL's path.
-func (c client) exportURL(t *testing.T, workspaceID string) string {
+// exportURL requests an export of a workspace's clicks, with alternating names and values of further
+// arguments, and returns the URL's path.
+func (c client) exportURL(t *testing.T, workspaceID string, more ...any) string {
 	t.Helper()
+	in := map[string]any{"workspaceId": workspaceID}
+	for i := 0; i < len(more); i += 2 {
+		in[more[i].(string)] = more[i+1]
+	}
 	var got struct{ ExportClicks struct{ URL string } }
-	c.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w}) { url } }`,
-		map[string]any{"w": workspaceID})
+	c.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url } }`, map[string]any{"in": in})
 	return strings.TrimPrefix(got.ExportClicks.URL, c.server.public)
 }
 
-// TestExportURL_EndsWithItsCredential ends what signed a URL in each way there is. The next
-// download fails on every node, without a delay.
+// TestExportURL_EndsWithItsCredential ends what has signed a URL. The next download fails on every
+// node, without a delay.
 func TestExportURL_EndsWithItsCredential(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -47,15 +51,7 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 		{"key revoked", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
 			key, keyID := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { errors { code } } }`,
-					map[string]any{"k": keyID})
-			}
-		}},
-		{"key expired", http.StatusGone, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
-			key, keyID := who.key(t, "STATS_READ")
-			return key.exportURL(t, who.workspaceID), func() {
-				execute(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second),
-					keyID)
+				who.do(t, "revokeApiKey", map[string]any{"id": keyID})
 			}
 		}},
 		{"key without the scope", http.StatusForbidden, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
@@ -69,44 +65,9 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 				who.must(t, new(any), `mutation { logout(input: {}) { loggedOut } }`, nil)
 			}
 		}},
-		{"logged out everywhere", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
-			session := client{server: who.server, token: who.server.login(t, who).Token}
-			return who.exportURL(t, who.workspaceID), func() {
-				session.must(t, new(any), `mutation { logoutEverywhere(input: {keepThis: true}) { loggedOut } }`, nil)
-			}
-		}},
-		{"password changed in another session", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string,
-			func()) {
-			session := client{server: who.server, token: who.server.login(t, who).Token}
-			return who.exportURL(t, who.workspaceID), func() {
-				session.must(t, new(any),
-					`mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword:
-					"another pass phrase"}) {
-					errors { code } } }`, map[string]any{"p": who.password})
-			}
-		}},
 		{"member removed", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			return other.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any),
-					`mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
-					errors { code } } }`,
-					map[string]any{"w": who.workspaceID, "u": other.id})
-			}
-		}},
-		{"workspace deleted", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
-			key, _ := who.key(t, "STATS_READ")
-			return key.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-					map[string]any{"w": who.workspaceID})
-			}
-		}},
-		{"account deleted", http.StatusGone, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
-			return other.exportURL(t, who.workspaceID), func() {
-				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-					map[string]any{"w": other.workspaceID})
-				other.must(t, new(any),
-					`mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deletedId } }`,
-					map[string]any{"p": other.password})
+				who.do(t, "removeMember", map[string]any{"workspaceId": who.workspaceID, "userId": other.id})
 			}
 		}},
 	}
@@ -115,15 +76,7 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 		for i, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				who, other := nodes[0].tenant(t, fmt.Sprint("owner-", i)), nodes[0].tenant(t, fmt.Sprint("other-", i))
-				var invited struct{ InviteMember struct{ Token string } }
-				who.must(t, &invited,
-					`mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
-					role: VIEWER}) { token } }`,
-					map[string]any{"w": who.workspaceID, "e": other.email})
-				other.must(t, new(any),
-					`mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
-					}`,
-					map[string]any{"t": invited.InviteMember.Token})
+				who.admit(t, other, "VIEWER")
 				path, end := c.end(t, b, who, other)
 				for _, node := range nodes {
 					node.expect(t, http.StatusOK, http.MethodGet, path)

@@ -70,7 +70,7 @@ type sentArchive struct {
 	err error
 }
 
-// Read implements io.Reader. http.ServeContent calls it whenever the client has received what was read before.
+// Read implements io.Reader. http.ServeContent calls it after it has sent the previous part.
 func (s *sentArchive) Read(into []byte) (n int, err error) {
 	if s.sent >= checkEvery {
 		s.sent, err = 0, s.check()

@@ -250,7 +250,8 @@ func TestGate_PasswordIsNowhereElse(t *testing.T) {
 			}
 			who.must(t, &data,
 				`query ($id: ID!) { link(by: {id: $id}) { version versions(first: 50) { edges { node { number
-				routing { gate { hasPassword notice } } changes { field before after } } } } } }`, map[string]any{"id": l.ID})
+				routing { gate { hasPassword notice } } changes { field before after } } } } } }`,
+				map[string]any{"id": l.ID})
 			return data.Link.Version, fmt.Sprint(data)
 		}
 		version, _ := history()

@@ -42,7 +42,7 @@ const (
 	codeSecret = "the code secret of these tests, long enough"
 
 	// asProgram makes a process of the test's binary the program if it is "on" or, for a child of the test, "child".
-	// productionCost has it hash passwords as on a server if it is "on".
+	// productionCost sets the cost of password hashes to that of production if it is "on".
 	asProgram      = "LINKFORGE_TEST_AS_PROGRAM"
 	productionCost = "LINKFORGE_TEST_PRODUCTION_COST"
 
@@ -158,7 +158,8 @@ type backend struct {
 	ownProcess bool
 }
 
-// inProcesses is the backend for tests that kill, stop or measure servers, each of which is a process.
+// inProcesses returns the backend with one process for each server, for tests that kill, stop or
+// measure servers.
 func (b backend) inProcesses() backend {
 	b.ownProcess = true
 	return b

@@ -37,7 +37,7 @@ type editor struct {
 	operations []string // the ids of bulk calls
 }
 
-// randomChanges are the ways in which links change, each with its weight.
+// randomChanges are the kinds of changes, each with its weight.
 var randomChanges = []struct {
 	weight int
 	change func(e *editor, w tenant) error
@@ -69,7 +69,7 @@ func TestFault_HistoryAgreesAfterKills(t *testing.T) {
 
 		e.change(t, b)
 		polltest.Within(t, time.Minute, "all scheduled changes are written", func() bool {
-			return countScheduled(t, b) == 0
+			return numberOf(t, b, "SELECT count(*) FROM scheduled_changes") == 0
 		})
 		for _, node := range nodes {
 			node.killAndRestart()
@@ -79,7 +79,7 @@ func TestFault_HistoryAgreesAfterKills(t *testing.T) {
 			t.Errorf("links verify: status %d: %s%s", status, report, problems)
 		}
 		t.Log(strings.TrimSpace(report))
-		logged := e.auditLog(t)
+		logged := e.loggedChanges(t)
 		var feed []string
 		polltest.Until(t, "the feed has all events", func() bool {
 			feed = e.feed(t, "")
@@ -381,34 +381,4 @@ func (w tenant) mutate(name, input string, in map[string]any) error {
 	return w.try(&got,
 		fmt.Sprintf(`mutation ($in: %s!) { %s(input: $in) { errors { code message field } } }`, input, name),
 		map[string]any{"in": in})
-}
-
-// eventPage is a page of the audit log.
-type eventPage struct {
-	Edges    []struct{ Node struct{ ID, Type string } }
-	PageInfo struct {
-		HasNextPage bool
-		EndCursor   string
-	}
-}
-
-// auditLog returns the ids of all events about links in the audit log.
-func (e *editor) auditLog(t *testing.T) (ids []string) {
-	t.Helper()
-	for after := any(nil); ; {
-		var got struct{ Workspace struct{ AuditLog eventPage } }
-		e.must(t, &got,
-			`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { auditLog(first: 100, after: $after) {
-			edges { node { id type } } pageInfo { hasNextPage endCursor } } } }`,
-			map[string]any{"w": e.workspaceID, "after": after})
-		for _, edge := range got.Workspace.AuditLog.Edges {
-			if t := edge.Node.Type; strings.HasPrefix(t, "LINK_") && !strings.HasPrefix(t, "LINK_CHANGE_") {
-				ids = append(ids, edge.Node.ID)
-			}
-		}
-		if !got.Workspace.AuditLog.PageInfo.HasNextPage {
-			return ids
-		}
-		after = got.Workspace.AuditLog.PageInfo.EndCursor
-	}
 }

@@ -107,7 +107,8 @@ func (s *server) raw(t *testing.T, request string) answer {
 func hostilePaths(t *testing.T, s *server) {
 	for _, path := range []string{
 		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f", "/..%2f..%2fetc%2fpasswd", "/../../etc/passwd", "//evil.com",
-		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com", "/a/b/c",
+		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com",
+		"/a/b/c",
 		"/graphql/", "/victim",
 		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" +
 			strings.Repeat("%41/", 3000), "/' OR 1=1 --",

@@ -105,8 +105,8 @@ var previewersOnly = func() string {
 	return b.String() + "User-agent: *\nDisallow: /\n"
 }()
 
-// robots answers whether search engines may crawl a host. Those that may not index it may not crawl
-// it either. Preview crawlers may always.
+// robots responds with robots.txt. Search engines may crawl hosts that they may index, and preview
+// crawlers all hosts.
 func robots(w http.ResponseWriter, isIndexable bool) {
 	text := "User-agent: *\nDisallow:\n"
 	if !isIndexable {
@@ -130,7 +130,7 @@ func (a *app) domainFavicon(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// noFavicon answers that there is no icon, for a day.
+// noFavicon responds that the host has no icon. Browsers cache the response for a day.
 func noFavicon(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=86400")
 	w.WriteHeader(http.StatusNoContent)

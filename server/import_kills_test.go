@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
@@ -19,12 +18,8 @@ import (
 // counts are the results of statements of one number.
 func (b backend) counts(t *testing.T, statements ...string) (all []int64) {
 	t.Helper()
-	d := must.Value(b.open())(t)
-	defer d.Close()
 	for _, statement := range statements {
-		var n int64
-		must.NoError(t, d.NewRaw(statement).Scan(db.AsSystem(t.Context()), &n))
-		all = append(all, n)
+		all = append(all, numberOf(t, b, statement))
 	}
 	return all
 }
@@ -143,8 +138,8 @@ func wantImported(t *testing.T, b backend, it imported, n int64) {
 	}
 }
 
-// TestFault_ImportSurvivesStops stops the node that imports for longer than its lease: another node
-// goes on within 70 s, and what the stopped one does when it continues changes nothing.
+// TestFault_ImportSurvivesStops stops the importing node for longer than its lease: another node
+// continues within 70 s. The stopped node changes nothing when it continues.
 func TestFault_ImportSurvivesStops(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()

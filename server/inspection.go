@@ -17,13 +17,13 @@ import (
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
-// view is a link with what the caller may see of it.
+// view is a link, and which of its parts the caller may see.
 type view struct {
 	*link.Link
 	showsStats, isInspectable bool
 }
 
-// viewed finds a link of which the caller may see the stats or the destination. It returns NotFound, or
+// viewed looks up a link if the caller may see its stats or its destination. It returns NotFound, or
 // Unauthenticated for a bad token. An unknown link gets the same response as one of another workspace; if
 // the short URL does not redirect either, after the same statements.
 func (a *app) viewed(ctx context.Context, at resolve.Address, authorization string) (v view, err error) {

@@ -102,26 +102,6 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 		if strings.Contains(a.body, `class="totals"`) || strings.Contains(a.body, "<script") {
 			t.Errorf("the page has stats or a script: %s", a.body)
 		}
-		for name, want := range map[string]string{
-			"Cache-Control": "private, max-age=60", "Referrer-Policy": "no-referrer", "Vary": "Accept-Language",
-			"X-Robots-Tag": "noindex", "X-Content-Type-Options": "nosniff",
-		} {
-			if got := a.header.Get(name); got != want {
-				t.Errorf("%s is %q, want %q", name, got, want)
-			}
-		}
-		if policy := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
-			"default-src 'none'; style-src 'sha256-") {
-			t.Errorf("the policy is %q", policy)
-		}
-		for language, want := range map[string]string{
-			"en": "leads to", "fr": "mène à", "es": "lleva a", "pt-BR": "leva a", "ja": "leads to",
-		} {
-			a := s.expect(t, 200, http.MethodGet, l.path(s)+"+", "Accept-Language", language)
-			if !strings.Contains(a.body, want) {
-				t.Errorf("in %s, the page has no %q", language, want)
-			}
-		}
 		who.publish(t, l.ID)
 		a = s.expect(t, 200, http.MethodGet, l.path(s)+"+")
 		if !strings.Contains(a.body, `class="totals"`) || !strings.Contains(a.body, `<h1 class="host">`) {
@@ -165,11 +145,15 @@ func TestInspection_HidesWhatARedirectProtects(t *testing.T) {
 		gated := who.shorten(t, "https://secret.example/gated", "strategy", "RANDOM", "routing", map[string]any{
 			"rules": routing["rules"], "gate": map[string]any{"confirm": true},
 		}).Link
-		who.publish(t, gated.ID)
-		for _, isInspectable := range []any{true, false} {
-			who.setInspectable(t, isInspectable)
-			page(gated, 200)
+		capped := link("maxClicks", 5)
+		for _, l := range []linkView{gated, capped} {
+			who.publish(t, l.ID)
+			for _, isInspectable := range []any{true, false} {
+				who.setInspectable(t, isInspectable)
+				page(l, 200)
+			}
 		}
+		page(pending, 200, "Authorization", "Bearer "+who.token)
 		who.setInspectable(t, true)
 		hidden := page(limited, 200)
 		if got := textOf(t, hidden, "h1"); !slices.Equal(got,

@@ -291,7 +291,8 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 		s.stop()
 		k := newKiller(t, b, s.env)
 		k.write(
-			`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00', ended_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
+			`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00', ended_at = '2020-01-01 00:00:00+00:00' WHERE
+				original_url NOT LIKE '%/stays/%'`)
 		k.job("clean-up", []string{"leases", "links", "audit_events", "link_tags", "changes", "link_tags", "changes",
 			"idempotency_keys"}, func() {
 			t.Helper()
@@ -299,7 +300,8 @@ func TestCleanup_SurvivesKill(t *testing.T) {
 				"links without their tags": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NULL
 					AND NOT EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id)`),
 				"expirations without an event": k.count(`SELECT count(*) FROM links l WHERE expired_at IS NOT NULL
-					AND NOT EXISTS (SELECT 1 FROM audit_events e WHERE e.target_id = l.id AND e.action = 'LINK_EXPIRED')`),
+					AND NOT EXISTS (SELECT 1 FROM audit_events e WHERE e.target_id = l.id AND e.action =
+					'LINK_EXPIRED')`),
 				"expirations with several events": k.count(`SELECT count(*) FROM (SELECT target_id FROM audit_events
 					WHERE action = 'LINK_EXPIRED' GROUP BY target_id HAVING count(*) > 1) AS several`),
 				"tags without their link": k.count(
@@ -507,11 +509,13 @@ func (k *killer) schema() (lines []string) {
 			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = " +
 				"'public'::regnamespace",
 			"SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check) FROM pg_policies",
-			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class WHERE " +
+			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class " +
+				"WHERE " +
 				"relnamespace = 'public'::regnamespace AND relname NOT LIKE 'migrations%'",
 			"SELECT tgrelid::regclass || ' ' || tgname FROM pg_trigger WHERE NOT tgisinternal",
 			"SELECT p.oid::regprocedure || ' ' || prosrc || coalesce(' ' || proacl::TEXT, '') FROM pg_proc p WHERE " +
-				"pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')",
+				"pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = " +
+				"'c')",
 		},
 	}[k.d.Kind] {
 		var some []string

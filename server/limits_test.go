@@ -87,7 +87,8 @@ var fixedLimits = map[string]string{
 	"internal/visit/redirect.wrongFromSite":            "wrong passwords of a link | IPv6 /48",
 	"internal/visit/redirect.wrongOfLink":              "wrong passwords of a link | all networks",
 	"internal/visit/redirect.lastFromNetwork":          "wrong passwords of a link after that | address network",
-	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a time | " +
+	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a " +
+		"time | " +
 		"owner; workspace of a public image",
 	"internal/event/webhook.initialConcurrency": "requests to receivers at once | webhook",
 	"internal/event/dispatch.maxSending": "requests to receivers at once | " +

@@ -67,8 +67,8 @@ func TestAnonymousLink_CanBeDisabled(t *testing.T) {
 	}
 }
 
-// TestBlockCommand_StopsRedirects goes from a report to a blocked host, by commands beside the running
-// server.
+// TestBlockCommand_StopsRedirects reads a report, and blocks its host by commands while the server
+// runs.
 func TestBlockCommand_StopsRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -93,7 +93,8 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		report := func(url string) {
 			t.Helper()
 			client{server: s}.must(t, &got, `mutation ($x: String!) {
-				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code
+				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported
+				errors { code
 				message field } } }`,
 				map[string]any{"x": url})
 		}
@@ -102,7 +103,8 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			t.Errorf("hostile details: %+v", got)
 		}
 		client{server: s}.must(t, &got, `mutation ($x: String!) {
-			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code
+			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors
+			{ code
 			message field } } }`,
 			map[string]any{"x": l.ShortURL})
 		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {

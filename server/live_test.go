@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -342,7 +340,9 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 		}
 		all := awake.receive(t, clicks)
 		visiting.Wait()
-		polltest.Until(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
+		polltest.Until(t, "only who listens is still subscribed", func() bool {
+			return metric(t, admin, "linkforge_click_subscriptions") == "1"
+		})
 		for way, l := range deaf {
 			ids, end := l.receiveEnd(t, "TOO_SLOW")
 			after := end.Errors[0].Extensions.After
@@ -358,22 +358,6 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 	})
 }
 
-var subscriptions = regexp.MustCompile(`(?m)^linkforge_click_subscriptions (\d+)$`)
-
-// subscribed is how many subscriptions a node has, by its own metrics.
-func subscribed(t *testing.T, admin string) int {
-	t.Helper()
-	response := must.Value(http.Get("http://" + admin + "/metrics"))(t)
-	defer response.Body.Close()
-	text := must.Value(io.ReadAll(response.Body))(t)
-	found := subscriptions.FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("%.1000s", text)
-	}
-	n, _ := strconv.Atoi(string(found[1]))
-	return n
-}
-
 // TestSubscription_EndsWithItsAccess: it ends within seconds, with an error.
 func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	t.Parallel()
@@ -383,13 +367,7 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"),
 			here.tenant(t, "spare")
 		l := host.shorten(t, "https://example.com/shared").Link
-		var invited struct{ InviteMember struct{ Token string } }
-		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
-			role: VIEWER}) { token } }`,
-			map[string]any{"w": host.workspaceID, "e": guest.email})
-		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
-			}`,
-			map[string]any{"t": invited.InviteMember.Token})
+		host.admit(t, guest, "VIEWER")
 		key, keyID := host.key(t, "STATS_READ", "LINKS_READ")
 		key.server = there
 
@@ -402,14 +380,10 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		byOwner := spare.onServer(there).listen(t, "socket", "", "")
 		stays := host.onServer(there).listen(t, "events", "", "")
 		began := time.Now()
-		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
-			errors { code } } }`,
-			map[string]any{"w": host.workspaceID, "u": guest.id})
-		host.must(t, &struct{}{}, `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
-			map[string]any{"id": keyID})
+		host.do(t, "removeMember", map[string]any{"workspaceId": host.workspaceID, "userId": guest.id})
+		host.do(t, "revokeApiKey", map[string]any{"id": keyID})
 		gone.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
-		spare.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": spare.workspaceID})
+		spare.do(t, "deleteWorkspace", map[string]any{"id": spare.workspaceID})
 		byMember.receiveEnd(t, "NOT_FOUND")
 		byKey.receiveEnd(t, "UNAUTHENTICATED")
 		byMore.receiveEnd(t, "UNAUTHENTICATED")
@@ -423,7 +397,7 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	})
 }
 
-// TestWebSocket_ClosesOnViolations of the protocol, and of tokens and origins.
+// TestWebSocket_ClosesOnViolations of the protocol, and of tokens.
 func TestWebSocket_ClosesOnViolations(t *testing.T) {
 	t.Parallel()
 	who := start(t, embedded(t)).tenant(t, "mannered")
@@ -443,15 +417,12 @@ func TestWebSocket_ClosesOnViolations(t *testing.T) {
 		"a token that is a number": {[]string{`{"type": "connection_init", "payload": {"authorization": 5}}`}, 4400},
 		"both names of the token": {[]string{`{"type": "connection_init", "payload": {
 			"authorization": "Bearer nonsense", "Authorization": "Bearer ` + who.token + `"}}`}, 4403},
-		"type in capitals":    {[]string{`{"TYPE": "connection_init"}`}, 4400},
-		"payload in capitals": {[]string{hello, strings.Replace(standing(who, "a"), "payload", "PAYLOAD", 1)}, 4400},
-		"id in capitals":      {[]string{hello, strings.Replace(standing(who, "a"), `"id"`, `"ID"`, 1)}, 4400},
-		"twice":               {[]string{hello, hello}, 4429},
-		"no JSON":             {[]string{`hello`}, 4400},
-		"no type":             {[]string{hello, `{"type": "shout"}`}, 4400},
-		"no payload":          {[]string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
-		"one id":              {[]string{hello, standing(who, "a"), standing(who, "a")}, 4409},
-		"too long":            {[]string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
+		"twice":      {[]string{hello, hello}, 4429},
+		"no JSON":    {[]string{`hello`}, 4400},
+		"no type":    {[]string{hello, `{"type": "shout"}`}, 4400},
+		"no payload": {[]string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
+		"one id":     {[]string{hello, standing(who, "a"), standing(who, "a")}, 4409},
+		"too long":   {[]string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}})
@@ -466,16 +437,6 @@ func TestWebSocket_ClosesOnViolations(t *testing.T) {
 				t.Errorf("closed with %d, want %d: %v", code, c.code, err)
 			}
 		})
-	}
-	for origin, allowed := range map[string]bool{who.public: true, "https://evil.example": false, "null": false,
-		"https://localhost": true} {
-		conn, err := who.dial(ctx, http.Header{"Origin": {origin}})
-		if (err == nil) != allowed {
-			t.Errorf("a page of %s: %v", origin, err)
-		}
-		if err == nil {
-			conn.CloseNow()
-		}
 	}
 }
 

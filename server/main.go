@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// commandLine has the commands: those that start an instance, and those of package cli.
+// commandLine has the commands that start an instance, and the commands of package cli.
 type commandLine struct {
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
 	Help  helpCommand  `cmd:"" help:"Show the help of linkforge, or of a command."`

@@ -26,7 +26,6 @@ func TestMainJob(t *testing.T) {
 		redirects(t, s, l, destination)
 		polltest.Until(t, "both redirects are counted", func() bool { return who.getLink(t, l.ID).ClickCount >= 2 })
 		statsAddUp(t, who, l.ID, 2)
-		nodes(t, who, l.ID)
 		removeAndRevive(t, who, l)
 		polltest.Until(t, "the link has expired", func() bool {
 			return s.expectOneOf(t, expiring.path(s), http.StatusFound, http.StatusGone) == http.StatusGone
@@ -34,7 +33,6 @@ func TestMainJob(t *testing.T) {
 		if got := who.getLink(t, expiring.ID); got.Status != "EXPIRED" {
 			t.Errorf("the expired link is %s", got.Status)
 		}
-		lists(t, who, []string{expiring.ID, custom.ID, l.ID})
 
 		before := who.getLink(t, l.ID)
 		s.stop()
@@ -42,7 +40,6 @@ func TestMainJob(t *testing.T) {
 		if diff := cmp.Diff(before, who.getLink(t, l.ID)); diff != "" {
 			t.Errorf("after a restart (-before +after):\n%s", diff)
 		}
-		lists(t, who, []string{expiring.ID, custom.ID, l.ID})
 		loggedIn(t, who) // the token from before, and the password
 		s.expect(t, http.StatusFound, http.MethodGet, custom.path(s))
 	})
@@ -112,13 +109,6 @@ func customCode(t *testing.T, who tenant) linkView {
 	got := who.shorten(t, "https://example.com/sale", "customCode", "promo")
 	if want := who.public + "/" + who.slug + "/promo"; got.Link.ShortURL != want || got.Link.Strategy != "CUSTOM" {
 		t.Errorf("custom link: %+v, want %s", got.Link, want)
-	}
-	for code, want := range map[string]string{"promo": "CODE_TAKEN", "GraphQL": "CODE_RESERVED",
-		"n o": "INVALID_INPUT"} {
-		if refused, err := who.create("https://example.com/other", "customCode", code); err != nil ||
-			len(refused.Errors) != 1 || refused.Errors[0].Code != want {
-			t.Errorf("custom code %s: %+v: %v", code, refused, err)
-		}
 	}
 	s := who.server
 	s.expect(t, http.StatusFound, http.MethodGet, "/"+who.slug+"/promo")
@@ -216,23 +206,6 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 	})
 }
 
-// nodes fetches all objects by ID.
-func nodes(t *testing.T, who tenant, linkID string) {
-	t.Helper()
-	for id, want := range map[string]string{linkID: "Link", who.workspaceID: "Workspace", who.id: "User"} {
-		var got struct {
-			Node struct {
-				Typename string `json:"__typename"`
-				ID       string
-			}
-		}
-		who.must(t, &got, `query ($id: ID!) { node(id: $id) { __typename id } }`, map[string]any{"id": id})
-		if got.Node.Typename != want || got.Node.ID != id {
-			t.Errorf("node %s: %+v, want a %s", id, got.Node, want)
-		}
-	}
-}
-
 func removeAndRevive(t *testing.T, who tenant, l linkView) {
 	t.Helper()
 	s := who.server
@@ -259,34 +232,4 @@ func (s *server) expectOneOf(t *testing.T, path string, statuses ...int) int {
 	}
 	t.Fatalf("%s: status %d, want one of %v", path, a.status, statuses)
 	return 0
-}
-
-// lists pages through the workspace's links, one at a time.
-func lists(t *testing.T, who tenant, want []string) {
-	t.Helper()
-	var ids []string
-	var after *string
-	for more := true; more; {
-		var got struct {
-			Workspace struct {
-				Links struct {
-					Edges    []struct{ Node struct{ ID string } }
-					PageInfo struct {
-						HasNextPage bool
-						EndCursor   *string
-					}
-				}
-			}
-		}
-		who.must(t, &got, `query ($id: ID!, $after: String) { workspace(by: {id: $id}) {
-			links(first: 1, after: $after) { edges { node { id } } pageInfo { hasNextPage endCursor } }
-		} }`, map[string]any{"id": who.workspaceID, "after": after})
-		for _, edge := range got.Workspace.Links.Edges {
-			ids = append(ids, edge.Node.ID)
-		}
-		more, after = got.Workspace.Links.PageInfo.HasNextPage, got.Workspace.Links.PageInfo.EndCursor
-	}
-	if diff := cmp.Diff(want, ids); diff != "" {
-		t.Errorf("the workspace's links (-want +got):\n%s", diff)
-	}
 }

@@ -120,8 +120,10 @@ func (c *coded) undo(t *testing.T, out string) {
 }
 
 const (
-	docsLink = `{key: docs, url: "https://example.com/docs", code: handbook, title: Documentation, note: A note, redirectStatus: 301}`
-	blogLink = `{key: blog, url: "HTTPS://Example.com:443/blog ", strategy: DETERMINISTIC, routing: {query: {mode: ADD}}}`
+	docsLink = `{key: docs, url: "https://example.com/docs", code: handbook, title: Documentation, note: A note, ` +
+		`redirectStatus: 301}`
+	blogLink = `{key: blog, url: "HTTPS://Example.com:443/blog ", strategy: DETERMINISTIC, routing: {query: {mode:
+     ADD}}}`
 )
 
 // TestLinksAsCode_AppliesRestoresAndPrunes follows one manifest through its life.
@@ -214,7 +216,8 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 
 		var taken struct{ UpsertLink struct{ Errors []userError } }
 		c.must(t, &taken,
-			`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/", customCode: "crm"}})
+			`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url:
+				"https://example.com/", customCode: "crm"}})
 			{ errors { code } } }`, map[string]any{"w": c.workspaceID})
 		c.write(t, `{key: crm, url: "https://example.com/", code: crm}`)
 		c.expectRun(t, 1, "plan", nil, `"crm": the link with this code has the external id "crm/1"`)
@@ -227,19 +230,33 @@ func TestLinksAsCode_ReplacesRenamesAndAdopts(t *testing.T) {
 
 // everyField are links that use every field that a manifest has.
 var everyField = []string{
-	`{key: "x: é #", url: "https://example.com/é?a=b#c", title: "301", note: "two\nlines", tags: [b, a, b, "é"], startsAt: 2026-01-02T03:04:05.123456789+02:00,
-     expiresAt: 2126-01-02T03:04:05Z, maxClicks: 7, redirectStatus: 308, archived: true, statsPublic: true, metadata: [{key: b, value: "1"}, {key: a, value: ""}]}`,
-	`{key: routed, url: "https://example.com/r", strategy: COUNTER, routing: {forwardPath: true, query: {mode: REPLACE, only: [x, "é"]}, bots: CONFIRM, qrSources: [poster, door],
-     utm: {source: s, medium: m, campaign: c, term: t, content: n}, pendingUrl: "https://example.com/{code}", endedUrl: "https://example.com/?h={host}",
-     card: {title: T, description: D, imageUrl: "HTTPS://example.com/i.png", imageAlt: A}, gate: {notice: "Read\nthis", confirm: true},
-     rules: [{name: all, enabled: false, stickiness: COOKIE, when: [{country: [DE, ""]}, {device: [mobile]}, {os: [Android]}, {browser: [Firefox]}, {language: [de, pt-BR]},
-     {referrer: [www.Example.com, .example.org]}, {query: {name: "a", value: ""}}, {query: {name: b}}, {during: {from: 2026-01-01T00:00:00.5+01:00}}, {network: ["192.0.2.1/24", "2001:DB8::1"]},
-     {visit: FIRST_TODAY}], unless: [{bot: true}, {weekly: {timezone: Europe/Berlin, days: [MONDAY], from: "22:00", to: "06:00"}}],
-     targets: [{name: one, url: "HTTPS://example.com/1", share: 3, maxClicks: 9}, {share: 0}, {}]}, {targets: [{url: "https://example.com/2"}]}],
-     tests: [{name: t, visit: {at: 2026-05-01T00:00:00Z, country: DE, userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", acceptLanguage: de, referrer: "https://example.com/", query: "x=1", path: "/a", address: "192.0.2.1",
-     visit: RETURNING_TODAY, private: true, gatePassed: true}, status: 302}, {visit: {gatePassed: false}, status: 200}]}}`,
-	`{key: off, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: REDIRECT, forwardPath: false, rules: [], gate: {confirm: false}}}`,
-	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags: null}`,
+	`{key: "x: é #", url: "https://example.com/é?a=b#c", title: "301", note: "two\nlines", tags: [b, a, b, "é"],
+     startsAt: 2026-01-02T03:04:05.123456789+02:00,
+     expiresAt: 2126-01-02T03:04:05Z, maxClicks: 7, redirectStatus: 308, archived: true, statsPublic: true,
+     metadata: [{key: b, value: "1"}, {key: a, value: ""}]}`,
+	`{key: routed, url: "https://example.com/r", strategy: COUNTER, routing: {forwardPath: true, query: {mode:
+     REPLACE, only: [x, "é"]}, bots: CONFIRM, qrSources: [poster, door],
+     utm: {source: s, medium: m, campaign: c, term: t, content: n}, pendingUrl: "https://example.com/{code}",
+     endedUrl: "https://example.com/?h={host}",
+     card: {title: T, description: D, imageUrl: "HTTPS://example.com/i.png", imageAlt: A}, gate: {notice:
+     "Read\nthis", confirm: true},
+     rules: [{name: all, enabled: false, stickiness: COOKIE, when: [{country: [DE, ""]}, {device: [mobile]}, {os:
+     [Android]}, {browser: [Firefox]}, {language: [de, pt-BR]},
+     {referrer: [www.Example.com, .example.org]}, {query: {name: "a", value: ""}}, {query: {name: b}}, {during:
+     {from: 2026-01-01T00:00:00.5+01:00}}, {network: ["192.0.2.1/24", "2001:DB8::1"]},
+     {visit: FIRST_TODAY}], unless: [{bot: true}, {weekly: {timezone: Europe/Berlin, days: [MONDAY], from: "22:00",
+     to: "06:00"}}],
+     targets: [{name: one, url: "HTTPS://example.com/1", share: 3, maxClicks: 9}, {share: 0}, {}]}, {targets: [{url:
+     "https://example.com/2"}]}],
+     tests: [{name: t, visit: {at: 2026-05-01T00:00:00Z, country: DE, userAgent: "Mozilla/5.0 (X11; Linux x86_64;
+     rv:140.0) Gecko/20100101 Firefox/140.0", acceptLanguage: de, referrer: "https://example.com/", query: "x=1",
+     path: "/a", address: "192.0.2.1",
+     visit: RETURNING_TODAY, private: true, gatePassed: true}, status: 302}, {visit: {gatePassed: false}, status:
+     200}]}}`,
+	`{key: off, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: REDIRECT,
+     forwardPath: false, rules: [], gate: {confirm: false}}}`,
+	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags:
+     null}`,
 }
 
 // TestLinksAsCode_PullIsThePlan: a pulled manifest equals its links, which use every field. A
@@ -248,12 +265,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		c := start(t, b).coded(t)
-		var domain struct {
-			AddDomain struct{ Domain struct{ ID string } }
-		}
-		c.must(t, &domain,
-			`mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example", codeSpace: OWN, caseSensitive: false}) { domain { id } } }`,
-			map[string]any{"w": c.workspaceID})
+		domainID := c.claim(t, map[string]any{"host": "own.example", "codeSpace": "OWN", "caseSensitive": false})
 		var made struct {
 			CreateFolder struct{ Folder struct{ ID string } }
 		}
@@ -261,7 +273,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 			map[string]any{"w": c.workspaceID})
 		links := append(slices.Clone(everyField),
 			fmt.Sprintf(`{key: own, url: "https://example.com/own", code: Straße/É, domainId: %s, folderId: %s}`,
-				domain.AddDomain.Domain.ID, made.CreateFolder.Folder.ID))
+				domainID, made.CreateFolder.Folder.ID))
 		c.write(t, links...)
 		c.expectRun(t, 0, "apply", []string{"--yes"}, "5 to create")
 		c.expectRun(t, 0, "plan", nil, "5 unchanged")
@@ -325,22 +337,6 @@ func readBody(r *http.Request) (string, error) {
 	return string(body), err
 }
 
-// TestLinksAsCode_SurvivesInterruptions: a run that ends between two calls says how to undo it. See also
-// TestLinksAsCode_ConvergesDespiteEditors.
-func TestLinksAsCode_SurvivesInterruptions(t *testing.T) {
-	t.Parallel()
-	c := start(t, embedded(t)).coded(t)
-	direct := c.at
-	c.write(t, docsLink, `{key: gone, url: "https://example.com/gone"}`)
-	c.expectRun(t, 0, "apply", []string{"--yes"})
-	c.write(t, docsLink, blogLink)
-	c.at = c.interrupted(t, 1).URL
-	c.expectRun(t, 1, "apply", []string{"--yes", "--prune"}, "revertOperation")
-	c.at = direct
-	c.expectRun(t, 0, "apply", []string{"--yes", "--prune"})
-	c.expectRun(t, 0, "plan", []string{"--prune"}, "2 unchanged")
-}
-
 // state is a link as far as a manifest describes it.
 type state struct {
 	ID, OriginalURL, Code        string
@@ -373,8 +369,10 @@ func (c *coded) states(t *testing.T, details bool) map[string]state {
 			variables["after"] = after
 		}
 		c.must(t, &got,
-			`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 100, after: $after) { nodes { id originalUrl code externalId title tags
-			archived redirectStatus metadata { key value } routing { forwardPath query { mode } rules { name targets { url } } } } pageInfo { hasNextPage endCursor } } } }`, variables)
+			`query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 100, after: $after) { nodes {
+				id originalUrl code externalId title tags
+			archived redirectStatus metadata { key value } routing { forwardPath query { mode } rules { name targets
+			{ url } } } } pageInfo { hasNextPage endCursor } } } }`, variables)
 		for _, l := range got.Workspace.Links.Nodes {
 			if !details {
 				l = state{ID: l.ID, OriginalURL: l.OriginalURL, Code: l.Code}
@@ -402,7 +400,8 @@ func randomLinks(r *rand.Rand) (links []string) {
 		for _, field := range []string{"title: T", "note: N", "tags: [x, y]", "archived: true", "redirectStatus: 307",
 			"metadata: [{key: a, value: b}]", "maxClicks: 5",
 			"routing: {forwardPath: true}",
-			`routing: {query: {mode: ADD}, rules: [{when: [{bot: true}], targets: [{url: "https://example.com/bot"}]}]}`} {
+			`routing: {query: {mode: ADD}, rules: [{when: [{bot: true}], targets: [{url:
+				"https://example.com/bot"}]}]}`} {
 			if r.IntN(4) == 0 && (!strings.HasPrefix(field, "routing") || !strings.Contains(l, "routing")) {
 				l += ", " + field
 			}
@@ -533,7 +532,8 @@ func TestLinksAsCode_KeepsLimits(t *testing.T) {
 	for i := range size {
 		links = append(links,
 			fmt.Sprintf(
-				`{key: k%d, url: "https://example.com/%s", note: %s, title: %s, metadata: [%s], routing: {rules: [%s]}}`, i,
+				`{key: k%d, url: "https://example.com/%s", note: %s, title: %s, metadata: [%s], routing: {rules:
+     [%s]}}`, i,
 				strings.Repeat("a", 8000), long(2000), long(200), strings.Join(pairs, ", "), strings.Join(rules, ", ")))
 	}
 	c.write(t, links...)
@@ -599,7 +599,8 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 		if n == 0 {
 			var got any
 			c.must(t, &got,
-				`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url: "https://example.com/blog",
+				`mutation ($w: ID!) { upsertLink(input: {workspaceId: $w, link: {externalId: "crm/1", url:
+					"https://example.com/blog",
 				strategy: DETERMINISTIC}}) { errors { code } } }`, map[string]any{"w": c.workspaceID})
 		}
 		return true

@@ -26,14 +26,14 @@ const (
 	maxSQLite = 128 << 20
 )
 
-// memory is what the process may use, in bytes.
+// memory has the limits of the process, in bytes.
 type memory struct {
 	cache   int64 // for cached links and their garbage
 	sqlite  int64 // for SQLite's page caches, which the collector does not manage; 0 means the default
 	ceiling int64 // of the collector's limit
 }
 
-// memoryOf divides the memory of the container; 0 means that there is no limit. A quarter of it is
+// memoryOf divides the memory of the container; 0 means no limit. A quarter of it is
 // for the program file and the kernel's buffers; of an embedded instance, another quarter for SQLite,
 // up to maxSQLite. The rest is the collector's ceiling. The configured cache gets half of that at
 // most.
@@ -83,8 +83,8 @@ func (m memory) limit(alive int64) int64 {
 // limitEvery is the interval at which the limit follows the live heap.
 const limitEvery = time.Second
 
-// follow adapts the limit to the live heap, which beside the cache contains the state of every link
-// that was followed this month.
+// follow adapts the limit to the live heap. Beside the cache, the heap has the state of every link that
+// visitors have followed this month.
 func (m memory) follow(ctx context.Context) error {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return nil

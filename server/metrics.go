@@ -34,7 +34,8 @@ func (a *app) nodeNumbers(ctx context.Context) []number {
 			a.db.Replica.Lag(a.now()).Seconds()),
 		gauge("linkforge_redis_up", "1 if Redis takes writes of this node, else 0.", a.redisUp(ctx)),
 		gauge("linkforge_redis_breaker_open",
-			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, else 0.", one(a.kv.IsOpen())),
+			"1 while commands to Redis are refused without being sent because it did not answer or took no writes, "+
+				"else 0.", one(a.kv.IsOpen())),
 	}
 }
 
@@ -68,11 +69,13 @@ func (a *app) quotaNumbers() []number {
 		counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
 		gauge("linkforge_quota_overshoot_bound",
-			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and those "+
+			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and "+
+				"those "+
 				"whose clicks are not in the database, or since a moment ago. Add those of all nodes.",
 			leases.Unused+leases.Pending+clicks.Waiting+clicks.Recent),
 		gauge("linkforge_grants_outstanding",
-			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be returned. "+
+			"Grants of maxClicks without a click: those of redirects in flight, and unused ones that are to be "+
+				"returned. "+
 				"Those of a crashed node stay granted.", a.Quotas.OutstandingGrants()),
 	}
 }

@@ -33,7 +33,7 @@ type trafficLink struct {
 	fallback       string // the location of redirects that consume nothing
 	isUsedUp       bool   // all clicks of its capped targets are granted at the end
 	destinations   map[string]*trafficTarget
-	losesCharges   bool // Redis may have lost what it knew of leases
+	losesCharges   bool // Redis may have lost leases
 
 	seen   atomic.Int64 // redirects to a destination that a client received for a GET
 	unsure atomic.Int64 // GETs that were sent, perhaps by a retry of the client, and ended without a response
@@ -55,11 +55,10 @@ type trafficTarget struct {
 	seen, seenPrivate atomic.Int64 // redirects that other and private visitors received for a GET
 }
 
-// TestMixedTraffic_CountsEachRedirectOnce sends GET and HEAD requests, prefetches and requests of
-// private visitors for links of every kind to all nodes, one of which is killed halfway. For each
-// link, the redirects to a destination that clients saw are its clicks, its monthly hits and its
-// grants. For each target of a rule, they are its grants and, without those of private visitors, its
-// clicks. Fallback redirects consume nothing.
+// TestMixedTraffic_CountsEachRedirectOnce sends requests of all kinds of visitors for all kinds of
+// links to all nodes, and kills a node halfway. For each link, redirects to a destination equal clicks,
+// monthly hits and grants. For each target, they equal grants and, without private visitors, clicks.
+// Fallback redirects consume nothing.
 func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -71,11 +70,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 		var sent atomic.Int64
 		var all sync.WaitGroup
 		killed := make(chan struct{})
-		client := &http.Client{
-			Transport:     newTransport(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Timeout:       patience,
-		}
+		client := newClient()
 		for range 32 {
 			all.Go(func() {
 				for n := sent.Add(1); n <= int64(mixedRequests); n = sent.Add(1) {
@@ -219,7 +214,7 @@ func (k *trafficKind) create(t *testing.T, b backend, n int) *trafficLink {
 	return l
 }
 
-// inLink returns a copy of a part of a routing, in which "{}" is replaced by the URL of a link.
+// inLink returns a copy of a part of a routing with the URL of a link in place of "{}".
 func inLink(part any, own string) any {
 	switch part := part.(type) {
 	case string:
@@ -267,8 +262,8 @@ func isAway(status int) bool {
 	return status == notListening || status == http.StatusServiceUnavailable
 }
 
-// trafficHeaders are what requests may have beside a browser's user agent, or instead of it. Only
-// the last two are of private visitors.
+// trafficHeaders are added to the user agent of a browser, or replace it. Only the last two are of
+// private visitors.
 var trafficHeaders = [...][2]string{
 	{"Accept", "*/*"}, {"Accept-Language", "de"}, {"Sec-Purpose", "prefetch"}, {"Purpose", "prefetch"},
 	{"X-Link-Password", "correct horse"}, {"User-Agent", googlebot}, {"DNT", "1"}, {"Sec-GPC", "1"},

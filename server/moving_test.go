@@ -32,8 +32,8 @@ func (b backend) dump(t *testing.T) map[string][]string {
 	return tables
 }
 
-// taskTables are those that a dry run writes: its task with rows and claims, and the event of its
-// end. The others belong to jobs, as the tables of the full text do.
+// taskTables are the tables that a dry run writes, with its task and the event of its end, and the
+// tables of jobs.
 var taskTables = []string{
 	"tasks", "task_chunks", "import_rows", "import_claims", "audit_events", "event_numbers", "sqlite_sequence",
 	"leases", "link_text_queue", "link_texts", "link_numbers",
@@ -99,7 +99,8 @@ func TestImport_LeavesNoToken(t *testing.T) {
 				}
 			}
 			c.must(t, &created,
-				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code } } }`,
+				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code }
+					} }`,
 				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT",
 					"api": map[string]any{"baseUrl": baseURL, "token": token}}})
 			if created.CreateImport.Task == nil {
@@ -168,7 +169,8 @@ func TestParity_KeepsItsRate(t *testing.T) {
 				c.ended(t, check.CheckParity.Task.ID)
 				var got struct{ Node json.RawMessage }
 				c.must(t, &got,
-					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts { verdict links } } } } } }`,
+					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts {
+						verdict links } } } } } }`,
 					map[string]any{"id": check.CheckParity.Task.ID})
 				return string(got.Node)
 			})

@@ -136,19 +136,9 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		})
 		var me struct{ Me struct{ ID string } }
 		other.must(t, &me, `{ me { id } }`, nil)
-		loggedIn(t, tenantLoggedInAgain(t, who))
+		who.token = s.login(t, who).Token
+		loggedIn(t, who)
 	})
-}
-
-// tenantLoggedInAgain returns the same user with a new token.
-func tenantLoggedInAgain(t *testing.T, w tenant) tenant {
-	t.Helper()
-	var got struct{ Login struct{ Token string } }
-	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e,
-		password: $p}) { token } }`,
-		map[string]any{"e": w.email, "p": w.password})
-	w.token = got.Login.Token
-	return w
 }
 
 // wantTable checks the head of a table, and that a word is in it.
@@ -206,7 +196,7 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
-// TestJobsCommand_RunsJobs runs jobs beside a server that has just started.
+// TestJobsCommand_RunsJobs runs jobs while a server starts.
 func TestJobsCommand_RunsJobs(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

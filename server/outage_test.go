@@ -46,11 +46,7 @@ const breath = 10 * time.Millisecond
 func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *crowd {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	v := &crowd{url: "http://" + s.address + path, otherwise: map[int]int{}, stop: cancel, http: &http.Client{
-		Transport:     newTransport(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       patience,
-	}}
+	v := &crowd{url: "http://" + s.address + path, otherwise: map[int]int{}, stop: cancel, http: newClient()}
 	polltest.Until(t, "the first visitor is redirected", func() bool {
 		v.once()
 		return v.seen.Load() == 1

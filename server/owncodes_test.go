@@ -16,15 +16,15 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 		s := start(t, b, "LINKFORGE_LINK_QUOTA=10000")
 		who := s.tenant(t, "printed")
 		const host = "go.example.com"
-		domainID := who.domain(t, b, host, map[string]any{"codeSpace": "OWN", "caseSensitive": false})
+		domainID := who.claim(t, map[string]any{"host": host, "codeSpace": "OWN", "caseSensitive": false})
+		verify(t, b, domainID)
 		create := func(code string, fields ...any) createLinkPayload {
 			t.Helper()
 			return who.shorten(t, "https://example.com/"+url.PathEscape(code),
 				append(fields, "customCode", code, "domainId", domainID)...)
 		}
 		for _, code := range []string{
-			"Promo", "straße/Ünïcode", "a.b", "x", "report.svg", "😀", "v1.2/(draft)", "$5", "@me", "a&b=c", "~", "日本/語",
-			"rock+&roll", "c+!", "favicon.ico!", "gate;x",
+			"Promo", "straße/Ünïcode", "report.svg", "a&b=c", "rock+&roll", "favicon.ico!",
 		} {
 			l := create(code).Link
 			if l.Code != code || l.ShortURL != "https://"+host+(&url.URL{Path: "/" + code}).EscapedPath() {
@@ -121,7 +121,8 @@ func TestOwnCodes_AtTheirDomain(t *testing.T) {
 			ByURL struct{ ID string }
 		}
 		who.must(t, &found, `query ($w: ID!, $d: ID!) {
-			link(by: {code: {workspaceId: $w, code: "STRASSE/ÜNÏCODE", domainId: $d}}) { id domain { codeSpace caseSensitive } }
+			link(by: {code: {workspaceId: $w, code: "STRASSE/ÜNÏCODE", domainId: $d}}) { id domain { codeSpace
+			caseSensitive } }
 			byUrl: link(by: {shortUrl: "https://go.example.com/stra%C3%9Fe/%C3%BCn%C3%AFcode"}) { id } }`,
 			map[string]any{"w": who.workspaceID, "d": domainID})
 		if found.Link.ID == "" || found.Link.ID != found.ByURL.ID || found.Link.Domain.CodeSpace != "OWN" ||

@@ -79,17 +79,13 @@ func TestAccount_IsErased(t *testing.T) {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		// The user is invited, invites others, and creates a link and a key.
-		var invited struct{ InviteMember struct{ Token string } }
-		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email:
-			$e, role: $r}) { token errors { code } } }`
-		host.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": who.email, "r": "ADMIN"})
-		who.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
-			map[string]any{"t": invited.InviteMember.Token})
+		host.admit(t, who, "ADMIN")
 		guest := who
 		guest.workspaceID = host.workspaceID
 		l := guest.shorten(t, "https://example.com/by-a-guest")
 		key, _ := guest.key(t, "LINKS_READ")
-		who.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": "friend@example.com", "r": "VIEWER"})
+		who.do(t, "inviteMember",
+			map[string]any{"workspaceId": host.workspaceID, "email": "friend@example.com", "role": "VIEWER"})
 		who.must(t, &struct{}{}, `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested }
 			}`,
 			map[string]any{"e": who.email})
@@ -144,8 +140,7 @@ func TestAccount_IsErased(t *testing.T) {
 			got.Errors[0].Code != "LAST_OWNER" || !strings.Contains(got.Errors[0].Message, "leaving") {
 			t.Errorf("the last owner: %+v", got)
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
+		who.do(t, "deleteWorkspace", map[string]any{"id": who.workspaceID})
 		if got := remove(who.password).DeleteMyAccount; got.DeletedID != who.id {
 			t.Fatalf("%+v", got)
 		}

@@ -114,7 +114,8 @@ func TestHistograms_AreExposed(t *testing.T) {
 	for _, want := range []string{
 		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`,
 		`test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
-		`test_took_seconds_bucket{code="x",kind="a",le="15"} 3`, `test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
+		`test_took_seconds_bucket{code="x",kind="a",le="15"} 3`,
+		`test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
 		`test_took_seconds_count{code="y",kind="a"} 4`, `test_took_seconds_sum{code="x",kind="a"} 20.002001`,
 	} {
 		if !strings.Contains(got, want+"\n") || logged != "" {

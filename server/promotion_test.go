@@ -38,9 +38,8 @@ type changers struct {
 }
 
 // TestFault_FailoverKeepsEvents promotes the synchronous standby while clients change links. Each
-// change with a response is in the audit log once, and feed, subscriptions and webhooks have the
-// same events in one order, in which the versions of each link have no gaps. Subscribers stay, or
-// subscribe again after their last event. Redirects follow the changes.
+// change with a response is in the audit log once. Feed, subscriptions and webhooks have the same
+// events in one order, and the versions of each link have no gaps. Redirects follow the changes.
 func TestFault_FailoverKeepsEvents(t *testing.T) {
 	suitetest.Fault(t)
 	t.Parallel()
@@ -114,8 +113,8 @@ func newChangers(t *testing.T, b backend) (c *changers, first string) {
 	return c, first
 }
 
-// cutOff cuts the standby off while no change is under way. Transactions of which it does not learn
-// end on the primary, and both nodes read the logs after them. It returns a subscriber that has
+// cutOff cuts the standby off while no change is under way. Transactions
+// that the standby misses end on the primary, and both nodes read the logs after them. It returns a subscriber that has
 // begun after them, and the number of events before it.
 func (c *changers) cutOff(t *testing.T, pair *dbtest.Pair) (late *listener, before int) {
 	t.Helper()
@@ -127,7 +126,7 @@ func (c *changers) cutOff(t *testing.T, pair *dbtest.Pair) (late *listener, befo
 	return late, before
 }
 
-// change has clients change links until end is called.
+// change starts clients that change links until end is called.
 func (c *changers) change(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,7 +205,7 @@ func (c *changers) compareLogs(t *testing.T, b backend) (feed []string) {
 	t.Helper()
 	d := must.Value(b.open())(t)
 	defer d.Close()
-	logged := c.auditLog(t)
+	logged := c.loggedChanges(t)
 	polltest.Until(t, "the feed has all events", func() bool {
 		feed = c.feed(t, "")
 		return len(feed) >= len(logged)

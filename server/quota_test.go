@@ -38,7 +38,7 @@ func TestHitQuota_IsExact(t *testing.T) {
 			return who.getLink(t, l.ID).ClickCount == int64(hitQuota)
 		})
 
-		for _, node := range nodes { // the counter is known, whatever happens to a node
+		for _, node := range nodes { // the counter survives restarts
 			node.stop()
 			node.again()
 			refused(t, node.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(node)), ends)

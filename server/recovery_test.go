@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +27,7 @@ var (
 	limitedLinks = suitetest.Size(10, 20)
 )
 
-// startDeadline bounds the start of a server, whatever the click logs contain.
+// startDeadline bounds the start of a server with click logs of any size.
 const startDeadline = 2 * time.Second
 
 // TestStart_ServesBeforeItsLogIsIngested: a killed server leaves open leases and a large click log. The
@@ -172,8 +171,8 @@ func isTimeout(err error) bool {
 func (b backend) leaveClicks(t *testing.T, linkID, workspaceID string, n int) {
 	t.Helper()
 	log := must.Value(ingest.OpenLog(ingest.LogConfig{
-		Dir: filepath.Join(b.dataDir(t), stores.ClicksFolder), MaxBytes: 2 << 30, Logger: slog.New(slog.DiscardHandler),
-		Now: time.Now,
+		Dir: filepath.Join(folderOf(b.env), stores.ClicksFolder), MaxBytes: 2 << 30,
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 	}))(t)
 	now := time.Now()
 	for i := range n {
@@ -181,15 +180,4 @@ func (b backend) leaveClicks(t *testing.T, linkID, workspaceID string, n int) {
 			Visitor: int64(i%1000 + 1)})
 	}
 	must.NoError(t, log.Close())
-}
-
-func (b backend) dataDir(t *testing.T) string {
-	t.Helper()
-	for _, variable := range b.env {
-		if dir, ok := strings.CutPrefix(variable, "LINKFORGE_DATA_DIR="); ok {
-			return dir
-		}
-	}
-	t.Fatal("the backend has no data folder")
-	return ""
 }

@@ -23,15 +23,7 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			b.env = append(b.env, "LINKFORGE_DATABASE_URL="+pair.URL, "LINKFORGE_DATABASE_READ_URL="+pair.ReadURL)
 			nodes := startAll(t, b, 2)
 			writer, reader := nodes[0].tenant(t, "writer"), nodes[1].tenant(t, "reader")
-			var invited struct{ InviteMember struct{ Token string } }
-			writer.must(t, &invited,
-				`mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email:
-				$e, role: VIEWER}) { token } }`,
-				map[string]any{"w": writer.workspaceID, "e": reader.email})
-			reader.must(t, &struct{}{},
-				`mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
-				}`,
-				map[string]any{"t": invited.InviteMember.Token})
+			writer.admit(t, reader, "VIEWER")
 			reader.workspaceID = writer.workspaceID
 			program, _ := writer.key(t, "LINKS_READ", "LINKS_WRITE")
 			program.server = nodes[1]
@@ -55,10 +47,7 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			})
 
 			// Permissions are never read from the standby.
-			writer.must(t, &struct{}{},
-				`mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
-				errors { code } } }`,
-				map[string]any{"w": writer.workspaceID, "u": reader.id})
+			writer.do(t, "removeMember", map[string]any{"workspaceId": writer.workspaceID, "userId": reader.id})
 			var seen struct{ Workspace *struct{ ID string } }
 			reader.must(t, &seen, `query ($w: ID!) { workspace(by: {id: $w}) { id }
 				}`, map[string]any{"w": writer.workspaceID})

@@ -94,8 +94,8 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	visitorpage.Write(w, r, http.StatusNotFound, visitorpage.Home)
 }
 
-// domainKnown tells a TLS-terminating proxy whether to request a certificate for a host: 200 for a
-// verified domain, else 404
+// domainKnown responds to a TLS-terminating proxy that may request a certificate for a host: 200 for
+// a verified domain, else 404
 // (https://caddyserver.com/docs/caddyfile/options#on-demand-tls).
 func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	known, err := a.Domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))

@@ -280,21 +280,15 @@ func testQuotaSchedule(t *testing.T, of redisOfSchedule, rate int, seed uint64) 
 // exposure returns linkforge_quota_overshoot_bound of a node.
 func (m *member) exposure(t *testing.T) (n int64) {
 	t.Helper()
-	for line := range strings.Lines(scrape(t, m.admin)) {
-		if text, ok := strings.CutPrefix(line, "linkforge_quota_overshoot_bound "); ok {
-			must.Value(fmt.Sscan(text, &n))(t)
-		}
-	}
+	must.Value(fmt.Sscan(metric(t, m.admin, "linkforge_quota_overshoot_bound"), &n))(t)
 	return n
 }
 
 // impatient is a client that gives up after five seconds and follows no redirect.
 func impatient() *http.Client {
-	return &http.Client{
-		Transport:     newTransport(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       5 * time.Second,
-	}
+	c := newClient()
+	c.Timeout = 5 * time.Second
+	return c
 }
 
 // forgetAll empties the Redis of a backend, like a Redis that restarts without its data.

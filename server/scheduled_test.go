@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
-	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
@@ -145,13 +143,4 @@ func (w tenant) expectScheduled(t *testing.T, linkID string, at time.Time) {
 	if len(events) != 1 || !events[0].Node.At.Equal(at) || events[0].Node.Version != 2 {
 		t.Errorf("events %+v", events)
 	}
-}
-
-// countScheduled counts the changes that are not written yet.
-func countScheduled(t *testing.T, b backend) (n int) {
-	t.Helper()
-	d := must.Value(b.open())(t)
-	defer func() { _ = d.Close() }()
-	must.NoError(t, d.NewSelect().Table("scheduled_changes").ColumnExpr("count(*)").Scan(db.AsSystem(t.Context()), &n))
-	return n
 }

@@ -94,7 +94,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			repeats = 20
 		)
 		r := newReceiver(t)
-		// a rate of which nothing is taken ahead
+		// a rate too small for reservations
 		s := start(t, b.alone(t).inProcesses(), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000",
 			"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90")
 		ada := s.tenant(t, "planted-slug")
@@ -140,7 +140,8 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			t.Errorf("all cached redirects have a span, want none")
 		}
 		for _, secret := range []string{
-			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO",
+			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret,
+			"INSERT INTO",
 			"lnk_",
 		} {
 			if strings.Contains(r.text.String(), secret) {

@@ -52,7 +52,7 @@ func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	return err
 }
 
-// maxTypos is the number of edits in which a word is taken for a command.
+// maxTypos is the maximum number of edits between a misspelt command and a suggestion.
 const maxTypos = 2
 
 // explainUsage names the command that an unknown one is near to.

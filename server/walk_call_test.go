@@ -80,12 +80,13 @@ func oneByOne(places []place) (all []variant) {
 				only = append(only, beside.key)
 			}
 		}
-		v := variant{only: only, rare: fillers[p.key].kind == nil}
-		if fillers[p.key].instead != "" {
-			v.without = []string{fillers[p.key].instead}
+		f, _ := fillerOf(p.key)
+		v := variant{only: only, rare: f.kind == nil}
+		if f.instead != "" {
+			v.without = []string{f.instead}
 		}
 		all = append(all, v)
-		for _, value := range fillers[p.key].others {
+		for _, value := range f.others {
 			v.set = map[string]any{p.key: value}
 			all = append(all, v)
 		}
@@ -132,7 +133,8 @@ func (a attempt) includes(p place) bool {
 	if slices.Contains(a.without, p.key) {
 		return false
 	}
-	return a.only == nil || slices.Contains(a.only, p.key) || p.required || fillers[p.key].always
+	f, _ := fillerOf(p.key)
+	return a.only == nil || slices.Contains(a.only, p.key) || p.required || f.always
 }
 
 // namesSomething are the places that take a tenant's objects.
@@ -164,7 +166,8 @@ func (v variant) kind(key string) *kind {
 	if k, ok := v.set[key].(*kind); ok {
 		return k
 	}
-	return fillers[key].kind
+	f, _ := fillerOf(key)
+	return f.kind
 }
 
 // value returns the caller's own value for a place, if there is one.
@@ -175,7 +178,8 @@ func (w *walker) value(v variant, key string) (any, bool) {
 	if value, ok := v.set[key]; ok {
 		return value, true
 	}
-	return fillers[key].value(w), true
+	f, _ := fillerOf(key)
+	return f.value(w), true
 }
 
 // usual returns the required values of the fields on the path to a target and below it.
@@ -317,7 +321,7 @@ func (c client) firstEvent(ctx context.Context, body, later []byte) (answer, err
 	return a, cmp.Or(context.Cause(ctx), lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// picker chooses the values of places, and records those that name objects in sent.
+// picker returns the values of places. It records values that identify objects in sent.
 func (c *caller) picker(a attempt, sent, given map[string]string) picker {
 	return func(key string) (any, bool) {
 		p := a.places[slices.IndexFunc(a.places, func(p place) bool { return p.key == key })]

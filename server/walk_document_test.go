@@ -47,8 +47,8 @@ type writer struct {
 	usual picker
 }
 
-// document is an operation that selects everything behind a path. The arguments for which given
-// returns true, of the last field of the path, are variables.
+// document is an operation that selects everything behind a path. Arguments of its last field are
+// variables if given returns true.
 func (s *schema) document(way []step, given func(a argument) bool, usual picker) *document {
 	w := &writer{schema: s, constants: map[string]any{}, usual: usual}
 	d := &document{constants: w.constants, arguments: map[string]argument{}}

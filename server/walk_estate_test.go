@@ -30,7 +30,7 @@ type estate struct {
 	s *server
 	// mark is a unique word. Every text that the tenant has stored contains it.
 	mark string
-	// texts are those that the tenant itself must see.
+	// texts are the texts that the tenant itself must see.
 	texts []string
 	// members are the users by role. The bridge is a member of both tenants, so its name is not a
 	// secret of either.

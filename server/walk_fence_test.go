@@ -79,7 +79,8 @@ func walkFence(t *testing.T, b backend) {
 	}
 }
 
-// showsOutside fails the test unless a key without folders sees what is outside: else the walk would prove nothing.
+// showsOutside fails the test unless a key without folders sees objects outside of the fence: else the
+// walk would prove nothing.
 func (w *walker) showsOutside(token string) {
 	w.t.Helper()
 	c := w.newCaller("a key without folders", user{client: client{server: w.server, token: token}}, usual, false)

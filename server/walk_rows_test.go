@@ -117,8 +117,8 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	return tables
 }
 
-// addSecrets adds every ID and code in the tenant's rows to the secrets, except for those that the
-// other tenant also has.
+// addSecrets adds every ID and code in the tenant's rows to the secrets, except for values that the
+// other tenant has, too.
 func (e *estate) addSecrets(rows, other map[string][]string) {
 	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
 	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)

@@ -201,7 +201,7 @@ func (s *schema) places(f step) (all []place) {
 func (s *schema) below(key string, a argument, needed bool) (all []place) {
 	d := s.types[a.Type.named()]
 	needed = needed && a.Type.required()
-	if _, whole := fillers[key]; whole || d.Kind != "INPUT_OBJECT" {
+	if _, whole := fillerOf(key); whole || d.Kind != "INPUT_OBJECT" {
 		return []place{{key: key, input: key, required: needed, must: a.Type.required(), list: a.Type.isList()}}
 	}
 	for i, f := range d.InputFields {
@@ -221,11 +221,11 @@ func (s *schema) below(key string, a argument, needed bool) (all []place) {
 // picker returns the value of a place, if it has one.
 type picker func(key string) (any, bool)
 
-// fill builds an argument's value from the values of its places. A list of inputs has two, the
-// first of which is the caller's own.
+// fill builds an argument's value from the values of its places. A list of inputs has
+// two values, first the caller's own.
 func (s *schema) fill(key string, a argument, pick, own picker) (any, bool) {
 	d := s.types[a.Type.named()]
-	if _, whole := fillers[key]; whole || d.Kind != "INPUT_OBJECT" {
+	if _, whole := fillerOf(key); whole || d.Kind != "INPUT_OBJECT" {
 		return pick(key)
 	}
 	object := func(pick picker) (map[string]any, bool) {
