@@ -84,7 +84,7 @@ func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 			t.Errorf("the owner's session: %v", err)
 		}
 		for range 10 {
-			wantError(t, errs.BadCredentials, "")(
+			wantError(t, errs.BadCredentials, "a wrong proof")(
 				b.RequireProof(t.Context(), actor, with("a wrong password"), owner.Address))
 		}
 		err = b.RequireProof(t.Context(), actor, with(password), owner.Address)
@@ -296,8 +296,8 @@ func TestLimits_BoundHashing(t *testing.T) {
 			return err
 		}
 		for range rightOfAccount.Attempts {
-			wantError(t, errs.BadCredentials, "")(change())
+			wantError(t, errs.BadCredentials, "within the limit")(change())
 		}
-		wantError(t, errs.RateLimited, "")(change())
+		wantError(t, errs.RateLimited, "beyond the limit")(change())
 	})
 }

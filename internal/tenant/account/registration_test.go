@@ -87,7 +87,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			!link.ExpiresAt.Equal(noon.Add(24*time.Hour)) {
 			t.Fatalf("%+v, %+v, %v", a, link, err)
 		}
-		wantError(t, errs.BadCredentials, "")(b.Login(t.Context(), a.Email, "", b.from()))
+		wantError(t, errs.BadCredentials, "without a password")(b.Login(t.Context(), a.Email, "", b.from()))
 		token, isPage := strings.CutPrefix(link.URL, "https://sho.rt/password#")
 		if !isPage {
 			t.Errorf("link %s", link.URL)
@@ -100,8 +100,8 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 		_, _, err = b.AdminCreate(t.Context(), "eve@example.com", "", func(context.Context, bun.Tx, string) error {
 			return errs.New(errs.NotFound, "There is no such workspace.")
 		})
-		wantError(t, errs.NotFound, "")(err)
-		wantError(t, errs.NotFound, "")(b.AdminReset(t.Context(), "eve@example.com"))
+		wantError(t, errs.NotFound, "in an unknown workspace")(err)
+		wantError(t, errs.NotFound, "a reset of no account")(b.AdminReset(t.Context(), "eve@example.com"))
 
 		_, first, err := b.AdminReset(t.Context(), "ADA@example.com")
 		must.NoError(t, err)
@@ -120,7 +120,7 @@ func TestOperator_CreatesAccounts(t *testing.T) {
 			}
 		}
 		must.Value(b.AdminDelete(t.Context(), a.Email, nothing))(t)
-		wantError(t, errs.NotFound, "")(b.AdminDelete(t.Context(), a.Email, nothing))
+		wantError(t, errs.NotFound, "deleted again")(b.AdminDelete(t.Context(), a.Email, nothing))
 	})
 }
 

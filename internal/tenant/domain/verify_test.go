@@ -155,7 +155,7 @@ func TestVerify_IsRateLimited(t *testing.T) {
 	z.Limits = ratelimit.New(dbtest.Redis(t, ""), z.Log, time.Now)
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
-		wantError(t, errs.InvalidInput, "")(z.Verify(t.Context(), z.adas, own.ID))
+		wantError(t, errs.InvalidInput, "within the limit")(z.Verify(t.Context(), z.adas, own.ID))
 	}
 	wantError(t, errs.RateLimited, "once more")(z.Verify(t.Context(), z.adas, own.ID))
 	wantError(t, errs.InvalidInput, "another workspace")(z.Verify(t.Context(), z.eves, other.ID))
@@ -255,7 +255,7 @@ func TestVerify_ConcurrentWithRemove(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		wantError(t, errs.NotFound, "")(z.Verify(t.Context(), z.adas, own.ID))
+		wantError(t, errs.NotFound, "removed meanwhile")(z.Verify(t.Context(), z.adas, own.ID))
 	})
 }
 
@@ -405,7 +405,7 @@ func TestJob_IgnoresDNSFailures(t *testing.T) {
 			z := setupZone(t, dbtest.MigratedSQLite(t))
 			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
 			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
-			wantError(t, errs.Unavailable, "")(z.Verify(t.Context(), z.adas, pending.ID))
+			wantError(t, errs.Unavailable, "without DNS")(z.Verify(t.Context(), z.adas, pending.ID))
 			z.time = dbtest.Noon.Add(checkEvery)
 			z.check(t)
 			z.is(t, own, Verified, "afterwards")
