@@ -11,7 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
