@@ -154,8 +154,8 @@ func (l *Link) applyRows(rows []dueRow) {
 	}
 }
 
-// Advance gives a link the state that it will have at an instant, by its pending changes. It has those that
-// are due now.
+// Advance gives a link the state that it will have at an instant, by its pending changes. Those
+// that are due now are applied already.
 func (s *Store) Advance(ctx context.Context, l *Link, at time.Time) error {
 	now := s.now()
 	if l.NextChangeAt == nil || l.NextChangeAt.After(at) {

@@ -180,7 +180,7 @@ func (s *Store) checkPass(
 	return nil
 }
 
-// mutateOnce applies all edits except those that have failed.
+// mutateOnce applies all edits that have not failed.
 func (s *Store) mutateOnce(
 	ctx context.Context, e *Edits, locked map[string]*Link, failed map[int]error,
 ) (*pass, error) {
@@ -305,9 +305,9 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	return err
 }
 
-// Lock locks links of the workspace and returns those that the membership can see by their ids.
-// Unknown ids are omitted. It writes scheduled changes that are due, so that the caller changes the
-// present state.
+// Lock locks links of the workspace and returns, by ID, those visible to the membership. Unknown
+// ids are omitted. It writes scheduled changes that are due, so that the caller changes the present
+// state.
 func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = ValidIDs(ids)
 	var links []*Link

@@ -1,9 +1,9 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and
 // looks links up by ID or address. Only write.go, externalid.go and codekey.go update links, as
 // writes_test.go of the root folder ensures; versions.go writes their versions, due.go applies due
-// changes, and purge.go releases codes. Packages creation, edit, schedule and upkeep decide what is
-// written, package history reads versions, package linklist lists and searches links, and package
-// routing decides their responses. The GraphQL resolvers and the commands call it too.
+// changes, and purge.go releases codes. Packages creation, edit and upkeep decide each change,
+// package history reads versions, package linklist lists and searches links, and package routing
+// decides their responses. The GraphQL resolvers and the commands call it too.
 package link
 
 import (

@@ -20,7 +20,7 @@ import (
 // MaxPasswords is how many passwords one call may set: each takes as long as 50 other fields.
 const MaxPasswords = 20
 
-// Passwords is what this package needs of passwords.Links.
+// Passwords is the part of account.LinkPasswords that this package calls.
 type Passwords interface {
 	// Hash hashes a password, unless the present hash is that of it; Matches compares one. Calls
 	// with a subject in common wait for each other.

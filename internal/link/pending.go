@@ -100,10 +100,9 @@ func (l *Link) setNextChange() {
 	}
 }
 
-// AddPending adds a change to the pending ones of a link and writes it. patchOf returns what it
-// sets of the link as that will be at its instant. The caller has locked the link by Lock. It
-// returns QuotaExceeded, and the error of the first state that is not valid, or has a URL that is
-// refused.
+// AddPending adds a change to the pending ones of a link and writes it. patchOf returns its patch
+// of the link in the state at that instant. The caller has locked the link by Lock. It returns
+// QuotaExceeded, and the error of the first state that is not valid, or has a URL that is refused.
 func (s *Store) AddPending(
 	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Patch, error),
 ) error {

@@ -127,8 +127,8 @@ func (s *Store) Address(l *Link) resolve.Address {
 	return at
 }
 
-// QRText returns what a QR code of the link encodes: its short URL, with a source that its routing declares; an
-// empty source means none. It returns InvalidInput.
+// QRText returns the text of a QR code of the link: its short URL, with a source that its routing
+// declares; an empty source means none. It returns InvalidInput.
 func (s *Store) QRText(l *Link, source string) (string, error) {
 	if source != "" && (l.Routing == nil || !slices.Contains(l.Routing.QRSources, source)) {
 		return "", errs.New(errs.InvalidInput, "The link does not declare this source. Add it to routing.qrSources.").
@@ -157,7 +157,7 @@ func (l *Link) AnswersAt(a resolve.Address) bool {
 	return a.Path == "" || a.Path == "/" || l.Routing != nil && l.Routing.ForwardPath
 }
 
-// exactlyAt returns the link with the code of an address, whatever its path. It returns NotFound.
+// exactlyAt returns the link with the code of an address, with any path. It returns NotFound.
 func (s *Store) exactlyAt(ctx context.Context, a resolve.Address) (*Link, error) {
 	l := &Link{}
 	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
@@ -308,8 +308,8 @@ func (s *Store) Load(ctx context.Context, m workspace.Membership, linkIDs ...str
 	return mapByID(m, links), nil
 }
 
-// mapByID sets the membership of links, and returns those that it can see by their ids. There is
-// nothing to see of purged ones.
+// mapByID sets the membership of links, and returns, by ID, those visible to it. Purged links are
+// not visible.
 func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	byID := make(map[string]*Link, len(links))
 	for _, l := range links {

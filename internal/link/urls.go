@@ -122,9 +122,9 @@ func (l *Link) Host() string {
 	return u.Host()
 }
 
-// refused returns an UnsafeURL error for each of the links of which the URL, or one of the routing, is
-// refused by package destination. Every operation that creates, edits, restores or claims links calls it
-// for those whose URLs are new or become effective.
+// refused returns an UnsafeURL error for each link with a URL, its own or one of its routing, that
+// package destination refuses. Every operation that creates, edits, restores or claims links calls
+// it for links with URLs that are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
 	unsafe, err := s.Destinations.Refused(ctx, conn, URLsOf(links)...)
 	return Refusals(links, unsafe), err
@@ -142,8 +142,8 @@ func URLsOf(links []*Link) []string {
 	return urls
 }
 
-// leadsOutside returns InvalidInput for a link that leads to a host to which the API key of its
-// membership may not lead.
+// leadsOutside returns InvalidInput for a link to a host that the API key of its membership may not
+// use.
 func (l *Link) leadsOutside() *errs.Error {
 	if !l.In.HasDestinationHosts() {
 		return nil
@@ -157,7 +157,8 @@ func (l *Link) leadsOutside() *errs.Error {
 	return l.In.MayLeadTo(l.Host())
 }
 
-// Refusals returns the errors of links whose URLs are unsafe, or lead to hosts to which their API keys may not lead.
+// Refusals returns the errors of links with unsafe URLs, or with hosts that their API keys may not
+// use.
 func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
@@ -176,7 +177,7 @@ func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Erro
 	return refused
 }
 
-// Refuse returns an UnsafeURL error for a link of which a URL is refused.
+// Refuse returns an UnsafeURL error for a link with a refused URL.
 func (s *Store) Refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 	refused, err := s.refused(ctx, conn, []*Link{l})
 	if e := refused[l]; e != nil {

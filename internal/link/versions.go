@@ -137,8 +137,8 @@ func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	return nil
 }
 
-// UnwrittenVersions returns the version that the row of the link is, and those that have begun since and are
-// not written yet, as they will be: scheduled changes without an effect write none.
+// UnwrittenVersions returns the version in the link's row, followed by the later versions that have
+// begun and are not written yet. Scheduled changes without an effect write none.
 func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, error) {
 	tags, err := s.TagsOf(ctx, l.In, l.ID)
 	if err != nil {

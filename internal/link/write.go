@@ -25,7 +25,7 @@ type Rewrite struct {
 	scheduled *ScheduledChange
 	// Operation is the id of the bulk call that the change is part of; empty for none.
 	Operation string
-	// previous is the state before, and fields are those that differ after; newVersions sets them.
+	// previous is the state before, and fields are the changed fields; newVersions sets both.
 	previous *Snapshot
 	fields   []*audit.FieldChange
 }
@@ -139,7 +139,7 @@ func recordOf(l *Link) *record {
 	return r
 }
 
-// write writes the rows of changed links, and what is derived of them.
+// write writes the rows of changed links, and the rows derived from them.
 func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	slices.SortFunc(rewrites, func(a, b Rewrite) int { return cmp.Compare(a.After.ID, b.After.ID) })
 	if err := releaseExternalIDs(ctx, tx, rewrites); err != nil {
@@ -177,8 +177,8 @@ func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []Rewrite)
 	return writeGrants(ctx, tx, rewrites)
 }
 
-// changedColumns returns the columns in which links differ from their rows. A statement that sets a column pays for its
-// indexes and triggers, even if the value stays.
+// changedColumns returns the columns whose values differ from the links' rows. A statement that
+// sets a column pays for its indexes and triggers, even if the value stays.
 func (s *Store) changedColumns(before, after []*record) (columns []string) {
 	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
 		switch field.Name {
@@ -211,7 +211,7 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why Reason, rewrites
 		}
 		var details audit.Details
 		var fields []*audit.FieldChange
-		if why.Action == audit.LinkUpdated || why.Action == audit.LinkClaimed { // the others say what has changed
+		if why.Action == audit.LinkUpdated || why.Action == audit.LinkClaimed { // other actions name the change
 			fields = c.fields
 		}
 		if why.Action == audit.LinkUpdated {

@@ -65,8 +65,9 @@ type item struct {
 	identity identity
 	link.Result
 
-	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
-	// decided, the result so far, and how many codes were taken by other links.
+	// The state of the transaction: the earlier item with the same identity and external id, or
+	// nil; the facts and the decision; the result so far; and how many codes belonged to other
+	// links.
 	duplicateOf *item
 	facts       facts
 	decision    decision
@@ -84,8 +85,9 @@ type request struct {
 	externalID string
 }
 
-// errRetry rolls back a batch that must run again from prepare: it needs something that is not read or computed in the
-// transaction, such as a generated code or the comparison of a password, or others have changed what it has read.
+// errRetry rolls back a batch that must run again from prepare: either it needs a value from
+// outside the transaction, such as a generated code or the comparison of a password, or a
+// concurrent change has invalidated its reads.
 var errRetry = errors.New("the batch must run again")
 
 func (s *Store) newBatch(calls ...*call) *batch {
@@ -178,7 +180,7 @@ func (b *batch) validate(it *item) {
 		return
 	}
 	if it.call.member.IsPublishable() {
-		if field := it.in.besideURL(); field != "" {
+		if field := it.in.otherField(); field != "" {
 			it.Err = errPublishable(field)
 			return
 		}

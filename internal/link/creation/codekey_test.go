@@ -172,7 +172,7 @@ func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
 }
 
 // TestFoldCodes_NamesTwoCodes: the workspace changes once no two links have codes that differ in
-// case only; those of deleted links answer no more, and come back only if their code is free.
+// case only; the codes of deleted links stop redirecting, and are restored only if they are free.
 func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

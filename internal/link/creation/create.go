@@ -1,7 +1,7 @@
-// Package creation creates links: single ones, bulk calls, upserts and links without an account. Every call is part of
-// a batch, which reads what it depends on, decides and writes, in one transaction: gather.go forms batches, batch.go
-// carries them through, codes.go finds codes, decide.go is the contract, quota.go consumes the monthly quota, and
-// insert.go writes. The GraphQL resolvers call it.
+// Package creation creates links: single ones, bulk calls, upserts and links without an account.
+// Every call is part of a batch, which reads, decides and writes in one transaction. gather.go
+// forms batches, batch.go runs them, codes.go finds codes, decide.go is the contract, quota.go
+// consumes the monthly quota, and insert.go writes. The GraphQL resolvers call it.
 package creation
 
 import (

@@ -19,7 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestCreate_SeesEveryChange of the member and of the workspace before the call: what a node remembers never decides.
+// TestCreate_SeesEveryChange of the member and of the workspace before the call: memberships in the
+// memory of a node never decide.
 func TestCreate_SeesEveryChange(t *testing.T) {
 	t.Parallel()
 	const fromMember = " WHERE workspace_id = ?0 AND account_id = ?1"

@@ -24,12 +24,12 @@ type proposal struct {
 	upsert *Upsert
 	// isImported means that a link which was deleted here stays deleted.
 	isImported bool
-	// compared is the id of the password of an existing link with which that of the draft was compared. If they were
-	// equal, the draft has the id too.
+	// compared is the password id of the existing link whose password was compared with the
+	// draft's. If they were equal, the draft has the id too.
 	compared string
 }
 
-// facts are what is known about a proposal. The links are in any state.
+// facts are the inputs of a decision about a proposal. The links are in any state.
 type facts struct {
 	// refused is why the destination is not allowed; nil if it is.
 	refused *errs.Error
@@ -41,8 +41,8 @@ type facts struct {
 	same, ofCode, ofID *link.Link
 	// outside is the error of a link among these that the caller must not see; nil if there is none.
 	outside *errs.Error
-	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there
-	// is another one to try.
+	// isTaken means that the code of the draft belongs to another link, and hasNextCode that
+	// another one can be tried.
 	isTaken, hasNextCode bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
 	overQuota *errs.Error
@@ -222,7 +222,7 @@ func errOtherStrategy(l *link.Link) *errs.Error {
 		At("strategy")
 }
 
-// errNoCode is the error of a draft for which no code is left.
+// errNoCode is the error of a draft that has run out of codes.
 func errNoCode(strategy link.Strategy) *errs.Error {
 	switch strategy {
 	case link.Custom:

@@ -34,8 +34,9 @@ func (d *decision) summary() string {
 	return strings.Join(append([]string{d.err.Kind.Code()}, d.err.Field...), " ")
 }
 
-// TestDecide_ByFacts has a row for what is known and a column for each kind of request. Links of upserts, and those of
-// the columns "own id", have the external id "mine". A column that a row cannot have is "-".
+// TestDecide_ByFacts has a row for each combination of facts and a column for each kind of request.
+// Links of upserts, and those of the columns "own id", have the external id "mine". A column that a
+// row cannot have is "-".
 func TestDecide_ByFacts(t *testing.T) {
 	t.Parallel()
 	code, mine := new("promo"), new("mine")

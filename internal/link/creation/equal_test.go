@@ -22,8 +22,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestEqual_CallsThatLeaveTheirBatch for the same link of a workspace, which a shared batch cannot serve, both get it,
-// whichever is first afterwards.
+// TestEqual_CallsThatLeaveTheirBatch for the same link of a workspace, which a shared batch cannot
+// serve, both get it, in either order.
 func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 	t.Parallel()
 	const url = "https://example.com/equal"

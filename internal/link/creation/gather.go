@@ -14,13 +14,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of
-// many workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls
-// that arrive while a batch of the key runs share the next one.
+// gatherer combines concurrent calls into batches. Its keys are lanes, each with calls of many
+// workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls that
+// arrive while a batch of the key runs share the next one.
 type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
-	// shared is the owner of the transactions of shared batches, see turns.OwnedBy.
+	// shared is the owner of the transactions of shared batches, see admission.OwnedBy.
 	shared = "creations"
 	// defaultLanes is how many shared batches run at a time, each of other workspaces. More lanes make smaller batches:
 	// with four, creations were a quarter slower.
@@ -52,7 +52,7 @@ func (s *Store) lane(workspaceID string) string {
 }
 
 // firstError returns the error of a batch, or else that of a call. The latter is read only then: a
-// caller who leaves gets the former while the batch goes on.
+// caller who leaves gets the former while the batch continues.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// create reads what the results depend on, and writes what is missing, in one transaction. The database's unique
-// indexes decide which of concurrent transactions creates a link; the others find the existing link, or try their next
-// code if another URL has it.
+// create reads the facts of the results, and writes missing links, in one transaction. The
+// database's unique indexes decide which of concurrent transactions creates a link; the others find
+// the existing link, or try their next code if another URL has it.
 func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 	for _, step := range []func(context.Context, bun.Tx) error{
 		b.beginImport, b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas,
@@ -53,8 +53,8 @@ func (b *batch) endImport(ctx context.Context, tx bun.Tx) error {
 	return i.End(ctx, tx, results)
 }
 
-// read starts an attempt with what the database has at once: which callers still have the permission, after the wait,
-// which destinations are refused, and which links exist.
+// read starts an attempt with one read of the database: which callers still have the permission
+// after the wait, which destinations are refused, and which links exist.
 func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	members, drafts, folderIDs := make([]workspace.Membership, len(b.calls)), []*link.Link{}, []string{}
 	var items []*item
@@ -197,8 +197,8 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 }
 
 // confirmCodes returns errRetry if a workspace of custom links without code keys, which were
-// inserted or locked, wants these. It waits for nobody: the rows keep other transactions from
-// changing that.
+// inserted or locked, wants these. It waits for no lock: the locked rows prevent other transactions
+// from changing that.
 func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
 	assumed := map[string]bool{}
 	for _, l := range links {

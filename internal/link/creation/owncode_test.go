@@ -349,7 +349,7 @@ func TestOwnCodes_AreImmutable(t *testing.T) {
 	})
 }
 
-// findByShortURLs expects that short URLs name the links to which they redirect, and no others.
+// findByShortURLs expects that short URLs find the links that they redirect, and no others.
 func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	t.Helper()
 	forward := &routing.Change{ForwardPath: to(new(true))}

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// allowance is what a batch may insert in a workspace.
+// allowance is the number of links that a batch may insert in a workspace.
 type allowance struct {
 	wanted, created int
 	// left is how many more links the quota permits.
@@ -79,7 +79,7 @@ func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) in
 	return rows
 }
 
-// affordable returns the first of the items in each workspace, as many as its quota permits.
+// affordable returns the first items of each workspace, up to its quota.
 func (b *batch) affordable(items []*item) (some []*item) {
 	taken := map[*allowance]int64{}
 	for _, it := range items {
@@ -91,7 +91,7 @@ func (b *batch) affordable(items []*item) (some []*item) {
 	return some
 }
 
-// distinct returns the items without those that want the code or the external id of an earlier one, which gets it.
+// distinct omits items that want the code or the external id of an earlier item.
 func distinct(items []*item) []*item {
 	type key struct {
 		place

@@ -108,7 +108,7 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		for slug := range all {
 			in[slug] = Input{URL: fresh, Tags: []string{slug}}
 		}
-		in["dan"] = Input{URL: fresh} // else his tags are compared
+		in["dan"] = Input{URL: fresh} // otherwise the tags of dan's link are compared
 		shared, calls := all.batch(t, b, in)
 		before := statements.Load()
 		err := shared.run(t.Context())
@@ -168,8 +168,8 @@ func (calls callsOf) outcomes(err error) map[string]string {
 	return all
 }
 
-// TestShared_SeparatesWorkspaces: what keeps one workspace from its link does not keep the others from theirs. A shared
-// batch leaves what it cannot do.
+// TestShared_SeparatesWorkspaces: an obstacle in one workspace delays no other workspace. A shared
+// batch leaves out items that it cannot serve.
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"

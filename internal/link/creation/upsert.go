@@ -26,12 +26,12 @@ type Upsert struct {
 	Strategy   *link.Strategy
 	CustomCode *string
 	DomainID   *string
-	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
-	// URL, ExternalID and Seen are not used.
+	// Fields are all other fields. Unset ones stay, or have the defaults of a new link. ID, URL,
+	// ExternalID and Seen are not used.
 	Fields link.Change
 }
 
-// UpsertOutcome is what an upsert did.
+// UpsertOutcome is the effect of an upsert.
 type UpsertOutcome string
 
 // The outcomes.

@@ -42,7 +42,7 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 	return err
 }
 
-// CheckFallback validates a URL with placeholders, to which visitors without a destination are sent. It
+// CheckFallback validates a URL with placeholders that receives visitors without a destination. It
 // returns InvalidURL or UnsafeURL.
 func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
 	if err := check.Fallback(url); err != nil {

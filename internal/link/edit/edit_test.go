@@ -261,8 +261,7 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 }
 
 // TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when
-// the maximum was set, or when the database was restored. What was granted and has no click yet
-// stays granted.
+// the maximum was set, or when the database was restored. Grants without a click stay granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// modelState is what the model knows of a link.
+// modelState is the state of a link in the model.
 type modelState struct {
 	url, title string
 	status     int

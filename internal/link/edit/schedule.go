@@ -25,9 +25,8 @@ const (
 	sweepBatch = 500
 )
 
-// Schedules plans changes of links at an instant, cancels and lists them, and writes those that
-// have taken effect. Packages link and resolve define what a pending change means for its link and
-// for redirects.
+// Schedules plans changes of links at an instant, cancels and lists them, and writes due changes.
+// Packages link and resolve define the effect of a pending change on its link and on redirects.
 type Schedules struct{ *link.Store }
 
 // now returns the current time in the precision of the database.

@@ -86,7 +86,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	})
 }
 
-// TestSchedule_StoresCheckedValues: what is written at the instant is what an edit would store.
+// TestSchedule_StoresCheckedValues: the values written at the instant are those of an edit.
 func TestSchedule_StoresCheckedValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -294,7 +294,7 @@ func TestReplaceTags_LosesNoTag(t *testing.T) {
 		for running := true; running; {
 			select {
 			case <-done:
-				running = false // and replace once more
+				running = false // and replace a last time
 			default:
 			}
 			if _, err := b.Edit.ReplaceTags(ctx, b.Mine, []string{"old"}, new("new")); err != nil {

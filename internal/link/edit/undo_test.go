@@ -366,7 +366,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 	})
 }
 
-// TestRevertOperation_KnowsLaterUndo whose events lie behind those that the operation can have.
+// TestRevertOperation_KnowsLaterUndo finds an undo with events after the range of the operation.
 func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

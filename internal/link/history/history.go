@@ -1,6 +1,6 @@
-// Package history reads the versions of links: their list, the one of an instant, and what a short
-// URL answered then. It also compares them with the links and events. Package link writes versions.
-// The GraphQL resolvers and the commands call it.
+// Package history reads the versions of links: their list, the version at an instant, and the
+// response of a short URL at that instant. It also compares them with the links and events. Package
+// link writes versions. The GraphQL resolvers and the commands call it.
 package history
 
 import (

@@ -74,7 +74,7 @@ func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 
 type valueKey struct{}
 
-// everyValue returns a context in which everyRecord proves a domain.
+// everyValue returns a context with a value for everyRecord that proves a domain.
 func everyValue(t *testing.T, d *domain.Domain) context.Context {
 	t.Helper()
 	return context.WithValue(t.Context(), valueKey{}, d.RecordValue())

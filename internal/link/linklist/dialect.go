@@ -28,8 +28,8 @@ var reindexing = map[db.Kind][]string{
 	},
 }
 
-// granted is the SQL of what a link with a maximum has granted. PostgreSQL has a function of low cost for it: of a
-// subquery it would expect the cost for every link, although few have a maximum.
+// granted is the SQL of the granted clicks of a link with a maximum. PostgreSQL has a function of
+// low cost for it: the planner would charge a subquery for every link, although few have a maximum.
 var granted = map[db.Kind]string{
 	db.Postgres: "granted_of(link.id)",
 	db.SQLite:   "(SELECT granted FROM grants WHERE subject_id = link.id)",

@@ -419,7 +419,7 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 							got = append(got, linkID)
 						}
 					}
-					if added++; added <= 5 { // otherwise an order in which new links come last never ends
+					if added++; added <= 5 { // otherwise an order with new links at its end never ends
 						put(t, d, some(3))
 					}
 				}

@@ -360,7 +360,7 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 	return samples
 }
 
-// hosts are above, below and beside each other.
+// hosts are parents, children and siblings of each other.
 var hosts = []string{
 	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com",
 	"[2001:db8::1]",

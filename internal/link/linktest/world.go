@@ -1,6 +1,6 @@
-// Package linktest has what the tests of the packages that create, change and read links have in
-// common: a store with two workspaces and a clock. It does not create links, so that package
-// creation can use it.
+// Package linktest has the common fixture of the packages that create, change and read links: a
+// store with two workspaces and a clock. It does not create links, so that package creation can use
+// it.
 package linktest
 
 import (

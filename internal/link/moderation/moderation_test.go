@@ -69,7 +69,8 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	})
 }
 
-// TestStore_CancelHost cancels the pending changes to a host, and what is not valid without them.
+// TestStore_CancelHost cancels the pending changes to a host, and pending changes that depend on
+// them.
 func TestStore_CancelHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

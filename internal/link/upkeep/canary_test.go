@@ -131,7 +131,7 @@ func checkWithUnrestrictedClient(t *testing.T, d *db.DB) {
 	}
 }
 
-// checkAll checks links to all URLs, none of which may receive a response.
+// checkAll checks links to all URLs and expects that none receives a response.
 func (b *checks) checkAll(t *testing.T, urls map[string]string) {
 	t.Helper()
 	for name, url := range urls {

@@ -145,8 +145,8 @@ func reportedState(ctx context.Context, tx bun.Tx, l *link.Link, url string) (st
 	return state, nil
 }
 
-// report returns the state to report after a check, and the event; none if it is empty. Links without
-// an account, and those that are deleted or disabled, have no events.
+// report returns the state to report after a check, and the event; none if it is empty. Deleted and
+// disabled links, and links without an account, have no events.
 func (r *CheckResult) report(
 	l *link.Link, before link.DestinationState, failures int,
 ) (link.DestinationState, audit.Action) {

@@ -45,7 +45,7 @@ type run struct {
 	hosts map[string]*host
 
 	mu sync.Mutex
-	// results are those of the present batch, of which nothing is stored yet.
+	// results are those of the present batch; none is stored yet.
 	results []result
 }
 

@@ -136,7 +136,8 @@ func (b *checks) makeDue(t *testing.T, ids ...string) {
 	}
 }
 
-// TestRun_OneHostIsNoNetwork: a run that checks one host alone cannot tell whether the network is at fault.
+// TestRun_OneHostIsNoNetwork: a run that checks a single host cannot distinguish a fault of the
+// host from one of the network.
 func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	t.Parallel()
 	b := setupChecks(t, dbtest.MigratedSQLite(t), func(http.ResponseWriter, *http.Request) {

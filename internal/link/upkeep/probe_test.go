@@ -439,7 +439,7 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 	})
 }
 
-// TestRun_StopsAtDeadline ends a run during a check, with which the next run starts.
+// TestRun_StopsAtDeadline ends a run during a check. The next run starts with that check.
 func TestRun_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	b := setupChecks(t, dbtest.MigratedSQLite(t), site, nil)

@@ -1,5 +1,6 @@
-// Package upkeep does for links what no caller requests: it records the transitions of their state and the checks of
-// their URLs, and purges links that have ended. The jobs of stores and package probe call it.
+// Package upkeep does for links what no caller requests: it records the transitions of their state
+// and the checks of their URLs, and purges links that have ended. The jobs of package stores call
+// it.
 package upkeep
 
 import (

@@ -162,8 +162,8 @@ func TestApply_RefusesLargeValues(t *testing.T) {
 	}
 }
 
-// TestApply_CountsIDsInTheSize adds targets until a routing is too large: what was accepted before can
-// still be changed.
+// TestApply_CountsIDsInTheSize adds targets until a routing is too large: a routing that was
+// accepted before can still be changed.
 func TestApply_CountsIDsInTheSize(t *testing.T) {
 	t.Parallel()
 	var stored *routing.Routing

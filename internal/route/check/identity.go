@@ -47,7 +47,7 @@ func errUnknownID(field ...string) error {
 		"The id is unknown, or used twice in this list. Omit it to create a new element.").At(field...)
 }
 
-// identity is what a rule or a target is recognized by. The content is JSON without ids.
+// identity identifies a rule or a target across changes. The content is JSON without ids.
 type identity struct{ id, name, content string }
 
 func ruleIdentity(r *routing.Rule) identity {

@@ -32,8 +32,8 @@ const (
 	StepLocation   StepKind = "LOCATION"
 )
 
-// beforeRules are the steps before the rules, each with the sentence for one that passes, and the sentences for
-// the reasons with which it decides.
+// beforeRules are the steps before the rules, each with the sentence for a step that passes, and
+// the sentences for the reasons of its decisions.
 var beforeRules = [...]struct {
 	step    StepKind
 	passed  string
@@ -239,7 +239,7 @@ func (e *Explanation) addLocation(t *routing.Trace, source string) {
 	e.add(StepLocation, Applied, detail)
 }
 
-// reading describes what a condition sees of the request.
+// reading describes the value that a condition compares.
 func reading(condition string, r *routing.Request) string {
 	v := &r.Visit
 	switch condition {
@@ -280,8 +280,9 @@ func known(what, value string) string {
 	return what + " is " + strconv.Quote(value)
 }
 
-// Check compares an explanation with what a test expects. It returns what the link answers instead, or
-// an empty text if the test passes. A draw passes if one of its candidates has the location.
+// Check compares an explanation with the expectation of a test. It returns the actual response of
+// the link, or an empty text if the test passes. A draw passes if one of its candidates has the
+// location.
 func (e *Explanation) Check(t *routing.Test) string {
 	got := "no Location"
 	if e.Location != nil {

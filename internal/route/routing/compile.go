@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
+// Compiled is a routing as Decide reads it: bytes without pointers, see flat.go. Empty means that
 // the link has no routing. A disabled rule is left out.
 //
 // It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How the query is
@@ -29,8 +29,8 @@ const (
 	hasLanguages
 )
 
-// The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
-// one that needs a network call last.
+// The kinds of conditions, in the order of their evaluation in a rule: the cheap ones first, and
+// the one that needs a network call last.
 const (
 	onBot byte = iota
 	onCountry

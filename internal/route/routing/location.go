@@ -144,7 +144,8 @@ func (f *Forwarding) forwardsSame(rawQuery, name string) bool {
 	return false
 }
 
-// queryWriter writes parameters, each after a separator; zero means that there is one already.
+// queryWriter writes parameters, each after a separator; zero means that the query ends with one
+// already.
 type queryWriter struct {
 	b         *strings.Builder
 	separator byte
@@ -237,7 +238,7 @@ func segmentAllowed(segment string) bool {
 	return false
 }
 
-// decodePath replaces percent-encoded bytes once. What is not an encoding stays.
+// decodePath replaces percent-encoded bytes once. Other bytes stay.
 func decodePath(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s

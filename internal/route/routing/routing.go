@@ -73,8 +73,8 @@ type Request struct {
 	// Path is the path after the code as requested, with its slash; Query the raw query.
 	Path, Query string
 
-	// The following are for links with routing only: what conditions see, the raw Cookie headers, the
-	// key by which visitors are drawn, and a random seed.
+	// The following are for links with routing only: the values of conditions, the raw Cookie
+	// headers, the key that draws a variant for a visitor, and a random seed.
 	Visit    Visit
 	Cookies  []string
 	DrawKey  []byte
@@ -94,7 +94,8 @@ type Request struct {
 	// The handler sets the following once a redirect was decided and something is refused: the link's
 	// grant, the monthly hit, or the client's rate. Of these, a card needs the grant and the rate.
 	Exhausted, OverQuota bool
-	// IsAvailable means that the link has not reached its MaxClicks, which NeedExhausted asks for.
+	// IsAvailable means that the link has not reached its MaxClicks; NeedExhausted requests this
+	// fact.
 	IsAvailable bool
 	// Throttled is positive if the address network of the client has exceeded a rate: the time after
 	// which it may try again.
@@ -109,7 +110,7 @@ type Request struct {
 	ExhaustedTargets []string
 }
 
-// NoKind is the kind of visits that are neither first nor returning, or of which that is unknown.
+// NoKind is the kind of visits that are neither first nor returning, or unknown.
 const NoKind VisitKind = "NONE"
 
 // Refused reports whether a fact forbids the redirect.
@@ -122,7 +123,8 @@ type Page int
 const (
 	Redirect Page = iota
 	PageNotFound
-	// PagePending is never shown: the pendingUrl of a link replaces it, and tells that there is a link.
+	// PagePending is never shown: the pendingUrl of a link replaces it, and reveals that the link
+	// exists.
 	PagePending
 	PageExpired
 	PageExhausted
@@ -181,7 +183,8 @@ type Decision struct {
 	// Location is the header. It is empty for a page without a fallback URL, and for a HEAD request whose
 	// redirect would consume a grant.
 	Location string
-	// Rule and Target are the ids of those that chose the location; empty means the link's own URL.
+	// Rule and Target are the ids of the rule and the target that chose the location; empty means
+	// the link's own URL.
 	Rule, Target string
 	// Source is the name of the scanned QR code; empty: none that the link declares.
 	Source string

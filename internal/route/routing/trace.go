@@ -19,7 +19,7 @@ type Trace struct {
 type TriedRule struct {
 	// Index is the position of the rule.
 	Index int
-	// Failed is the name of the condition because of which the rule does not hold; empty for a rule that holds.
+	// Failed is the name of the condition that does not hold; empty for a rule that holds.
 	// FailedIndex is its position in when and then unless; IsUnless means the latter.
 	Failed      string
 	FailedIndex int
@@ -44,7 +44,7 @@ func (t *Trace) start(index int) {
 	}
 }
 
-// fail records the condition because of which the rule does not hold.
+// fail records the condition that does not hold.
 func (t *Trace) fail(k *ruleCondition) {
 	if t != nil {
 		rule := &t.Rules[len(t.Rules)-1]

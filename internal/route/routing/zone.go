@@ -28,8 +28,8 @@ var zones = sync.OnceValue(func() map[string]func() *time.Location {
 })
 
 // LoadZone returns the zone with a name of the tz database, as in Europe/Berlin; nil for another
-// name. The database is embedded in the binary, so that all nodes agree, whatever zone files their
-// machines have.
+// name. The database is embedded in the binary, so that all nodes agree, regardless of the zone
+// files of their machines.
 func LoadZone(name string) *time.Location {
 	load, ok := zones()[name]
 	if !ok {

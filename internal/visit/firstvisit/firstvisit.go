@@ -1,6 +1,6 @@
-// Package firstvisit records in Redis which visitors have followed a link on a UTC day, for all nodes. It
-// stores the hashes by which daily visitors are counted, until the end of the day. Package redirect calls
-// it if a decision depends on a visit condition.
+// Package firstvisit records in Redis which visitors have followed a link on a UTC day, for all
+// nodes. It stores the hashes of daily visitors until the end of the day. Package redirect calls it
+// if a decision depends on a visit condition.
 package firstvisit
 
 import (

@@ -26,7 +26,8 @@ type Request struct {
 	Claim
 	// Want is the number of requested hits. Number identifies the lease in this process's log.
 	Want, Number int64
-	// Take raises the counter to Floor first. With MustExist it asks for another floor if there is no counter.
+	// Take raises the counter to Floor first. With MustExist it requests another floor if no
+	// counter exists.
 	Floor     int64
 	MustExist bool
 	// Open are the leases of this process to register again with the counter.
@@ -34,7 +35,7 @@ type Request struct {
 
 	// Granted is the number of granted hits, at most Want. Remaining is the number of hits that remain.
 	Granted, Remaining int64
-	// NeedsFloor means that there is no counter to rely on. Nothing was granted then.
+	// NeedsFloor means that no reliable counter exists. Nothing was granted then.
 	NeedsFloor bool
 	// Err is errFault if nothing was granted. Other errors mean that the counters did not answer, and that they may
 	// have granted hits.
@@ -51,7 +52,7 @@ var (
 	errFault     = errs.New(errs.Unavailable, "The quota of the link cannot be checked. Contact the operator.")
 )
 
-// Lease is a number of hits that was granted to a process, some of which may return.
+// Lease is a number of hits that was granted to a process, which may return some.
 type Lease struct {
 	LinkID string
 	Month  click.Month
@@ -65,8 +66,8 @@ type Lease struct {
 // Counters count the hits of links that have been granted, for all nodes. A counter is the only
 // authority for its link and month: nothing grants hits without it.
 type Counters interface {
-	// Take grants requests, each as a lease and as one atomic step, and sets their results. No two of
-	// them have the same link and month. It returns the epoch in which the counters were valid.
+	// Take grants requests, each as a lease and as one atomic step, and sets their results. No two
+	// of them have the same link and month. It returns the epoch of the counters.
 	Take(ctx context.Context, requests []*Request) (epoch int64)
 	// Return ends leases of a process, and returns their unused hits. In Redis it has an effect once for each lease.
 	// Counters in memory ignore the leases of other processes.

@@ -207,7 +207,7 @@ func TestRedis_GrantsOnce(t *testing.T) {
 			loseAnswer()
 			must.NoError(t, c.Return(t.Context(), "log_1", []Lease{lease}))
 			must.NoError(t, c.Return(t.Context(), c.(*inRedis).logID, []Lease{lease}))
-			for number, want := range map[int64]int64{2: 0, 3: 8} { // the command arrives once more
+			for number, want := range map[int64]int64{2: 0, 3: 8} { // the command arrives again
 				if q := ask(t, c, request(linkID, number, 9, 10, noFloor)); q.Granted != want {
 					t.Errorf("%d hits granted as lease %d, want %d", q.Granted, number, want)
 				}
@@ -420,7 +420,8 @@ func (m *model) lose() {
 	}
 }
 
-// returnedAgain is a schedule with one loss, in which a dead process had returned a lease that the snapshot still has.
+// returnedAgain is a schedule with one loss, where a dead process had returned a lease that the
+// snapshot still has.
 const returnedAgain = 9947797887498918697
 
 // TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and kills. While Redis

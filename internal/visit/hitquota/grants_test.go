@@ -165,9 +165,9 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	}
 }
 
-// TestGrants_LockedRowDelaysNoOtherLink: links and targets whose visitors share a statement with
-// those of a locked row get their grants by statements of their own, and keep what an earlier
-// statement of the call has granted. Visitors who have gone get none.
+// TestGrants_LockedRowDelaysNoOtherLink: links and targets that share a statement with a locked row
+// get their grants by statements of their own, and keep the grants of earlier statements of the
+// call. Visitors who have gone get none.
 func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

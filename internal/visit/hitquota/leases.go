@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// nearLife is the life of a lease near the limit: the longest time for which unused hits are
-	// unavailable to other nodes. It is plentyLife while more than half of a link's hits remain, and
-	// abundantLife while more than nine tenths do. Most links are followed less than once in two
-	// seconds, so each redirect would need a lease otherwise.
+	// nearLife is the life of a lease near the limit: the longest time that unused hits are
+	// unavailable to other nodes. It is plentyLife while more than half of a link's hits remain,
+	// and abundantLife while more than nine tenths do. Most links are followed less than once in
+	// two seconds, so each redirect would need a lease otherwise.
 	nearLife     = 2 * time.Second
 	plentyLife   = time.Minute
 	abundantLife = 5 * time.Minute
 	// reapInterval is how often leases that have ended are returned.
 	reapInterval = 500 * time.Millisecond
-	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once in
-	// scanTurns reaps, because scanning 200,000 links took a sixth of a node's CPU time. Leases with a
-	// short life, and those that pin too much of the log, end in time all the same.
+	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once
+	// in scanTurns reaps, because scanning 200,000 links took a sixth of a node's CPU time. Leases
+	// with a short life, or with a pin that is too old, end in time all the same.
 	minScanLinks = 128
 	scanTurns    = 10
 	// idleLife is how long a link that is not followed is remembered at least, after its lease has
@@ -137,7 +137,7 @@ type queued struct {
 	Request
 	key      linkKey
 	position int64 // in the log, before the lease's record
-	epoch    int64 // of the counters, in which the link needs no floor if its counter exists
+	epoch    int64 // of the counters; in it, the link needs no floor if its counter exists
 	waiters  int64
 	done     chan struct{}
 }
@@ -277,7 +277,7 @@ var errClosed = errors.New("no more hits are taken")
 // enqueue has a request share the next pipeline.
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	var refused error // from here on, Err belongs to the goroutine that takes the hits
+	var refused error // after the unlock, Err belongs to the goroutine that takes the hits
 	switch {
 	case l.ctx.Err() != nil:
 		refused = errClosed
@@ -295,8 +295,9 @@ func (l *Leases) enqueue(q *queued) {
 
 // LeasesStats are the statistics of Leases.
 type LeasesStats struct {
-	// Open is how many there are, and Pending how many of their hits are used by requests in flight. Unused is how
-	// many hits are not used, of open leases, of those that are to be returned and of requested ones.
+	// Open is how many there are, and Pending how many of their hits are used by requests in
+	// flight. Unused is how many hits are not used, of open leases, of leases that wait to be
+	// returned and of requested ones.
 	Open, Unused, Pending int64
 	// Leases and Returned count leases that were taken, and hits that were returned, since the process began.
 	Leases, Returned int64
@@ -333,7 +334,7 @@ func (l *Leases) Used(ctx context.Context, m click.Month, linkIDs ...string) (ma
 	return l.counters.Used(ctx, m, linkIDs)
 }
 
-// Pin is the position in the log from which on leases are open. The log is retained from there on.
+// Pin is the position of the first open lease in the log. The log is retained from that position.
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
 // Run ends leases and returns them until the context ends, and then returns all of them.

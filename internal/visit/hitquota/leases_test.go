@@ -487,7 +487,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		settle func(d *desk, linkID string, h *Hit)
-		used   int64 // of a limit of 3, of which another node uses 2
+		used   int64 // of a limit of 3; another node uses 2
 	}{
 		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit(0) }, 3},
 		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(0); h.Release() }, 3},
@@ -721,8 +721,8 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 	})
 }
 
-// TestLeases_LostAnswerIsNoOutage: a request without an answer is repeated while its visitors wait, and what it
-// was granted returns.
+// TestLeases_LostAnswerIsNoOutage: a request without a response is repeated while its visitors
+// wait, and its grant is returned.
 func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -842,14 +842,14 @@ func TestLeases_AdmitOnlyInOutage(t *testing.T) {
 	}
 }
 
-// TestLeases_NeedNoDatabaseForACounter: a link that its node has forgotten, or never knew, is followed while the
-// database is away, if other nodes have a counter, and is not if Redis lost it.
+// TestLeases_NeedNoDatabaseForACounter: a link that its node has forgotten, or never knew, is
+// followed while the database is down, if other nodes have a counter, and is not if Redis lost it.
 func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		for _, test := range []struct {
 			readAt time.Time
-			want   int // hits of the counter, to which another node adds one first
+			want   int // hits of the counter, after another node has added one
 		}{
 			{thisMonth().Start().Add(-time.Minute), 2}, // with the clicks of the month before
 			{thisMonth().Start().Add(time.Minute), 8},
@@ -996,7 +996,7 @@ func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_BrokenKeyIsNoOutage: neither for hits that are taken nor for those that return.
+// TestLeases_BrokenKeyIsNoOutage: neither for taken hits nor for returned ones.
 func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -1162,7 +1162,7 @@ func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
+// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and ones that could not be
 // returned. The process that adopts the log has to find them in it.
 func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ type ClickLog interface {
 	LogID() string
 	// Note appends the record of a lease that is about to be taken or, with no hits, was returned.
 	Note(l Lease) error
-	// Span returns the position up to which the database has the log, that which the log has reached, and
-	// how many bytes it may retain; zero means any number.
+	// Span returns the end of the ingested part of the log, the end of the log, and how many bytes
+	// it may retain; zero means any number.
 	Span() (ingested, end, capacity int64)
 	// Waiting counts the clicks behind a position since an instant, by link.
 	Waiting(position int64, since time.Time) (map[string]int64, error)
@@ -40,8 +40,8 @@ type Clicks interface {
 
 // Config is what Quotas need.
 type Config struct {
-	// ClickLog is this process's click log, in which leases are recorded. Clicks counts the clicks in
-	// the database.
+	// ClickLog is this process's click log, which records leases. Clicks counts the clicks in the
+	// database.
 	ClickLog ClickLog
 	Clicks   Clicks
 	// DB is the database.

@@ -36,8 +36,9 @@ if granted > 0 or #ARGV > 6 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
 return {granted, math.max(0, limit - used)}
 `
 
-// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1 if the lease is
-// unsure: then 0 hits stay in its place. Nothing else stops a command that is still in a socket, or is sent again.
+// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1
+// if the lease is unsure: then a lease of 0 hits remains. Nothing else stops a command that is
+// still in a socket, or is sent again.
 var returnScript = redis.NewScript(`
 local hits = redis.call('HGET', KEYS[2], ARGV[1])
 if ARGV[4] == '1' then
@@ -87,7 +88,8 @@ func (c *inRedis) beginEpoch() int64 {
 
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
-// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
+// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster stores
+// them in one slot.
 func keysOf(linkID string, m click.Month) []string {
 	prefix := "links:{" + linkID + "}:"
 	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
@@ -127,7 +129,7 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 	if isLost {
 		c.beginEpoch()
 	}
-	if loads { // the server may have restarted once more meanwhile
+	if loads { // the server may have restarted again meanwhile
 		epoch = c.beginEpoch()
 	}
 	return epoch

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
-// take takes hits for requests that share a pipeline. Those whose counter cannot be relied on continue with
-// their floors, beside others.
+// take takes hits for requests that share a pipeline. Requests with an unreliable counter are
+// repeated with their floors, concurrently with other batches.
 func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ error) {
 	select {
 	case <-l.ready:
@@ -131,7 +131,7 @@ func (l *Leases) send(batch []*queued) (isSent bool, epoch int64) {
 	return true, l.counters.Take(ctx, requests)
 }
 
-// abandon returns what a request was granted, or may still be.
+// abandon returns the hits that a request was granted, or may still be.
 func (l *Leases) abandon(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -152,8 +152,9 @@ func (l *Leases) begin(q *queued) {
 	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
 
-// size returns the number of hits to request: as many as callers wait for and, if the link is known, as many as it
-// lately needed in the life of its lease; then at most a share of the remaining hits.
+// size returns the number of hits to request: one for each waiting caller and, if the link is
+// known, the number that it lately needed in the life of its lease; then at most a share of the
+// remaining hits.
 func (l *Leases) size(h known, isKnown bool, waiters int64) int64 {
 	if !isKnown {
 		return min(waiters, maxLeaseHits)

@@ -21,8 +21,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// The environment variables that make TestCleaner_Process a node that dies during its clean-up, and the
-// line by which it reports its start.
+// The environment variables that make TestCleaner_Process a node that dies during its clean-up, and
+// the line that reports its start.
 const (
 	cleanerKind = "LINKFORGE_TEST_CLEANER_KIND"
 	cleanerURL  = "LINKFORGE_TEST_CLEANER_URL"

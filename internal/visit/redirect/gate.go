@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// passwordHeader is the header in which programs send the password of a gate.
+// passwordHeader is the header that programs set to the password of a gate.
 const passwordHeader = "X-Link-Password"
 
 const (
@@ -53,7 +53,7 @@ type Gates struct {
 	PassKeys [][]byte
 }
 
-// Passwords is what this package needs of passwords.Links.
+// Passwords is the part of account.LinkPasswords that this package calls.
 type Passwords interface {
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
@@ -70,14 +70,14 @@ func PassKeys(secrets [][]byte) (keys [][]byte) {
 	return keys
 }
 
-// form is what a visitor has sent by POST, from a page of this host.
+// form is the content of a POST from a page of this host.
 type form struct {
 	password string
 	confirms bool
 }
 
-// readForm reads the form of a request. It is empty for one of a page of another host, which must not use up a
-// link, and for what is no form of at most maxForm bytes.
+// readForm reads the form of a request. It is empty for a POST from a page of another host, which
+// must not use up a link, and for a body that is no form or exceeds maxForm bytes.
 func (v *visit) readForm(w http.ResponseWriter) (f form) {
 	if v.http.Method != http.MethodPost || !v.isOwnOrigin() {
 		return f
@@ -129,7 +129,8 @@ func (v *visit) password() string {
 	return v.form.password
 }
 
-// tryGate uses what the visitor has sent to pass the gate. It reports false if that is nothing.
+// tryGate tries to pass the gate with the credentials of the request. It reports false if the
+// request has none.
 func (v *visit) tryGate() bool {
 	if v.request.Head {
 		return false

@@ -148,9 +148,10 @@ func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	}
 }
 
-// cookiePath returns the path of a cookie that comes back to a short URL as it was requested: that
-// of the short URL or, where a browser would not find this one again, that of its folder. A
-// semicolon ends a path, and a path with an appendix or in another encoding is another one.
+// cookiePath returns the path of a cookie that browsers send back to a short URL as it was
+// requested: the path of the short URL or, where a browser would not match this path again, its
+// folder. A semicolon ends a path, and a path with an appendix or in another encoding is another
+// one.
 func cookiePath(path, requested string) string {
 	rest, isBelow := strings.CutPrefix(requested, path)
 	if end := strings.IndexByte(path, ';'); end >= 0 {

@@ -191,7 +191,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	}
 	soon := b.link(t, creation.Input{URL: "https://example.com/soon", StartsAt: new(time.Now().Add(time.Hour)),
 		Routing: &routing.Change{PendingURL: optional.Set(new("https://example.com/wait"))}})
-	for range 10 { // they learn that there is a link
+	for range 10 { // they learn that the link exists
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+soon.Code, 302)
 	}
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
@@ -235,7 +235,8 @@ func BenchmarkHandler_Serve(b *testing.B) {
 	}
 }
 
-// BenchmarkHandler_Routing compares a plain link with those of ten rules, of which only the last holds.
+// BenchmarkHandler_Routing compares a plain link with links of ten rules, where only the last one
+// holds.
 func BenchmarkHandler_Routing(b *testing.B) {
 	target := func(url string, when ...*routing.Condition) *routing.Rule {
 		return &routing.Rule{When: when, Targets: []*routing.Target{{URL: &url}}}
@@ -268,7 +269,7 @@ func BenchmarkHandler_Routing(b *testing.B) {
 	}
 }
 
-// discard is a response of which only the status remains.
+// discard is a response that stores only its status.
 type discard struct {
 	header http.Header
 	status int

@@ -23,11 +23,11 @@ type visit struct {
 	at      resolve.Address
 	target  resolve.Target
 	request routing.Request
-	// reading is what the request tells of its visitor, once it is read.
+	// reading has the properties of the visitor, once they are read.
 	reading visitor.Reading
 	isRead  bool
-	// form is what the visitor has sent. hasPassed means that it has passed the gate, so that the visitor
-	// gets a pass.
+	// form is the form that the visitor has sent. hasPassed means that it has passed the gate, so
+	// that the visitor gets a pass.
 	form      form
 	hasPassed bool
 }
@@ -66,7 +66,8 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
-// findMarked resolves an unknown code again without marks of emphasis. It leaves what it does not find.
+// findMarked resolves an unknown code again without marks of emphasis. It changes nothing if it
+// finds no link.
 func (v *visit) findMarked(admit resolve.Admit) error {
 	at := v.at.WithoutEmphasis()
 	if at.Code == v.at.Code {
@@ -79,7 +80,7 @@ func (v *visit) findMarked(admit resolve.Admit) error {
 	return err
 }
 
-// prepare sets what the routing of a link, its limit and its fallback URLs depend on.
+// prepare sets the facts for the routing of a link, its limit and its fallback URLs.
 func (v *visit) prepare(w http.ResponseWriter) {
 	t := &v.target
 	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" { // else there are no placeholders
@@ -118,7 +119,7 @@ func (v *visit) prepareRouting() {
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed
 }
 
-// read returns what the request tells of its visitor.
+// read returns the properties of the visitor.
 func (v *visit) read() *visitor.Reading {
 	if !v.isRead {
 		v.reading, v.isRead = v.Visits.Read(v.http, v.from), true
@@ -185,8 +186,8 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	return answer, nil
 }
 
-// checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks: its page
-// then states that, and not the reason for which the hit was refused.
+// checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks:
+// its page then states that, instead of the reason of the refused hit.
 func (v *visit) checkExhausted(reason error) (err error) {
 	if v.target.MaxClicks == 0 {
 		return reason
@@ -251,8 +252,8 @@ func (v *visit) takeGrant() (grant hitquota.Grant, ok bool, err error) {
 	return v.Quotas.Grant(v.http.Context(), v.target.LinkID)
 }
 
-// click returns the click of the redirect. That of a private visitor has neither rule, target nor source: a
-// rule would reveal what it compares.
+// click returns the click of the redirect. That of a private visitor has neither rule, target nor
+// source: a rule would reveal the values that it compares.
 func (v *visit) click(answer *routing.Decision) click.Click {
 	read := v.read()
 	c := click.Click{

@@ -142,7 +142,7 @@ func (s *Resolver) key(at subject) uint64 {
 	}{s.epoch.Load(), at})
 }
 
-// forget removes the entries of subjects, also those that are being loaded.
+// forget removes the entries of subjects, including entries that are being loaded.
 func (s *Resolver) forget(all ...subject) {
 	for _, at := range all {
 		s.entries.Invalidate(s.key(at))

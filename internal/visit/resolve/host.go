@@ -16,7 +16,7 @@ type Host struct {
 	RootURL, NotFoundURL, EndedURL, FaviconURL string
 	// Indexable lets search engines index the short URLs.
 	Indexable bool
-	// OwnID is the id of a domain with codes of its own, in which case matters or not; empty for others.
+	// OwnID is the id of a domain with codes of its own, case-sensitive or not; empty for others.
 	OwnID         string
 	CaseSensitive bool
 }

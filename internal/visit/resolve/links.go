@@ -133,7 +133,7 @@ func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
 	return clickstore.SinceSQL("link.id", p.Of(m), p.Of(m+1))
 }
 
-// subject returns the subject by which the link was looked up.
+// subject returns the subject of the link's lookup.
 func (l *row) subject(atRoot bool) subject {
 	if atRoot {
 		return subject{root, *l.RootCode}

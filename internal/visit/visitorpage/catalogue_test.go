@@ -81,7 +81,7 @@ func TestCatalogue_HasNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestCatalogue_HasTextsOfAllPages looks up what the code names.
+// TestCatalogue_HasTextsOfAllPages looks up every text that the code names.
 func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	t.Parallel()
 	keys := []string{"status", "notice.title", "notice.program"}
