@@ -13,16 +13,13 @@ import (
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 func TestStore_NotesAndTags(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		note := "first line\nsecond"
 		l, _ := b.create(t,
 			creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
@@ -68,9 +65,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 }
 
 func TestStore_ChecksOwnData(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var many []*linkfield.Pair
 		for i := range linkfield.MaxPairs + 1 {
 			many = append(many, &linkfield.Pair{Key: fmt.Sprint("k", i)})
@@ -112,9 +107,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 }
 
 func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t,
 			creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
 		random, _ := b.create(t,
@@ -135,7 +128,7 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(linktest.Tombstones + time.Hour)
 		b.PurgeEnded(t)
-		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
+		if n, err := b.DB.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
 		other, created := b.create(t, creation.Input{URL: "https://example.com/c", ExternalID: new("1")})

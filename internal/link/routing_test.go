@@ -19,9 +19,7 @@ import (
 
 // TestStore_RoutingTextsStay writes texts that look like escapes, again and again.
 func TestStore_RoutingTextsStay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
@@ -56,9 +54,7 @@ func split(test *routing.Test) *routing.Change {
 // TestStore_TestsOfDrawsAcceptAnyCandidate creates links whose tests expect one of two targets: a test
 // that passes once passes always.
 func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.DrawKey = routing.DrawKey([]byte("a secret"))
 		for i := range 20 {
 			test := &routing.Test{
@@ -80,9 +76,7 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 // TestStore_TestsFillPlaceholders expects the code in a fallback URL, when a link is created and when it
 // is changed.
 func TestStore_TestsFillPlaceholders(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		later := noon.AddDate(0, 0, 2)
 		test := &routing.Test{
 			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"),
@@ -101,9 +95,7 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 
 // TestStore_ExplainSkipsUsedUpTargets grants all clicks of a target.
 func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
@@ -118,7 +110,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 			t.Errorf("before: %s", got)
 		}
 		const use = "UPDATE grants SET granted = 1 WHERE subject_id = ?"
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
 		if got := explain(nil); got != "https://example.com/own" {
 			t.Errorf("used up: %s", got)
 		}
@@ -153,9 +145,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 
 // TestStore_DisabledLinkKeepsItsURLs: a member who could change them would get around the operator.
 func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ended := optional.Set(new("https://bad.example/"))
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)

@@ -18,9 +18,7 @@ import (
 
 // TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and returns that state.
 func TestStore_CreateReturnsDueState(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const before, after = "https://example.com/a", "https://example.com/b"
 		l, _ := b.create(t, creation.Input{URL: before, CustomCode: new("promo")})
 		same, _ := b.create(t, creation.Input{URL: before})
@@ -41,9 +39,7 @@ func TestStore_CreateReturnsDueState(t *testing.T) {
 
 // TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried routing.
 func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		target := "https://example.com/tried"
 		tried := &routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}})}

@@ -27,6 +27,13 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	return &bundle{creationtest.New(t, d)}
 }
 
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
 var custom, pairs = creationtest.Custom, linktest.Pairs
 
 // to is an edit.

@@ -191,15 +191,13 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 // TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled ones, and equal
 // requests.
 func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := func(name string) Input { return Input{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
-		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
+		must.Value(b.DB.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
 			Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
 		got := make([]string, len(names))

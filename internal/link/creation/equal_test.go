@@ -70,12 +70,10 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 
 // TestEqual_LinkOfTwoRequests with and without its external id: each caller gets it with the own membership.
 func TestEqual_LinkOfTwoRequests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := Input{URL: "https://example.com/", ExternalID: new("a")}
 		b.create(t, in)
-		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)}
+		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)}
 		links := make([]*link.Link, len(callers))
 		release := b.hold(t)
 		var running sync.WaitGroup
@@ -107,9 +105,7 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 // TestEqual_RefusedLinkRefusesNoOther: a link with the same URL as one that is refused because of
 // its routing is created, or revived.
 func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Destinations.Blocklist = blockedHost("blocked.example")
 		blocked := &routing.Change{EndedURL: optional.Set(new("https://blocked.example/"))}
 		for _, path := range []string{"new", "there", "deleted"} {

@@ -7,14 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
 func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url, promo := "https://example.com/a", "promo"
 		const taken = "EXTERNAL_ID_TAKEN"
 		plain, _ := b.create(t, Input{URL: "https://example.com/plain"})
@@ -63,9 +59,7 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 }
 
 func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := "https://example.com/a"
 		results := b.createMany(t, link.SkipFailed,
 			&Input{URL: url, ExternalID: new("1")},

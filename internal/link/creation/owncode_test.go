@@ -15,7 +15,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -94,9 +93,7 @@ func randomCodes(n int) (codes []string) {
 // TestOwnCodes_AreFoundAsTheyAreSent creates thousands of codes, at a domain where case matters and
 // at one where it does not.
 func TestOwnCodes_AreFoundAsTheyAreSent(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 100_000
 		for _, isCaseSensitive := range []bool{true, false} {
 			host := fmt.Sprintf("go-%t.example.com", isCaseSensitive)
@@ -164,9 +161,7 @@ func isMalformed(code string) bool {
 }
 
 func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.addDomain(t, "one.example.com", domain.Own, true), b.addDomain(t, "two.example.com", domain.Own,
 			false)
 		shared := b.addDomain(t, "all.example.com", domain.Shared, true)
@@ -235,9 +230,7 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 
 // TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest, answers.
 func TestOwnCodes_ForwardPaths(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		at := b.addDomain(t, "go.example.com", domain.Own, true)
 		for code, forwards := range map[string]bool{"a": true, "a/b": false, "a/b/c/d": true, "a/x.svg": false} {
 			in := own(at, code)
@@ -262,9 +255,7 @@ func TestOwnCodes_ForwardPaths(t *testing.T) {
 
 // TestOwnCodes_CreatedConcurrently: the index refuses all but one.
 func TestOwnCodes_CreatedConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		at := b.addDomain(t, "go.example.com", domain.Own, false)
 		var creating sync.WaitGroup
 		var winners, refused atomic.Int64
@@ -292,10 +283,8 @@ func TestOwnCodes_CreatedConcurrently(t *testing.T) {
 // TestOwnCodes_KeepTheirDomain: a domain cannot be removed while a link with a code of it is not
 // deleted, also by concurrent calls.
 func TestOwnCodes_KeepTheirDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		domains := &domain.Store{DB: d, Now: b.Links.Now}
+	each(t, func(t *testing.T, b *bundle) {
+		domains := &domain.Store{DB: b.DB, Now: b.Links.Now}
 		for round := range 10 {
 			at := b.addDomain(t, fmt.Sprintf("go-%d.example.com", round), domain.Own, true)
 			l, _ := b.create(t, own(at, "promo"))
@@ -328,9 +317,7 @@ func TestOwnCodes_KeepTheirDomain(t *testing.T) {
 
 // TestOwnCodes_AreImmutable: an upsert finds the link, and changes neither its code nor its domain.
 func TestOwnCodes_AreImmutable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own,
 			true)
 		upsert := func(code string, domainID *string) error {

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -26,9 +24,7 @@ func (b *bundle) keyOf(t *testing.T, k account.Key) workspace.Membership {
 
 // TestDestinationHosts_AreCompared by the canonical form, in all ways that a key can lead visitors somewhere.
 func TestDestinationHosts_AreCompared(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 1000
 		key := b.keyOf(t, account.Key{
 			Scopes:           []string{"LINKS_WRITE"},
@@ -105,9 +101,7 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 
 // TestPublishableKey_GivesURLsAlone: anyone can read the key, so it does nothing else.
 func TestPublishableKey_GivesURLsAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		key := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
 		if _, created, err := b.Create(t.Context(), key, Input{URL: "https://example.com/"}); err != nil || !created {
 			t.Errorf("created: %t, %v", created, err)

@@ -120,9 +120,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 
 // TestStore_CreateComparesWithEqualLinks creates one URL by several links of a call.
 func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		b.create(t, Input{URL: "https://example.com/there"})
@@ -158,9 +156,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 // TestStore_RacesOfCreationsCompare creates or revives one URL by concurrent calls, half of them with a restriction. A
 // call with another value than the winner's must not get its link.
 func TestStore_RacesOfCreationsCompare(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		for name, restricted := range map[string]Input{

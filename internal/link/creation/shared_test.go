@@ -283,15 +283,13 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 
 // TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another workspace has.
 func TestShared_TriesNextCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		all := b.newNeighbors(t)
 		taken := b.Candidate(fresh, all["bob"].workspaceID, 0)
 		if got := all["ada"].create(t, custom(fresh+"/other", taken)); got != made {
 			t.Fatal(got)
 		}
-		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).
+		must.Value(b.DB.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).
 			Exec(db.AsSystem(t.Context())))(t)
 		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())

@@ -34,9 +34,7 @@ func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
 
 // TestStore_UpsertTellsWhatItDid walks one link through all outcomes.
 func TestStore_UpsertTellsWhatItDid(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const url = "https://example.com/a"
 		past, soon := b.Now.Add(-time.Hour), b.Now.Add(time.Hour)
 		rules := func(to string) optional.Edit[*routing.Change] {
@@ -116,9 +114,7 @@ func (b *bundle) verifyHistory(t *testing.T) {
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := func(s string) string { return "https://example.com/" + s }
 		plain, _ := b.create(t, Input{URL: url("plain")})
 		custom, _ := b.create(t, Input{URL: url("custom"), CustomCode: new("custom")})
@@ -160,9 +156,7 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 
 // TestStore_UpsertNamesTheConflict: a link with another external id is not one with another URL.
 func TestStore_UpsertNamesTheConflict(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const url = "https://example.com/a"
 		b.create(t, Input{URL: url, ExternalID: new("1")})
 		b.create(t, Input{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
@@ -185,9 +179,7 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 }
 
 func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.create(t,
 			Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
 		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
@@ -234,9 +226,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 }
 
 func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 1
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
 			t.Fatal(outcome)
@@ -317,9 +307,7 @@ func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 
 // TestStore_UpsertOfPurgedLinkAppliesAllFields as for a new link: its URL has a code already.
 func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		purged, _ := b.create(t, Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)

@@ -37,9 +37,7 @@ func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) ed
 }
 
 func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.Follow(t, l, 3)
 		c := b.claimOne(t, b.Mine, token)
@@ -59,7 +57,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"clicks", "click_days", "click_totals"} {
-			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).Count(db.AsSystem(t.Context()))
+			n, err := b.DB.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != 0 {
 				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
 			}
@@ -84,11 +82,9 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 }
 
 func TestStore_ClaimRefusals(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		disabled, disabledToken := b.anonymous(t, "https://disabled.example.com/")
-		must.Value(d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
+		must.Value(b.DB.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
 		b.Destinations.Blocklist = linktest.BlockedHosts{"bad.example.net": true}
@@ -190,15 +186,13 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 // TestStore_ClaimBeforeTheFirstClick: a node that does not know of the claim
 // records clicks after it.
 func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.claimOne(t, b.Mine, token)
 		b.Follow(t, l, 1)
 		// its own, and its workspace's
 		for table, want := range map[string]int64{"clicks": 1, "click_totals": 2} {
-			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID()).
+			if n, err := b.DB.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID()).
 				Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)
 			}
@@ -209,12 +203,10 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 // TestStore_ClaimedLinkHasItsFirstVersion disables and enables an anonymous link before the claim: without
 // an account, it has one version.
 func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
 		must.NoError(t, err)
-		operator := &moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}
+		operator := &moderation.Store{DB: b.DB, Links: b.Links, Now: b.Links.Now}
 		for _, isDisabled := range []bool{true, false} {
 			b.Tick()
 			_, _, err := operator.SetDisabled(t.Context(), l.ID, isDisabled)

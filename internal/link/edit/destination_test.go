@@ -13,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -51,9 +50,7 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 }
 
 func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var deleted []*link.Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
@@ -67,7 +64,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		}
 		kept, _ := b.create(t, creation.Input{URL: "http://127.0.0.1:8080/kept"})
 		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
-		b.own(t, d)
+		b.own(t, b.DB)
 		for _, url := range ownURLs {
 			b.refuseOwn(t, free, url)
 		}

@@ -41,6 +41,13 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return &bundle{World: creationtest.New(t, d)}
 }
 
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
 var (
 	custom, pairs, urls = creationtest.Custom, linktest.Pairs, creationtest.URLs
 	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
@@ -95,9 +102,7 @@ func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
 }
 
 func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var changes []link.Change
 		var ids []string
 		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 50)...) {
@@ -152,9 +157,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 // TestStore_UpdateManyDoesNotDeadlock would end in a deadlock if links were locked in the order of
 // the call.
 func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var there, back []link.Change
 		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 30)...) {
 			there = append(there, link.Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
@@ -176,9 +179,7 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 }
 
 func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
@@ -201,9 +202,7 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 // TestStore_MaxClicksCountsUnwrittenClicks: clicks that this node has recorded, and the database
 // does not have yet.
 func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		click := func(l *link.Link) {
 			t.Helper()
 			b.Clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.Now})
@@ -238,9 +237,7 @@ func (s *stuckClicks) Flush(ctx context.Context) error {
 
 // TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only if a maximum is set.
 func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		stuck := &stuckClicks{Clicks: b.Clicks}
 		b.Links.Clicks = stuck
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
@@ -263,9 +260,7 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 // TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when
 // the maximum was set, or when the database was restored. Grants without a click stay granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		late, _ := b.create(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
 		granted, _ := b.create(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
 		unlimited, _ := b.create(t, creation.Input{URL: "https://example.com/unlimited"})
@@ -316,9 +311,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 
 // TestStore_GrantUsesTheCurrentLimit changes the limit after a redirect has resolved the link.
 func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, three := int64(1), int64(3)
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
@@ -334,9 +327,7 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 
 // TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link must read, too.
 func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),
 			Fields: link.Change{MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
@@ -351,7 +342,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return links[l.ID], err
 			},
 			"FindLinks": func() (*link.Link, error) {
-				found, err := (&moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}).
+				found, err := (&moderation.Store{DB: b.DB, Links: b.Links, Now: b.Links.Now}).
 					FindLinks(t.Context(), l.ID, 1)
 				return &found[0].Link, err
 			},
@@ -381,9 +372,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 }
 
 func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
 		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon,
 			noon.Add(time.Hour))

@@ -22,9 +22,7 @@ func external(l *link.Link, to string) link.Change {
 }
 
 func TestStore_UpdateChangesExternalIDs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, _ := b.create(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
 		two, _ := b.create(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
 		three, _ := b.create(t, creation.Input{URL: "https://example.com/3"})
@@ -69,9 +67,7 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 // TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the others
 // fail with a user error.
 func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const n = 8
 		results := make([]string, n)
 		var all sync.WaitGroup
@@ -96,9 +92,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 // TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores them
 // unless another link has the id.
 func TestStore_RevertsOwnData(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
 		changed := b.Change(t, l,

@@ -36,9 +36,7 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 
 // TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and into no other.
 func TestFolders_HaveLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)
 		created, _ := b.create(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
 		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
@@ -100,9 +98,7 @@ func TestFolders_HaveLinks(t *testing.T) {
 // to a version with it is in no folder afterwards, and one with a scheduled change stays where it
 // is.
 func TestDeleteFolder_KeepsLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 10_000
 		f, other := b.newFolder(t, "large"), b.newFolder(t, "other")
 		var links []*link.Link

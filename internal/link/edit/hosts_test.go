@@ -8,8 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -21,10 +19,8 @@ import (
 // TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member
 // or an anonymous user has stored.
 func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ctx, m := t.Context(), workspacetest.Require(t, d, account.Actor{Key: &account.Key{
+	each(t, func(t *testing.T, b *bundle) {
+		ctx, m := t.Context(), workspacetest.Require(t, b.DB, account.Actor{Key: &account.Key{
 			ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_WRITE"},
 			DestinationHosts: []string{"example.com"},
 		}}, b.Mine.ID())
@@ -92,9 +88,7 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 // TestBlockedHosts_CoverLinksThatAreNotActiveYet: no operation makes a blocked URL effective that
 // is so at a later instant, or after the link's end.
 func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ctx, never := t.Context(), to[*time.Time](nil)
 		past, future := b.Now.Add(time.Minute), b.Now.Add(time.Hour)
 		later, expires := to(&future), link.Change{StartsAt: never, ExpiresAt: to(&past)}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -18,9 +16,7 @@ import (
 
 // TestStore_ChangeWithoutEffect leaves no trace.
 func TestStore_ChangeWithoutEffect(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.Tick()
 		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
@@ -36,9 +32,7 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 
 // TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion stays.
 func TestStore_RevertRestoresAVersion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
 		l, _ := b.create(t,
@@ -59,7 +53,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
-				t.Errorf("version %d, want %d", got.Version, all[0].Number)
+				t.Errorf("version %b.DB, want %d", got.Version, all[0].Number)
 			}
 			if number == 1 && got.CheckAt.After(b.Now) {
 				t.Error("the restored URLs are not checked")
@@ -86,9 +80,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 // TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor bypasses
 // the operator.
 func TestStore_RevertKeepsPromises(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
 		l, _ := b.create(t, creation.Input{
 			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,

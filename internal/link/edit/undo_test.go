@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -61,9 +60,7 @@ func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 
 // TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
 func TestOperation_IsRecorded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		single, _ := b.create(t, creation.Input{URL: "https://example.com/single"})
 		first := id.New(id.Operation)
 		created := b.operate(t, first, urls(0, 3)...)
@@ -121,9 +118,7 @@ func TestOperation_IsRecorded(t *testing.T) {
 
 // TestOperation_RepeatedCallHasTheSame: a call with an idempotency key is one operation.
 func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, n := range []int{1, 3} {
 			key, operations := fmt.Sprint("key ", n), map[string]bool{}
 			for range 3 {
@@ -142,9 +137,7 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 // TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since. A
 // second undo changes nothing.
 func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = link.MaxBatch
 		var links []*link.Link
 		var changes []link.Change
@@ -208,9 +201,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 // TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored, and
 // restored ones deleted.
 func TestRevertOperation_UndoesEachKind(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		creating := id.New(id.Operation)
 		l := b.operate(t, creating, urls(0, 1)...)[0].Link
 		expect := func(when string, action audit.Action, version int, deleted bool) {
@@ -218,7 +209,7 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 			got := b.Reload(t, l)
 			events := b.Events(t, version)
 			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
-				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt,
+				t.Errorf("%s: version %b.DB, deleted at %v, event %s", when, got.Version, got.DeletedAt,
 					events[version-1].Action)
 			}
 		}
@@ -253,9 +244,7 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 // TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the
 // operator.
 func TestRevertOperation_RunsAllChecks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var ids []string
 		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
 			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
@@ -278,9 +267,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 
 // TestRevertOperation_OfTheWorkspaceOnly and of the last 30 days only.
 func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		operationID := id.New(id.Operation)
 		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
 		refuse := func(what string, m workspace.Membership, operationID string) {
@@ -305,9 +292,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 
 // TestRevertOperation_InSeveralCalls undoes an operation with more links than one call may change.
 func TestRevertOperation_InSeveralCalls(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 2 * link.MaxBatch
 		operationID := id.New(id.Operation)
 		b.operate(t, operationID, urls(0, link.MaxBatch)...)
@@ -317,7 +302,7 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
 			}
 		}
-		left, err := d.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		left, err := b.DB.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
 		if err != nil || left != 0 {
 			t.Errorf("%d links are left: %v", left, err)
 		}
@@ -326,9 +311,7 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 
 // TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
 func TestRevertOperation_UndoesRevival(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
 			ExternalID: new("1")})
 		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
@@ -368,14 +351,12 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 
 // TestRevertOperation_KnowsLaterUndo finds an undo with events after the range of the operation.
 func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
 		b.undo(t, operationID)
 		later := id.From(id.Event, time.Now().Add(time.Hour))
-		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
+		must.Value(b.DB.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
 			Where("version = 3").
 			Exec(db.AsSystem(t.Context())))(t)
 		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -18,9 +17,7 @@ import (
 )
 
 func TestStore_UpdateChangesSetFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
 		l, _ := b.create(t,
 			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
@@ -49,9 +46,7 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 }
 
 func TestStore_UpdateRefusals(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		fixed, _ := b.create(t, creation.Input{URL: "https://example.com/fixed"})
 		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/"})
@@ -92,9 +87,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 
 // TestStore_UpdateConcurrently: of concurrent updates of the same version exactly one succeeds.
 func TestStore_UpdateConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		var mu sync.Mutex
 		won, lost := 0, 0
@@ -124,9 +117,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 }
 
 func TestStore_Restore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		title := "kept"
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Title: &title})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
@@ -140,7 +131,7 @@ func TestStore_Restore(t *testing.T) {
 			t.Errorf("a foreign link: %v", err)
 		}
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+		must.Value(b.DB.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("a link that the operator has disabled: %v", err)

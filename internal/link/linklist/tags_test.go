@@ -9,8 +9,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -39,9 +37,7 @@ func (b *bundle) tagPages(t *testing.T, prefix string, size int) (all []Tag) {
 
 // TestListTags_MatchesLists compares tags with a naive count, and their counts with those of lists.
 func TestListTags_MatchesLists(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		r := rand.New(rand.NewPCG(1, 2))
 		names := []string{
 			"a", "A", "ab", "Äpfel", "äpfel", "APFEL", "Straße", "STRASSE", "strass", "ΟΔΟΣ", "οδος", "İstanbul",
@@ -66,8 +62,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 				mine[i].tags = append(mine[i].tags, "deleted only", "zzz")
 			}
 		}
-		put(t, d, mine)
-		put(t, d, foreign)
+		put(t, b.DB, mine)
+		put(t, b.DB, foreign)
 		counts := map[string]int64{}
 		for _, s := range mine {
 			if s.DeletedAt == nil || s.DisabledAt != nil {
@@ -102,9 +98,7 @@ func TestListTags_MatchesLists(t *testing.T) {
 
 // TestListTags_ReadsOn after the names of a statement without the prefix.
 func TestListTags_ReadsOn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var samples []sample
 		for i := range 2*tagBatch + 100 {
 			s := plain(b.mine, i)
@@ -113,7 +107,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 		}
 		samples[3].tags, samples[2*tagBatch].tags = []string{"00003", "Xa"}, []string{"xb", "y"}
 		samples[2*tagBatch+99].tags = []string{"XC"}
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		var got []string
 		for _, tag := range b.tagPages(t, "x", 1) {
 			got = append(got, tag.Name)
@@ -128,9 +122,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 }
 
 func TestListTags_RefusesInvalid(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, prefix := range []string{strings.Repeat("ä", 51), "\x00", "\xff"} {
 			_, err := b.ListTags(t.Context(), b.mine, prefix, page.Request{Order: TagOrder, Size: 1})
 			if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{"prefix"}) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -267,4 +268,31 @@ func Outcomes(results []link.Result) []string {
 		}
 	}
 	return said
+}
+
+// Equal reports a difference between two values, described by a format.
+func Equal(t testing.TB, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}
+
+// Refused returns a function that reports if a call did not fail with a kind of error, described by a format:
+// Refused(call())(t, errs.NotFound, "a foreign link").
+func Refused[V any](_ V, err error) func(t testing.TB, want errs.Kind, format string, args ...any) {
+	return func(t testing.TB, want errs.Kind, format string, args ...any) {
+		t.Helper()
+		if !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", fmt.Sprintf(format, args...), err, want)
+		}
+	}
+}
+
+// ExpectConsistent reports disagreements between links, their versions and their events.
+func (w *World) ExpectConsistent(t *testing.T) {
+	t.Helper()
+	if all := w.Differences(t); len(all) > 0 {
+		t.Errorf("differences: %v", all)
+	}
 }

@@ -24,9 +24,7 @@ import (
 )
 
 func TestBlocklist_RefusesEveryOperation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		before, _ := b.create(t, creation.Input{URL: "https://www.evil.example/before"})
 		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.block(t, "EVIL.example.")
@@ -72,9 +70,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 // TestStore_CancelHost cancels the pending changes to a host, and pending changes that depend on
 // them.
 func TestStore_CancelHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
 			return must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
 		}
@@ -88,7 +84,7 @@ func TestStore_CancelHost(t *testing.T) {
 		b.block(t, "evil.example")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.CancelHost(t.Context(), "evil.example"); err != nil || n != want {
-				t.Errorf("canceled %d, want %d: %v", n, want, err)
+				t.Errorf("canceled %b.DB, want %d: %v", n, want, err)
 			}
 		}
 		changes := must.Value(b.schedule.ByLink(t.Context(), b.mine, l.ID, other.ID))(t)
@@ -96,7 +92,7 @@ func TestStore_CancelHost(t *testing.T) {
 			changes[other.ID][0].ID != stays {
 			t.Errorf("%+v", changes)
 		}
-		canceled := must.Value(d.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
+		canceled := must.Value(b.DB.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
 			Where("actor_id = ''").Count(db.AsSystem(t.Context())))(t)
 		if canceled != 2 {
 			t.Errorf("%d events", canceled)
@@ -108,15 +104,13 @@ func TestStore_CancelHost(t *testing.T) {
 }
 
 func TestStore_DisableHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		bad, _ := b.create(t, creation.Input{URL: "https://a.evil.example/"})
 		good, _ := b.create(t, creation.Input{URL: "https://notevil.example/"})
 		anonymous, token := b.anonymous(t, "https://evil.example/")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
-				t.Errorf("disabled %d, want %d: %v", n, want, err)
+				t.Errorf("disabled %b.DB, want %d: %v", n, want, err)
 			}
 		}
 		for _, l := range []*link.Link{bad, anonymous} {
@@ -172,9 +166,7 @@ func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 
 // TestStore_DisabledLinkFailsAllOrNothingBatch: nothing else in the batch is created or revived.
 func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		bad, _ := b.create(t, creation.Input{URL: "https://evil.example/"})
 		gone, _ := b.create(t, creation.Input{URL: "https://example.com/gone"})
 		for _, l := range []*link.Link{bad, gone} {
@@ -198,9 +190,7 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 // TestStore_EditsDoNotReactivateBlockedLinks: neither a new end, nor more clicks, nor another
 // destination of a disabled link.
 func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, one := dbtest.Noon.Add(time.Hour), int64(1)
 		expired, _ := b.create(t, creation.Input{URL: "https://evil.example/expired", ExpiresAt: &soon})
 		used, _ := b.create(t, creation.Input{URL: "https://evil.example/used", MaxClicks: &one})
@@ -232,9 +222,7 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 
 // TestStore_CreateRefusesDisabledLink, deleted or not.
 func TestStore_CreateRefusesDisabledLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, in := range []creation.Input{{URL: "https://evil.example/"},
 			{URL: "https://evil.example/", CustomCode: new("promo")}} {
 			b.create(t, in)
@@ -247,9 +235,7 @@ func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 // TestStore_DisableHostDoesNotDeadlock would end in a deadlock if either locked links in another
 // order than that of their ids.
 func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		made := b.createMany(t, link.SkipFailed, urls(0, 100)...)
 		for _, i := range rand.Perm(len(made)) { // changes the physical order of the rows
 			b.update(t, made[i].Link, link.Change{RedirectStatus: to(301)})
@@ -282,9 +268,7 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 }
 
 func TestStore_SetDisabled(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
 		other, _ := b.create(t, creation.Input{URL: "https://example.com/other"})
 		for _, step := range []struct {
@@ -302,7 +286,7 @@ func TestStore_SetDisabled(t *testing.T) {
 			t.Errorf("the other link is %s", got)
 		}
 		var actions []audit.Action
-		err := d.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).Where("actor_id = ''").
+		err := b.DB.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).Where("actor_id = ''").
 			Order("id").Scan(db.AsSystem(t.Context()), &actions)
 		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
 			t.Errorf("the audit log has %v: %v", actions, err)
@@ -324,9 +308,7 @@ func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 
 // TestStore_DisableHostFindsScheduledURLs: also those of a routing.
 func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for i, change := range []link.Change{
 			{URL: to("https://a.evil.example/")},
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},

@@ -32,9 +32,7 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 }
 
 func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		urls := make([]string, 3)
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
@@ -58,9 +56,7 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 }
 
 func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var want []string
 		for column, due := range map[string]bool{
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
@@ -84,9 +80,7 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 }
 
 func TestUpkeep_DueChecksConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const links = 60
 		for i := range links {
 			b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
@@ -127,9 +121,7 @@ func TestUpkeep_DueChecksConcurrently(t *testing.T) {
 }
 
 func TestUpkeep_Checked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/"})
 		seen := b.Reload(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
@@ -156,9 +148,7 @@ func TestUpkeep_Checked(t *testing.T) {
 }
 
 func TestUpkeep_PostponeChecks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		kept := b.create(t, creation.Input{URL: "https://example.com/kept"})
 		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
 		b.Set(t, kept, "destination_status = 200")
@@ -215,9 +205,7 @@ func (b *bundle) states(t *testing.T, l *link.Link) (states []string) {
 }
 
 func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		expired := b.routed(t, "expired", "after", "{code}")
 		b.Set(t, expired, "expires_at = ?", noon)
 		deleted := b.routed(t, "deleted", "deleted-after", "deleted-before")
@@ -248,9 +236,7 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 }
 
 func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, other := b.routed(t, "a", "b", "c"), b.routed(t, "d", "b", "c")
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		for url, status := range map[string]*int{"own/a": new(403), "a": new(200), "b": new(404), "c": nil} {

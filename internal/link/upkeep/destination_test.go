@@ -104,9 +104,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 
 // TestUpkeep_RecordCheckConcurrently: several nodes record the same failure, and write one event.
 func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		for _, one := range []checked{{1, 500, false}, {2, 500, false}, {3, 0, false}, {0, 200, false}} {
 			var all sync.WaitGroup
@@ -128,9 +126,7 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 // TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled links have no
 // events.
 func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		fail := func(l *link.Link, path string) {
 			b.record(t, l, path, 1, 500, false)
 			b.record(t, l, path, 2, 500, false)
