@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -18,13 +19,9 @@ func TestStore_AtRejectsHostileCodes(t *testing.T) {
 				if a.Slug == "" && a.Host == "" && a.Code == "abc" {
 					continue
 				}
-				if _, err := b.At(t.Context(), a); !errs.Is(err, errs.NotFound) {
-					t.Errorf("%+v: %v", a, err)
-				}
+				linktest.Refused(b.At(t.Context(), a))(t, errs.NotFound, "%+v", a)
 			}
-			if _, err := b.Get(t.Context(), b.Mine, code); !errs.Is(err, errs.NotFound) {
-				t.Errorf("id %q: %v", code, err)
-			}
+			linktest.Refused(b.Get(t.Context(), b.Mine, code))(t, errs.NotFound, "id %q", code)
 		}
 	})
 }

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -157,8 +156,6 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 			}
 		}
 		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
-		if diff := cmp.Diff([]string{"example.com", "bad.example"}, b.Reload(t, l).Hosts()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"example.com", "bad.example"}, b.Reload(t, l).Hosts(), "difference")
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -48,9 +48,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created",
 			"created",
 			"created"}
-		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, outcomes(results), "difference")
 		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID ||
 			results[4].Link.ID != results[5].Link.ID {
 			t.Error("what is the same has not the same link")
@@ -65,10 +63,8 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			t.Errorf("%d links used, want 6", got)
 		}
 		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
-		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
-			again); diff != "" {
-			t.Errorf("again (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
+			again, "again")
 		if got := b.Used(t); got != 6 {
 			t.Errorf("%d links used after the same again, want 6", got)
 		}
@@ -243,9 +239,8 @@ func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, n := range []int{0, link.MaxBatch + 1} {
-		if _, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%d links: %v", n, err)
-		}
+		linktest.Refused(b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(0, n)}))(t, errs.InvalidInput, "%d links",
+			n)
 	}
 }
 

@@ -188,9 +188,8 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, capital.ID))(t)
 		must.NoError(t, b.fold(t))
 		must.NoError(t, b.Feed.CatchUp(t.Context()))
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
-			t.Errorf("restoring a link by a member who was read before: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, capital.ID))(t, errs.CodeTaken,
+			"restoring a link by a member who was read before")
 		if _, _, err := b.Create(t.Context(), b.Mine, custom("https://example.com/Promo", "Promo")); !errs.Is(err,
 			errs.CodeTaken) {
 			t.Errorf("reviving a link by a member who was read before: %v", err)
@@ -205,9 +204,8 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 				t.Errorf("%s goes to %q, want %q", code, got, want)
 			}
 		}
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
-			t.Errorf("restoring a link whose code another one has: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, capital.ID))(t, errs.CodeTaken,
+			"restoring a link whose code another one has")
 		_, err = workspacetest.Store(b.DB).Update(t.Context(), b.Mine, workspace.Change{CaseSensitiveCodes: new(true)})
 		if !errs.Is(err, errs.Conflict) {
 			t.Errorf("changing it back: %v", err)

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -176,9 +175,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				}
 				release()
 				running.Wait()
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				linktest.Equal(t, want, got, "difference")
 				created := 1 + strings.Count(strings.Join(want, " "), "created")
 				if links := b.all(t); len(links) != created || b.Used(t) != int64(created) {
 					t.Errorf("%d links, %d of the quota, want %d", len(links), b.Used(t), created)
@@ -223,9 +220,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 			got[1], got[2] = got[2], got[1]
 		}
 		want := []string{"old", "created", "", "deleted", errs.UnsafeURL.Code(), "created"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "difference")
 		if used := b.Used(t); used != 5 {
 			t.Errorf("%d of the quota are used, want 5", used)
 		}

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -117,9 +117,7 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 				}
 			}
 			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url, Routing: blocked}, &Input{URL: url}))
-			if diff := cmp.Diff([]string{"UNSAFE_URL", want}, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			linktest.Equal(t, []string{"UNSAFE_URL", want}, got, "%s", path)
 		}
 	})
 }

@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 )
 
 func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
@@ -71,8 +70,6 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
-		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, outcomes(results), "difference")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -58,9 +59,8 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		key, in := "key", counted("https://example.com/a")
 		must.Value(b.keyed(t, key, in))(t)
-		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
-			t.Errorf("another input: %v", err)
-		}
+		linktest.Refused(b.keyed(t, key, counted("https://example.com/other")))(t, errs.IdempotencyConflict,
+			"another input")
 		results, err := b.CreateMany(t.Context(), b.Foreign,
 			Batch{Links: []*Input{counted("https://example.com/other")},
 				IdempotencyKey: &key})
@@ -70,9 +70,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256),
 			"hostile": "a\x00b"} {
 			t.Run(name, func(t *testing.T) {
-				if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
-					t.Errorf("a key that is %s: %v", name, err)
-				}
+				linktest.Refused(b.keyed(t, key, in))(t, errs.InvalidInput, "a key that is %s", name)
 			})
 		}
 		if got := b.Used(t); got != 1 {
@@ -102,10 +100,8 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &Input{URL: "https://example.com/elsewhere"}); !errs.Is(err,
-			errs.IdempotencyConflict) {
-			t.Errorf("another input: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "there", &Input{URL: "https://example.com/elsewhere"}))(t, errs.IdempotencyConflict,
+			"another input")
 	})
 }
 
@@ -113,9 +109,8 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		must.Value(b.keyed(t, "key", counted("https://example.com/a")))(t)
 		b.Now = noon.Add(24*time.Hour - time.Microsecond)
-		if _, err := b.keyed(t, "key", counted("https://example.com/b")); !errs.Is(err, errs.IdempotencyConflict) {
-			t.Errorf("before a day has passed: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "key", counted("https://example.com/b")))(t, errs.IdempotencyConflict,
+			"before a day has passed")
 		b.Now = noon.Add(24 * time.Hour)
 		results, err := b.keyed(t, "key", counted("https://example.com/b"))
 		if err != nil || !results[0].Created {
@@ -191,9 +186,8 @@ func TestIdempotencyKey_SavesNoTransientFailure(t *testing.T) {
 		in := Input{URL: "https://example.com/a", Routing: withPassword("password 1")}
 		l, _ := b.create(t, in)
 		b.Passwords = busy{}
-		if _, err := b.keyed(t, "key", &in, counted("https://example.com/b")); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("without a turn: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "key", &in, counted("https://example.com/b")))(t, errs.RateLimited,
+			"without a turn")
 		b.Passwords = reversible{}
 		again := must.Value(b.keyed(t, "key", &in, counted("https://example.com/b")))(t)
 		if diff := cmp.Diff([]string{"there", "created"}, outcomes(again)); diff != "" || again[0].Link.ID != l.ID {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -196,9 +197,7 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 			}
 		}
 		b.findByShortURLs(t, one)
-		if _, err := b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("by the key: %v", err)
-		}
+		linktest.Refused(b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil))(t, errs.NotFound, "by the key")
 		if found, err := b.ByCode(t.Context(), b.Foreign, "Promo", &one.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("of another workspace: %v, %v", found, err)
 		}

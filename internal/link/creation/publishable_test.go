@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -125,17 +126,13 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
-		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("11 links: %v", err)
-		}
-		if _, err := b.CreateMany(t.Context(), key,
-			Batch{Links: urls(0, 1), IdempotencyKey: new("once")}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("with an idempotency key: %v", err)
-		}
-		if _, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("upsert: %v", err)
-		}
+		linktest.Refused(b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}))(t, errs.InvalidInput, "11 links")
+		linktest.Refused(
+			b.CreateMany(t.Context(), key, Batch{Links: urls(0, 1), IdempotencyKey: new("once")}),
+		)(t, errs.InvalidInput, "with an idempotency key")
+		linktest.Refused(
+			b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}),
+		)(t, errs.Forbidden, "upsert")
 		var limited error
 		for i := 0; i < 40 && limited == nil; i++ {
 			_, limited = b.CreateMany(t.Context(), key, Batch{Links: urls(i, i+1)})

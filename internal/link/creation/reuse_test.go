@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -103,9 +104,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			for how, results := range map[string][]link.Result{
 				"bulk": b.createMany(t, link.SkipFailed, kinds(c.in)...), "with a key": first, "repeated": again,
 			} {
-				if diff := cmp.Diff(same, reused(results...)); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", name, how, diff)
-				}
+				linktest.Equal(t, same, reused(results...), "%s, %s", name, how)
 			}
 			for _, one := range kinds(c.in) {
 				l, created, err := b.Create(t.Context(), b.Mine, *one)
@@ -141,9 +140,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			if !strings.Contains(got[3], "password") || strings.HasPrefix(got[2], "there") {
 				t.Errorf("%s as a whole: %q", path, got)
 			}
-			if diff := cmp.Diff(want, reused(b.createMany(t, link.SkipFailed, in...)...)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			linktest.Equal(t, want, reused(b.createMany(t, link.SkipFailed, in...)...), "%s", path)
 		}
 		u := "https://example.com/secret"
 		in := []*Input{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}

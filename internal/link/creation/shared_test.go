@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -115,10 +115,8 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found},
-			calls.outcomes(err)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err),
+			"difference")
 		all.expectExact(t, b)
 		var own int
 		err = d.NewRaw(`SELECT count(*) FROM link_tags AS t JOIN links AS l ON l.id = t.link_id
@@ -218,9 +216,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 				if c.together == "rolled back" {
 					want = map[string]string{"ada": c.together, "bob": c.together, "cyd": c.together, "dan": c.together}
 				}
-				if diff := cmp.Diff(want, calls.outcomes(together.run(t.Context()))); diff != "" {
-					t.Errorf("together (-want +got):\n%s", diff)
-				}
+				linktest.Equal(t, want, calls.outcomes(together.run(t.Context())), "together")
 				got := map[string]string{}
 				in := inAll(fresh, c.in)
 				if c.change == "" && c.together == made {
@@ -270,10 +266,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				return nil
 			}))
 			got := wait()
-			if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
-				got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got, "difference")
 			if name != "a new quota" {
 				all.expectExact(t, b)
 			}
@@ -293,10 +286,8 @@ func TestShared_TriesNextCodes(t *testing.T) {
 			Exec(db.AsSystem(t.Context())))(t)
 		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
-			calls.outcomes(err)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err),
+			"difference")
 		all.expectExact(t, b)
 	})
 }

@@ -142,15 +142,10 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 				t.Errorf("%s resolves to %v: %v", slug, target, err)
 			}
 		}
-		if _, err := b.At(t.Context(), resolve.Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a custom code at the root: %v", err)
-		}
-		if _, err := b.Get(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a foreign link: %v", err)
-		}
-		if _, err := b.Edit.Delete(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting a foreign link: %v", err)
-		}
+		linktest.Refused(b.At(t.Context(), resolve.Address{Code: "promo"}))(t, errs.NotFound,
+			"a custom code at the root")
+		linktest.Refused(b.Get(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "a foreign link")
+		linktest.Refused(b.Edit.Delete(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "deleting a foreign link")
 	})
 }
 
@@ -197,9 +192,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 			}
 			got = append(got, l.Code)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("codes (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "codes")
 		b.refuse(t, Input{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
 		if n := b.ExhaustedCodes(); n != 1 {
 			t.Errorf("%d refused links counted, want 1", n)

@@ -108,9 +108,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 // verifyHistory checks that versions and events agree.
 func (b *bundle) verifyHistory(t *testing.T) {
 	t.Helper()
-	if got := b.Differences(t); len(got) > 0 {
-		t.Errorf("links verify: %v", got)
-	}
+	b.ExpectConsistent(t)
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
@@ -206,21 +204,16 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			return said
 		}
 		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
-			t.Errorf("all or nothing (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, all, run(link.AllOrNothing), "all or nothing")
 		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(some, run(link.SkipFailed)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, some, run(link.SkipFailed), "difference")
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
 			{ExternalID: "x", URL: "https://example.com/x"}}
-		if _, err := b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("an id that occurs twice: %v", err)
-		}
+		linktest.Refused(b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed))(t, errs.InvalidInput,
+			"an id that occurs twice")
 		b.verifyHistory(t)
 	})
 }
@@ -266,9 +259,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 		for _, o := range outcomes {
 			got[o]++
 		}
-		if diff := cmp.Diff(map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got, "difference")
 		for _, table := range []string{"links", "audit_events"} {
 			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID())
 			if table == "audit_events" {

@@ -121,9 +121,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 			t.Errorf("at its end: %+v", got)
 		}
 		for _, n := range []int{0, edit.MaxClaims + 1} {
-			if _, err := b.Edit.Claim(t.Context(), b.Mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%d tokens: %v", n, err)
-			}
+			linktest.Refused(b.Edit.Claim(t.Context(), b.Mine, make([]string, n)))(t, errs.InvalidInput, "%d tokens", n)
 		}
 	})
 }

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -69,9 +68,8 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			b.refuseOwn(t, free, url)
 		}
 		for _, l := range deleted {
-			if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
-				t.Errorf("restoring a link to %s: %v", l.OriginalURL, err)
-			}
+			linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t, errs.UnsafeURL, "restoring a link to %s",
+				l.OriginalURL)
 		}
 		for _, token := range tokens {
 			if c := b.claimOne(t, b.Mine, token); c.Status != edit.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
@@ -117,7 +115,5 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	}
 	results := b.createMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url},
 		&creation.Input{URL: "https://good.example/?" + url})
-	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
-		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
-	}
+	linktest.Equal(t, []string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results), "a batch with %s", url)
 }

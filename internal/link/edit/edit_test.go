@@ -146,10 +146,9 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, link.MaxBatch + 1} {
-			if _, err := b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err,
-				errs.InvalidInput) {
-				t.Errorf("%d links: %v", n, err)
-			}
+			linktest.Refused(
+				b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed),
+			)(t, errs.InvalidInput, "%d links", n)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -57,9 +58,7 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 			for _, l := range []*link.Link{one, two, three} {
 				got = append(got, optional.Value(links[l.ID].ExternalID))
 			}
-			if diff := cmp.Diff(c.ids, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, diff)
-			}
+			linktest.Equal(t, c.ids, got, "%s", c.name)
 		}
 	})
 }
@@ -83,9 +82,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		for _, r := range results {
 			got[r]++
 		}
-		if diff := cmp.Diff(map[string]int{"": 1, "EXTERNAL_ID_TAKEN": n - 1}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]int{"": 1, "EXTERNAL_ID_TAKEN": n - 1}, got, "difference")
 	})
 }
 
@@ -125,9 +122,8 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		}
 		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
 		b.create(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
-			t.Errorf("a revert to an id that is taken: %v", err)
-		}
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t, errs.ExternalIDTaken,
+			"a revert to an id that is taken")
 	})
 }
 

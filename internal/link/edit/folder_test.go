@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linklist"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -65,18 +66,16 @@ func TestFolders_HaveLinks(t *testing.T) {
 				creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
-			if _, err := b.Edit.Update(t.Context(), b.Mine,
-				link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
-				t.Errorf("moving to %q: %v", bad, err)
-			}
+			linktest.Refused(
+				b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}),
+			)(t, errs.NotFound, "moving to %q", bad)
 			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
 				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
-			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour),
-				link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
-				t.Errorf("planning to move to %q: %v", bad, err)
-			}
+			linktest.Refused(
+				b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}),
+			)(t, errs.NotFound, "planning to move to %q", bad)
 		}
 		results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: []*creation.Input{
 			{URL: "https://example.com/twice", FolderID: &foreign.ID}, {URL: "https://example.com/twice"},
@@ -88,9 +87,7 @@ func TestFolders_HaveLinks(t *testing.T) {
 		if isNew || same.ID != moved.ID {
 			t.Errorf("%t, %+v", isNew, same)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("%v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -120,9 +117,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 				t.Errorf("%d links are left, want %d", got.Remaining, want)
 			}
 		}
-		if _, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting it again: %v", err)
-		}
+		linktest.Refused(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t, errs.NotFound, "deleting it again")
 		b.Now = b.Now.Add(3 * time.Hour)
 		b.ApplyDue(t)
 		if got := b.Reload(t, planned); optional.Value(got.FolderID) != other.ID ||
@@ -135,9 +130,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		if got := must.Value(b.Edit.Restore(t.Context(), b.Mine, gone.ID))(t); got.FolderID != nil {
 			t.Errorf("restored: %+v", got)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("%v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -64,16 +65,10 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			len(b.AllVersions(t, l)) != before {
 			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.AllVersions(t, l)), before, err)
 		}
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an unknown version: %v", err)
-		}
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil))(t, errs.NotFound, "an unknown version")
 		stale := noon
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
-			t.Errorf("a stale updatedAt: %v", err)
-		}
-		if _, err := b.Edit.Revert(t.Context(), b.Foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("of another workspace: %v", err)
-		}
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, &stale))(t, errs.Conflict, "a stale updatedAt")
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Foreign, l.ID, 1, nil))(t, errs.NotFound, "of another workspace")
 	})
 }
 

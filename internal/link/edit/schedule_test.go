@@ -72,15 +72,11 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			!all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
-		if diff := cmp.Diff([]string{"new"}, b.Tags(t, l)); diff != "" {
-			t.Errorf("tags (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"new"}, b.Tags(t, l), "tags")
 		if left := b.pendingRows(t); left != 0 {
 			t.Errorf("%d rows left", left)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -145,17 +141,13 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 				t.Errorf("%s: %v at %v", name, err, errs.From(err).Field)
 			}
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
-			errs.NotFound) {
-			t.Errorf("of a foreign link: %v", err)
-		}
+		linktest.Refused(b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title))(t, errs.NotFound,
+			"of a foreign link")
 		for i := range maxPending {
 			b.Plan(t, l, minLead+time.Duration(i%3)*time.Second, title)
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
-			errs.QuotaExceeded) {
-			t.Errorf("one too many: %v", err)
-		}
+		linktest.Refused(b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title))(t, errs.QuotaExceeded,
+			"one too many")
 	})
 }
 
@@ -196,9 +188,7 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 			got.DeletedAt == nil || len(got.Routing.Tests) != 1 {
 			t.Errorf("afterwards: %+v", got)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -215,19 +205,13 @@ func TestSchedule_Cancel(t *testing.T) {
 		if spaces, err := b.Schedule.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.Mine.ID() {
 			t.Errorf("%s: %v", spaces, err)
 		}
-		if _, err := b.Schedule.Cancel(t.Context(), b.Foreign, c.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("by a foreign member: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Foreign, c.ID))(t, errs.NotFound, "by a foreign member")
 		if got, err := b.Schedule.Cancel(t.Context(), b.Mine, c.ID); err != nil || !got.NextChangeAt.Equal(due.DueAt) {
 			t.Errorf("%+v: %v", got, err)
 		}
-		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, c.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("again: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Mine, c.ID))(t, errs.NotFound, "again")
 		b.Now = due.DueAt
-		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, due.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("once it took effect: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Mine, due.ID))(t, errs.NotFound, "once it took effect")
 		b.Now = c.DueAt
 		b.ApplyDue(t)
 		if got := b.Reload(t, l); got.OriginalURL != "https://example.com/a" || got.NextChangeAt != nil ||
@@ -277,13 +261,9 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		for _, v := range b.AllVersions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		if diff := cmp.Diff([]link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled,
-			link.CauseCreated}, causes); diff != "" {
-			t.Errorf("causes (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {
-			t.Errorf("from (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated},
+			causes, "causes")
+		linktest.Equal(t, []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from, "from")
 		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
 			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
 		}
@@ -307,9 +287,7 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 		if got := b.AllVersions(t, l)[0]; !got.From.Equal(ahead.UpdatedAt.Add(time.Microsecond)) || got.Number != 3 {
 			t.Errorf("begins at %s", got.From)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 

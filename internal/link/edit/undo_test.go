@@ -100,18 +100,14 @@ func TestOperation_IsRecorded(t *testing.T) {
 			for i := range versions {
 				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("operations of versions (-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, c.want, got, "operations of versions")
 			got = nil
 			for _, e := range b.Events(t, 9) {
 				if e.TargetID == c.link.ID {
 					got = append(got, optional.Value(e.OperationID))
 				}
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("operations of events (-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, c.want, got, "operations of events")
 		}
 	})
 }
@@ -183,18 +179,14 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 			}
 		}
 		for _, l := range []*link.Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
-			if diff := cmp.Diff(before[l.ID], b.state(t, l)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, before[l.ID], b.state(t, l), "difference")
 		}
 		undone := b.AllVersions(t, links[1])[0]
 		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID ||
 			undone.ActorID != b.Me {
 			t.Errorf("%+v", undone)
 		}
-		if all := b.Differences(t); len(all) > 0 {
-			t.Errorf("differences: %v", all)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -259,9 +251,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 			got[linkID] = code
 		}
 		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "difference")
 	})
 }
 
@@ -272,9 +262,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
 		refuse := func(what string, m workspace.Membership, operationID string) {
 			t.Helper()
-			if _, err := b.Edit.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", what, err)
-			}
+			linktest.Refused(b.Edit.RevertOperation(t.Context(), m, operationID))(t, errs.NotFound, "%s", what)
 		}
 		refuse("of another workspace", b.Foreign, operationID)
 		refuse("unknown", b.Mine, id.New(id.Operation))
@@ -324,12 +312,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		b.operate(t, creating,
 			&creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
 			&creation.Input{URL: purged.OriginalURL})
-		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
-			t.Errorf("outcomes (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
-			t.Errorf("after createLinks (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating)), "outcomes")
+		linktest.Equal(t, before, b.state(t, l), "after createLinks")
 		if b.Reload(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
@@ -340,12 +324,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 			t.Fatal(err, upserted)
 		}
 		b.undo(t, *link.OperationOf(upserted))
-		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
-			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
-		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		linktest.Equal(t, before, b.state(t, l), "after upsertLinks")
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -359,8 +339,6 @@ func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 		must.Value(b.DB.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
 			Where("version = 3").
 			Exec(db.AsSystem(t.Context())))(t)
-		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{l.ID: ""}, undone(b.undo(t, operationID)), "difference")
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -127,14 +128,11 @@ func TestStore_Restore(t *testing.T) {
 				t.Errorf("%+v: %v", got, err)
 			}
 		}
-		if _, err := b.Edit.Restore(t.Context(), b.Foreign, l.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a foreign link: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Foreign, l.ID))(t, errs.NotFound, "a foreign link")
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		must.Value(b.DB.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("a link that the operator has disabled: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t, errs.UnsafeURL,
+			"a link that the operator has disabled")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/destination"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -27,10 +28,8 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)
 		a := resolve.Address{Slug: "renamed", Code: "promo"}
-		if _, err := b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err,
-			errs.NotFound) {
-			t.Errorf("before the slug: %v", err)
-		}
+		linktest.Refused(b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)))(t, errs.NotFound,
+			"before the slug")
 		if got, err := b.History.ByPastAddress(t.Context(), a, began); err != nil || got.ID != l.ID {
 			t.Errorf("with the slug: %+v, %v", got, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -314,13 +315,10 @@ func TestList_RefusesBadFilters(t *testing.T) {
 
 func TestList_RequiresMembership(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("listing without a membership: %v", err)
-		}
-		if _, err := b.Count(t.Context(), workspace.Membership{}, nil); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("counting without a membership: %v", err)
-		}
+		linktest.Refused(b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}))(t, errs.Forbidden,
+			"listing without a membership")
+		linktest.Refused(b.Count(t.Context(), workspace.Membership{}, nil))(t, errs.Forbidden,
+			"counting without a membership")
 	})
 }
 
@@ -409,9 +407,7 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 						put(t, d, some(3))
 					}
 				}
-				if diff := gocmp.Diff(want, got); diff != "" {
-					t.Errorf("%+v %s (-want +got):\n%s", o, name, diff)
-				}
+				linktest.Equal(t, want, got, "%+v %s", o, name)
 			}
 		}
 	})
@@ -471,12 +467,8 @@ func TestList_Pages(t *testing.T) {
 			backward = append(ids, backward...)
 			r.Before, more = ids[0], p.HasPrevious
 		}
-		if diff := gocmp.Diff(want, forward); diff != "" {
-			t.Errorf("forward (-want +got):\n%s", diff)
-		}
-		if diff := gocmp.Diff(want, backward); diff != "" {
-			t.Errorf("backward (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, forward, "forward")
+		linktest.Equal(t, want, backward, "backward")
 	})
 }
 

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -83,9 +82,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b Tag) int { return strings.Compare(a.Name, b.Name) })
 			for _, size := range []int{1, 3, 100} {
-				if diff := gocmp.Diff(want, append([]Tag{}, b.tagPages(t, prefix, size)...)); diff != "" {
-					t.Errorf("%q in pages of %d (-want +got):\n%s", prefix, size, diff)
-				}
+				linktest.Equal(t, want, append([]Tag{}, b.tagPages(t, prefix, size)...), "%q in pages of %d", prefix,
+					size)
 			}
 		}
 		for _, tag := range b.tagPages(t, "", 7) {
@@ -112,9 +110,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 		for _, tag := range b.tagPages(t, "x", 1) {
 			got = append(got, tag.Name)
 		}
-		if diff := gocmp.Diff([]string{"XC", "Xa", "xb"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"XC", "Xa", "xb"}, got, "difference")
 		if n := len(b.tagPages(t, "", 100)); n != 2*tagBatch+100+2 {
 			t.Errorf("%d tags", n)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -35,13 +36,10 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			"https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x", "http://[::ffff:c000:207]:8080/",
 		} {
 			b.refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
-			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
-				t.Errorf("previewing %s: %v", url, err)
-			}
-			if _, err := b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err,
-				errs.UnsafeURL) {
-				t.Errorf("leading a link to %s: %v", url, err)
-			}
+			linktest.Refused(b.Preview(t.Context(), b.mine, url))(t, errs.UnsafeURL, "previewing %s", url)
+			linktest.Refused(
+				b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}),
+			)(t, errs.UnsafeURL, "leading a link to %s", url)
 		}
 		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/",
 			"https://1.192.0.2.example/"} {
@@ -56,9 +54,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			t.Errorf("%v, %v", l, err)
 		}
 		must.Value(b.edit.Delete(t.Context(), b.mine, before.ID))(t)
-		if _, err := b.edit.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("restored: %v", err)
-		}
+		linktest.Refused(b.edit.Restore(t.Context(), b.mine, before.ID))(t, errs.UnsafeURL, "restored")
 		b.refuse(t, creation.Input{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
 		if was, err := b.blocklist.Unblock(t.Context(), "evil.example"); err != nil || !was {
 			t.Errorf("unblocked %t: %v", was, err)
@@ -158,9 +154,7 @@ func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com",
 		"\x1b[2J", "user@example.com", "?"} {
-		if _, err := b.blocklist.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%q: %v", host, err)
-		}
+		linktest.Refused(b.blocklist.Block(t.Context(), host, ""))(t, errs.InvalidInput, "%q", host)
 	}
 }
 
@@ -175,9 +169,7 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
 		results := b.createMany(t, link.AllOrNothing, &creation.Input{URL: "https://example.com/new"},
 			&creation.Input{URL: "https://example.com/gone"}, &creation.Input{URL: "https://evil.example/"})
-		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results), "difference")
 		if l, err := b.Get(t.Context(), b.mine, gone.ID); err != nil || l.DeletedAt == nil {
 			t.Errorf("revived all the same: %v, %v", l, err)
 		}

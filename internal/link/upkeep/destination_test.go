@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -90,9 +89,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 					for _, one := range c.checks {
 						b.record(t, l, "a", one.failures, one.status, one.isDoubtful)
 					}
-					if diff := cmp.Diff(c.want, b.destinationEvents(t, l)); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
-					}
+					linktest.Equal(t, c.want, b.destinationEvents(t, l), "difference")
 					if got := b.Reload(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
 						t.Errorf("a check made version %d", got.Version)
 					}
@@ -117,9 +114,7 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 			`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`,
 			`DESTINATION_RECOVERED /a destinationState "BROKEN" "OK"`,
 		}
-		if diff := cmp.Diff(want, b.destinationEvents(t, l)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
 	})
 }
 
@@ -141,9 +136,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		b.record(t, l, "a", 0, 200, false) // the former URL
 		b.record(t, l, "b", 0, 200, false)
 		want := []string{`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`}
-		if diff := cmp.Diff(want, b.destinationEvents(t, l)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
 		for _, column := range []string{"deleted_at", "disabled_at"} {
 			off := b.create(t, creation.Input{URL: "https://example.com/" + column, Strategy: new(link.Random)})
 			b.Set(t, off, column+" = ?", noon)

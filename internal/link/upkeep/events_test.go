@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -64,18 +64,14 @@ func TestRun_WritesDestinationEventsOnce(t *testing.T) {
 			b.now = b.now.Add(step.wait)
 			status.Store(step.status)
 			runAtTwoNodes()
-			if diff := cmp.Diff(step.want, b.eventsOf(t, l)); diff != "" {
-				t.Errorf("after %s (-want +got):\n%s", step.wait, diff)
-			}
+			linktest.Equal(t, step.want, b.eventsOf(t, l), "after %s", step.wait)
 		}
 		// A member's check follows the same rules.
 		status.Store(http.StatusGone)
 		b.check(t, l)
 		b.check(t, l)
 		b.check(t, l)
-		if diff := cmp.Diff([]string{failed, recovered, failed}, b.eventsOf(t, l)); diff != "" {
-			t.Errorf("after checks by a member (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{failed, recovered, failed}, b.eventsOf(t, l), "after checks by a member")
 	})
 }
 
@@ -120,9 +116,7 @@ func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 			for _, l := range links {
 				counts = append(counts, len(b.eventsOf(t, l)))
 			}
-			if diff := cmp.Diff(step.want, counts); diff != "" {
-				t.Errorf("events after %q (-want +got):\n%s", step.name, diff)
-			}
+			linktest.Equal(t, step.want, counts, "events after %q", step.name)
 		}
 	})
 }
@@ -147,7 +141,5 @@ func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	b.run(t)
 	b.now = b.now.Add(time.Hour)
 	b.run(t)
-	if diff := cmp.Diff([]string{string(audit.DestinationFailed)}, b.eventsOf(t, l)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, l), "difference")
 }

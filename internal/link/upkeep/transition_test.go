@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -45,9 +44,7 @@ func (b *bundle) transitionsOf(t *testing.T, l *link.Link) (all []string) {
 func (b *bundle) expectTransitions(t *testing.T, when string, l *link.Link, want ...string) {
 	t.Helper()
 	b.recordTransitions(t)
-	if diff := cmp.Diff(want, b.transitionsOf(t, l)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", when, diff)
-	}
+	linktest.Equal(t, want, b.transitionsOf(t, l), "%s", when)
 }
 
 // TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more than one
@@ -82,9 +79,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 			}
 		}
 		want := map[string]int{"LINK_CREATED 0s": many, "LINK_STARTED 1m0s": many, "LINK_EXPIRED 2m0s": many}
-		if diff := cmp.Diff(want, counts); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, counts, "difference")
 		if len(feed) != 3 || feed[0] != "LINK_CREATED" {
 			t.Errorf("the feed has %v", feed)
 		}

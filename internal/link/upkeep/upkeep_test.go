@@ -68,17 +68,13 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
 		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
-			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, all, b.there(t, links), "before the tombstones' end")
 		b.Now = soon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
 		}
-		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
-			t.Errorf("after it (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, all, b.there(t, links), "after it")
 		if n, err := b.DB.NewSelect().Table("link_tags").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d tags of purged links: %v", n, err)
 		}
@@ -201,17 +197,12 @@ func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
 		b.Set(t, disabled, "disabled_at = NULL")
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(map[string]bool{"deleted": true, "disabled": true}, b.there(t, links)); diff != "" {
-			t.Errorf("returned, and gone with the next clean-up (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]bool{"deleted": true, "disabled": true}, b.there(t, links),
+			"returned, and gone with the next clean-up")
+		linktest.Equal(t, []string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled), "difference")
 		b.Now = returned.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(map[string]bool{"deleted": false, "disabled": false}, b.there(t, links)); diff != "" {
-			t.Errorf("stands for ever (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]bool{"deleted": false, "disabled": false}, b.there(t, links), "stands for ever")
 	})
 }
 
@@ -258,9 +249,7 @@ func TestUpkeep_PurgeForgetsValues(t *testing.T) {
 		want := map[audit.Action]int{
 			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
 		}
-		if diff := cmp.Diff(want, actions); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, actions, "difference")
 	})
 }
 
