@@ -62,7 +62,7 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 		var late atomic.Int64
 		var all sync.WaitGroup
 		for i := range links {
-			l, _ := b.create(t,
+			l := b.Make(t,
 				creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 			at := resolve.Address{Code: l.Code}
 			sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil })
@@ -125,7 +125,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/", Strategy: new(link.Custom), CustomCode: new("promo")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
@@ -148,7 +148,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		other := b.Node(t, b.DB)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		system := db.AsSystem(t.Context())
 		tomorrow := time.Now().Add(24 * time.Hour).UTC()
 		for _, c := range []struct{ table, set string }{
@@ -200,8 +200,8 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		}
 		b := setup(t, d)
 		other := b.Node(t, d)
-		slow, _ := b.create(t, creation.Input{URL: "https://example.com/slow"})
-		fast, _ := b.create(t, creation.Input{URL: "https://example.com/fast"})
+		slow := b.Make(t, creation.Input{URL: "https://example.com/slow"})
+		fast := b.Make(t, creation.Input{URL: "https://example.com/fast"})
 		for _, l := range []*link.Link{slow, fast} {
 			must.Value(other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil))(t)
 		}

@@ -21,7 +21,7 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
+		l := b.Make(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
@@ -60,7 +60,7 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 				Visit:    &routing.Sample{Address: new("192.0.2.1")},
 				Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
-			l, _ := b.create(t,
+			l := b.Make(t,
 				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
 			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
@@ -82,7 +82,7 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 			Status: new(302),
 		}
 		expires := noon.AddDate(0, 0, 1)
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
 				Routing: &routing.Change{
 					EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
@@ -97,7 +97,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
+		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}),
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
@@ -132,7 +132,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 		rule.Targets = append(rule.Targets,
 			&routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
-	b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
+	b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 		Rules: optional.Set([]*routing.Rule{rule}),
 	}})
 	var written []string // ctid has the order of the writes
@@ -146,7 +146,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ended := optional.Set(new("https://bad.example/"))
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
 			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})

@@ -55,25 +55,6 @@ var (
 
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
-func (b *bundle) create(t *testing.T, in creation.Input) (l *link.Link, created bool) {
-	t.Helper()
-	l, created, err := b.Create(t.Context(), b.Mine, in)
-	must.NoError(t, err)
-	return l, created
-}
-
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*creation.Input) []link.Result {
-	t.Helper()
-	return must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OnError: policy}))(t)
-}
-
-func (b *bundle) refuse(t *testing.T, in creation.Input, want errs.Kind) {
-	t.Helper()
-	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
-		t.Errorf("creating %+v: %v, want %s", in, err, want)
-	}
-}
-
 // grant requests one redirect of a link with MaxClicks, and expects want grants.
 func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
 	t.Helper()
@@ -105,7 +86,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var changes []link.Change
 		var ids []string
-		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 50)...) {
+		for _, r := range b.MakeMany(t, link.SkipFailed, urls(0, 50)...) {
 			title := "title of " + r.Link.OriginalURL
 			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
@@ -158,7 +139,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var there, back []link.Change
-		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 30)...) {
+		for _, r := range b.MakeMany(t, link.SkipFailed, urls(0, 30)...) {
 			there = append(there, link.Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
 			back = append(back, link.Change{ID: r.Link.ID, RedirectStatus: to(308), Tags: to([]string{"back"})})
 		}
@@ -179,7 +160,7 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 
 func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
 		if l = b.Change(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.Now) != routing.Active || l.Granted != 3 {
@@ -207,15 +188,15 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 			b.Clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.Now})
 		}
 		five := int64(5)
-		edited, _ := b.create(t, creation.Input{URL: "https://example.com/edited"})
+		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
 		click(edited)
 		if got := b.Change(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
-		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
+		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		click(revived)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
-		if got, _ := b.create(t,
+		if got := b.Make(t,
 			creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
@@ -239,7 +220,7 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		stuck := &stuckClicks{Clicks: b.Clicks}
 		b.Links.Clicks = stuck
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)})
 		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
 		if n := stuck.flushes.Load(); n != 0 {
@@ -249,7 +230,7 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine,
 			[]link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
 		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
-		b.create(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
+		b.Make(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
 		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
 			t.Errorf("maxClicks %v after %d waits", l.MaxClicks, stuck.flushes.Load())
 		}
@@ -260,9 +241,9 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 // the maximum was set, or when the database was restored. Grants without a click stay granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		late, _ := b.create(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
-		granted, _ := b.create(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
-		unlimited, _ := b.create(t, creation.Input{URL: "https://example.com/unlimited"})
+		late := b.Make(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
+		granted := b.Make(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
+		unlimited := b.Make(t, creation.Input{URL: "https://example.com/unlimited"})
 		b.grant(t, late, 1)
 		b.grant(t, granted, 1)
 		b.grant(t, granted, 1)
@@ -294,7 +275,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 		}
 		var changes []link.Change
 		hundred := int64(100)
-		for i, r := range b.createMany(t, link.SkipFailed, in...) {
+		for i, r := range b.MakeMany(t, link.SkipFailed, in...) {
 			changes = append(changes, link.Change{
 				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
 				Tags: to([]string{"a", "b"}),
@@ -312,7 +293,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		one, three := int64(1), int64(3)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
+		l := b.Make(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.Change(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
@@ -372,7 +353,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 
 func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
+		l := b.Make(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
 		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon,
 			noon.Add(time.Hour))
 		got := b.Change(t, l, link.Change{URL: to("https://example.com/new")})

@@ -16,7 +16,7 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ids := make([]string, 20)
 		for i := range ids {
-			l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 			ids[i] = l.ID
 		}
 		var callers sync.WaitGroup

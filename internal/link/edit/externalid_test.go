@@ -24,9 +24,9 @@ func external(l *link.Link, to string) link.Change {
 
 func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		one, _ := b.create(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
-		two, _ := b.create(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
-		three, _ := b.create(t, creation.Input{URL: "https://example.com/3"})
+		one := b.Make(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
+		two := b.Make(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
+		three := b.Make(t, creation.Input{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
 			changes []link.Change
@@ -71,7 +71,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		results := make([]string, n)
 		var all sync.WaitGroup
 		for i := range n {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i)})
 			all.Go(func() {
 				_, err := b.Edit.Update(t.Context(), b.Mine, external(l, "wanted"))
 				results[i] = kindOf(err)
@@ -90,7 +90,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 // unless another link has the id.
 func TestStore_RevertsOwnData(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
 		changed := b.Change(t, l,
 			link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
@@ -121,7 +121,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
 		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
-		b.create(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
+		b.Make(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
 		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t, errs.ExternalIDTaken,
 			"a revert to an id that is taken")
 	})
@@ -139,7 +139,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 		for i := range in {
 			in[i].ExternalID = new(fmt.Sprint(i))
 		}
-		created := b.createMany(t, link.SkipFailed, in...)
+		created := b.MakeMany(t, link.SkipFailed, in...)
 		var changes []link.Change
 		for i, r := range created[:links-1] {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))

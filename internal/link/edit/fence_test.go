@@ -31,9 +31,9 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
 		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
-		inside, _ := b.create(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
-		outside, _ := b.create(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
-		without, _ := b.create(t, creation.Input{URL: "https://example.com/without"})
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
+		without := b.Make(t, creation.Input{URL: "https://example.com/without"})
 		update := func(l *link.Link, c link.Change) error {
 			c.ID = l.ID
 			_, err := b.Edit.Update(t.Context(), key, c)
@@ -97,8 +97,8 @@ func TestFence_HasAnOperationInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine := b.newFolder(t, "mine")
 		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
-		inside, _ := b.create(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
-		outside, _ := b.create(t, creation.Input{URL: "https://example.com/outside"})
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside"})
 		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID},
 			link.SkipFailed))(t)
 		undone := must.Value(b.Edit.RevertOperation(t.Context(), key, *link.OperationOf(results)))(t)
@@ -140,8 +140,8 @@ func TestFence_CreatesInside(t *testing.T) {
 		}
 
 		deterministic, customs := link.Deterministic, link.Custom
-		b.create(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
-		held, _ := b.create(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
+		b.Make(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
+		held := b.Make(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
 			ExternalID: new("x")})
 		_, err = create(key, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "a URL outside", err, errs.Conflict, "url")
@@ -189,7 +189,7 @@ func TestFence_ListsInside(t *testing.T) {
 			if f != nil {
 				name = *f
 			}
-			b.create(t,
+			b.Make(t,
 				creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
 		}
 		for n, key := range map[int]workspace.Membership{
@@ -225,7 +225,7 @@ func TestFence_FolderOfKeyStays(t *testing.T) {
 			return k, err
 		}
 		f := b.newFolder(t, "kept")
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
 		k := must.Value(create(f.ID))(t)
 		_, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID)
 		is(t, "deleting a folder of a key", err, errs.Conflict, "id")

@@ -39,16 +39,16 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 func TestFolders_HaveLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)
-		created, _ := b.create(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
+		created := b.Make(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
 		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
 			&creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
 				Fields: link.Change{FolderID: to(&f.ID)}}))(t).Link
-		moved, _ := b.create(t, creation.Input{URL: "https://example.com/moved"})
+		moved := b.Make(t, creation.Input{URL: "https://example.com/moved"})
 		b.Change(t, moved, link.Change{FolderID: to(&f.ID)})
-		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
+		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		b.Remove(t, revived.ID)
-		b.create(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
-		planned, _ := b.create(t, creation.Input{URL: "https://example.com/planned"})
+		b.Make(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
+		planned := b.Make(t, creation.Input{URL: "https://example.com/planned"})
 		b.Plan(t, planned, time.Hour, link.Change{FolderID: to(&f.ID)})
 		b.Now = b.Now.Add(2 * time.Hour)
 		b.ApplyDue(t)
@@ -83,7 +83,7 @@ func TestFolders_HaveLinks(t *testing.T) {
 		if !errs.Is(results[0].Err, errs.NotFound) || results[1].Err != nil || !results[1].Created {
 			t.Errorf("equal links, one with an unknown folder: %+v", results)
 		}
-		same, isNew := b.create(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
+		same, isNew := b.MakeOrFind(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
 		if isNew || same.ID != moved.ID {
 			t.Errorf("%t, %+v", isNew, same)
 		}
@@ -142,7 +142,7 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 		b := setup(t, d)
 		var links []*link.Link
 		for i := range 8 {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 			links = append(links, l)
 		}
 		for round := range 5 {

@@ -26,7 +26,7 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		}}, b.Mine.ID())
 		const inside, outside = "https://example.com/a", "https://evil.example/a"
 		stored := func(url string) *link.Link {
-			l, _ := b.create(t, creation.Input{URL: url, Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: url, Strategy: new(link.Random)})
 			return l
 		}
 		refuse := func(way string, err error) {
@@ -51,7 +51,7 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		_, err = b.Edit.Restore(ctx, m, deleted.ID)
 		refuse("restoring", err)
 
-		revived, _ := b.create(t, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
+		revived := b.Make(t, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
 		b.Remove(t, revived.ID)
 		_, _, err = b.Create(ctx, m, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
 		refuse("reviving", err)
@@ -75,8 +75,8 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		must.NoError(t, err)
 
 		for _, url := range []string{outside, inside} {
-			_, token := b.anonymous(t, url)
-			c := b.claimOne(t, m, token)
+			_, token := b.Anonymous(t, url)
+			c := b.ClaimOne(t, m, token)
 			if want := url == inside; (c.Status == edit.Claimed) != want ||
 				!want && !errs.Is(c.Err, errs.InvalidInput) {
 				t.Errorf("claiming %s: %s, %v", url, c.Status, c.Err)

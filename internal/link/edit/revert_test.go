@@ -18,7 +18,7 @@ import (
 // TestStore_ChangeWithoutEffect leaves no trace.
 func TestStore_ChangeWithoutEffect(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.Tick()
 		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
@@ -36,7 +36,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
 				Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.Tick()
@@ -77,7 +77,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 func TestStore_RevertKeepsPromises(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
-		l, _ := b.create(t, creation.Input{
+		l := b.Make(t, creation.Input{
 			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})

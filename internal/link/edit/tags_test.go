@@ -43,7 +43,7 @@ func setupTags(t *testing.T, d *db.DB) (b *bundle, followed *[]string) {
 func (b *bundle) tagged(t *testing.T, tags ...string) (links []*link.Link) {
 	t.Helper()
 	for i, names := range tags {
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i), Tags: strings.Fields(names)})
 		links = append(links, l)
 	}
@@ -174,7 +174,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		in[link.MaxBatch].Tags = []string{"a", "b", "own"} // one of the remaining, which counts once
 		var links []*link.Link
 		for _, chunk := range [][]*creation.Input{in[:link.MaxBatch], in[link.MaxBatch:]} {
-			for _, r := range b.createMany(t, link.AllOrNothing, chunk...) {
+			for _, r := range b.MakeMany(t, link.AllOrNothing, chunk...) {
 				links = append(links, r.Link)
 			}
 		}

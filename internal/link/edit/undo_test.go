@@ -61,7 +61,7 @@ func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 // TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
 func TestOperation_IsRecorded(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		single, _ := b.create(t, creation.Input{URL: "https://example.com/single"})
+		single := b.Make(t, creation.Input{URL: "https://example.com/single"})
 		first := id.New(id.Operation)
 		created := b.operate(t, first, urls(0, 3)...)
 		if got := optional.Value(link.OperationOf(created)); got != first {
@@ -239,7 +239,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var ids []string
 		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
 			ids = append(ids, l.ID)
 		}
 		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
@@ -300,9 +300,9 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 // TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
 func TestRevertOperation_UndoesRevival(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
 			ExternalID: new("1")})
-		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
+		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
@@ -332,7 +332,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 // TestRevertOperation_KnowsLaterUndo finds an undo with events after the range of the operation.
 func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
 		b.undo(t, operationID)
 		later := id.From(id.Event, time.Now().Add(time.Hour))

@@ -20,7 +20,7 @@ import (
 func TestStore_UpdateChangesSetFields(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
@@ -39,17 +39,17 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 			t.Errorf("the code leads to %+v: %v", target, err)
 		}
 		// The code is the new URL's now: creating that again finds it, and the old URL does not.
-		if again, created := b.create(t, custom("https://example.com/b", code)); created || again.ID != l.ID {
+		if again, created := b.MakeOrFind(t, custom("https://example.com/b", code)); created || again.ID != l.ID {
 			t.Errorf("created %t, id %s", created, again.ID)
 		}
-		b.refuse(t, custom("https://example.com/a", code), errs.CodeTaken)
+		b.Refuse(t, custom("https://example.com/a", code), errs.CodeTaken)
 	})
 }
 
 func TestStore_UpdateRefusals(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		fixed, _ := b.create(t, creation.Input{URL: "https://example.com/fixed"})
-		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+		fixed := b.Make(t, creation.Input{URL: "https://example.com/fixed"})
+		free := b.Make(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/"})
 		must.NoError(t, err)
 		past, later, lines := b.Now, b.Now.Add(time.Hour), "two\nlines"
@@ -89,7 +89,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 // TestStore_UpdateConcurrently: of concurrent updates of the same version exactly one succeeds.
 func TestStore_UpdateConcurrently(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		var mu sync.Mutex
 		won, lost := 0, 0
 		var all sync.WaitGroup
@@ -120,7 +120,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 func TestStore_Restore(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		title := "kept"
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Title: &title})
+		l := b.Make(t, creation.Input{URL: "https://example.com/", Title: &title})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Edit.Restore(t.Context(), b.Mine, l.ID)
