@@ -136,8 +136,8 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 			t.Error("the id of a purged link is taken")
 		}
 		b.Refuse(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
-		if again, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")}); created ||
-			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
+		again, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")})
+		if created || optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
 			t.Errorf("revived with another id: %t, %+v", created, again)
 		}
 	})

@@ -92,8 +92,8 @@ func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) 
 	return LoadGranted(ctx, conn, links...)
 }
 
-// applyDue applies due changes. A link and its changes are read again by one statement, in case they are written
-// meanwhile.
+// applyDue applies due changes. A link and its changes are read again by one statement, in case
+// they are written meanwhile.
 func applyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
 	byID, ids := map[string][]*Link{}, []string{}
 	for _, l := range links {

@@ -37,7 +37,8 @@ type Edits struct {
 	OperationID string
 	// NeedClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	NeedClicks bool
-	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some of them.
+	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some
+	// of them.
 	NeedTags bool
 }
 
@@ -119,16 +120,18 @@ type pass struct {
 	folders map[string][]int
 }
 
-// uncheckedState is a state that an edit leads to: after a pending change, or at once if that is nil.
+// uncheckedState is a state that an edit leads to: after a pending change, or at once if that is
+// nil.
 type uncheckedState struct {
 	edit    int
 	pending *ScheduledChange
 }
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
-// change that gives a link a new destination, or makes one effective again, fails if the destination is
-// refused, one that gives it an external id or a code key fails if another link has that, and one that puts it into a
-// folder fails if that does not exist: all other changes are then applied again without it.
+// change that gives a link a new destination, or makes one effective again, fails if the
+// destination is refused, one that gives it an external id or a code key fails if another link has
+// that, and one that puts it into a folder fails if that does not exist: all other changes are then
+// applied again without it.
 func (s *Store) mutateAll(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {

@@ -50,8 +50,8 @@ func split(test *routing.Test) *routing.Change {
 	}
 }
 
-// TestStore_TestsOfDrawsAcceptAnyCandidate creates links whose tests expect one of two targets: a test
-// that passes once passes always.
+// TestStore_TestsOfDrawsAcceptAnyCandidate creates links whose tests expect one of two targets: a
+// test that passes once passes always.
 func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.DrawKey = routing.DrawKey([]byte("a secret"))
@@ -72,8 +72,8 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 	})
 }
 
-// TestStore_TestsFillPlaceholders expects the code in a fallback URL, when a link is created and when it
-// is changed.
+// TestStore_TestsFillPlaceholders expects the code in a fallback URL, when a link is created and
+// when it is changed.
 func TestStore_TestsFillPlaceholders(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		later := noon.AddDate(0, 0, 2)

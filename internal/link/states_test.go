@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and returns that state.
+// TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and
+// returns that state.
 func TestStore_CreateReturnsDueState(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const before, after = "https://example.com/a", "https://example.com/b"
@@ -37,7 +38,8 @@ func TestStore_CreateReturnsDueState(t *testing.T) {
 	})
 }
 
-// TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried routing.
+// TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried
+// routing.
 func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
@@ -65,7 +67,8 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 	})
 }
 
-// TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller that has gone.
+// TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller
+// that has gone.
 func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

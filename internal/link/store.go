@@ -97,7 +97,8 @@ func NewStore(c Config) (*Store, error) {
 	}, nil
 }
 
-// ShortURL returns the link's short URL: at its domain, or else at the primary host of its workspace, if it has one.
+// ShortURL returns the link's short URL: at its domain, or else at the primary host of its
+// workspace, if it has one.
 func (s *Store) ShortURL(l *Link) string {
 	if host := l.In.Workspace().PrimaryHost; host != nil && l.OwnAddress == nil {
 		return "https://" + *host + "/" + l.Code
@@ -137,7 +138,8 @@ func (s *Store) QRText(l *Link, source string) (string, error) {
 	return routing.WithSource(s.ShortURL(l), source), nil
 }
 
-// At returns the link that redirects at an address, or would in another state, from the database. It returns NotFound.
+// At returns the link that redirects at an address, or would in another state, from the database.
+// It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	for at := range a.Candidates() {
 		l, err := s.exactlyAt(ctx, at)
@@ -231,7 +233,8 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return s.find(ctx, m, "id = ?", linkID)
 }
 
-// ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
+// ByExternalID returns the link with the caller's own id, in any state but purged. It returns
+// NotFound.
 func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
 	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// URLRow is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and its
-// check are in links.
+// URLRow is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and
+// its check are in links.
 type URLRow struct {
 	bun.BaseModel `bun:"table:link_urls"`
 
 	LinkID string `bun:",pk"`
-	// Field is the position in the routing, joined by dots. That of a scheduled change begins with its id.
+	// Field is the position in the routing, joined by dots. That of a scheduled change begins with
+	// its id.
 	Field       string `bun:",pk"`
 	WorkspaceID string
 	// Host is canonical.
@@ -72,8 +73,8 @@ func copyChecks(rows, replaced []URLRow) {
 	}
 }
 
-// urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
-// single destination to check, and an image is not a destination.
+// urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has
+// no single destination to check, and an image is not a destination.
 func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)
@@ -92,8 +93,8 @@ func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	return rows
 }
 
-// Hosts returns the hosts of all URLs of the link: of the destination, of its routing, and of the pending
-// changes that WriteDue has loaded.
+// Hosts returns the hosts of all URLs of the link: of the destination, of its routing, and of the
+// pending changes that WriteDue has loaded.
 func (l *Link) Hosts() []string {
 	hosts, rows := []string{l.Host()}, l.urlRows(time.Time{})
 	for _, c := range l.pending {
@@ -105,8 +106,8 @@ func (l *Link) Hosts() []string {
 	return hosts
 }
 
-// HostKey returns the labels of a canonical host in reverse, each followed by a dot, so that a host is a
-// prefix of all hosts below it: www.example.com becomes com.example.www.
+// HostKey returns the labels of a canonical host in reverse, each followed by a dot, so that a host
+// is a prefix of all hosts below it: www.example.com becomes com.example.www.
 func HostKey(host string) string {
 	labels := strings.Split(host, ".")
 	slices.Reverse(labels)

@@ -80,8 +80,8 @@ func (i *linkInserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	i.any = i.any || strings.Contains(event.Query, `INSERT INTO "links"`)
 }
 
-// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or the
-// quota inserts no links that are rolled back.
+// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or
+// the quota inserts no links that are rolled back.
 func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -132,7 +132,8 @@ func TestCustomCodes_LeaveGeneratedCodes(t *testing.T) {
 	})
 }
 
-// TestCustomCodes_HaveOneEntryForAllSpellings: and other nodes see a link that replaces another one.
+// TestCustomCodes_HaveOneEntryForAllSpellings: and other nodes see a link that replaces another
+// one.
 func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, custom("https://example.com/", "summer-sale-26"))
@@ -214,7 +215,8 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 	})
 }
 
-// TestFoldCodes_MissesNoLink: links that are created while the workspace changes have their keys afterwards.
+// TestFoldCodes_MissesNoLink: links that are created while the workspace changes have their keys
+// afterwards.
 func TestFoldCodes_MissesNoLink(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		for round := range 5 {

@@ -126,8 +126,8 @@ func (b *bundle) linksOf(t *testing.T, workspaceID string) (ids []string) {
 	return ids
 }
 
-// TestCreate_ChecksEachCallerOfABatch: while a batch waits, some members lose the permission, one of them requests the
-// same link as another member, and the database refuses an input.
+// TestCreate_ChecksEachCallerOfABatch: while a batch waits, some members lose the permission, one
+// of them requests the same link as another member, and the database refuses an input.
 func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 	t.Parallel()
 	const (
@@ -185,8 +185,8 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 	}
 }
 
-// TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled ones, and equal
-// requests.
+// TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled
+// ones, and equal requests.
 func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		url := func(name string) Input { return Input{URL: "https://www.example.com/" + name} }

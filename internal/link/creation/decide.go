@@ -39,7 +39,8 @@ type facts struct {
 	// with both the code and the URL. ofCode has the code that the caller chose, in any case if the
 	// workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
-	// outside is the error of a link among these that the caller must not see; nil if there is none.
+	// outside is the error of a link among these that the caller must not see; nil if there is
+	// none.
 	outside *errs.Error
 	// isTaken means that the code of the draft belongs to another link, and hasNextCode that
 	// another one can be tried.
@@ -72,8 +73,9 @@ const (
 	refuses   act = "refuse"
 )
 
-// decide returns what to do for a proposal. This is the contract of creating links: creation is idempotent, changes an
-// existing link only by an upsert, and returns none to a caller who wanted another one.
+// decide returns what to do for a proposal. This is the contract of creating links: creation is
+// idempotent, changes an existing link only by an upsert, and returns none to a caller who wanted
+// another one.
 func decide(p *proposal, f *facts) decision {
 	switch l := f.same; {
 	case f.refused != nil:
@@ -141,8 +143,8 @@ func (p *proposal) isUnsure(l *link.Link) bool {
 	return present != p.compared && present != p.draft.Routing.Gate.PasswordID
 }
 
-// reuse decides about a link that exists: it is returned with the given fields that it ignores, or refused if such a
-// field restricts which visitors get the destination, or when.
+// reuse decides about a link that exists: it is returned with the given fields that it ignores, or
+// refused if such a field restricts which visitors get the destination, or when.
 func (p *proposal) reuse(l *link.Link) decision {
 	d := decision{act: returns, link: l}
 	for _, field := range p.differences(l) {
@@ -154,7 +156,8 @@ func (p *proposal) reuse(l *link.Link) decision {
 	return d
 }
 
-// differences returns the given fields that an existing link has otherwise. Its tags are loaded if some are given.
+// differences returns the given fields that an existing link has otherwise. Its tags are loaded if
+// some are given.
 func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 	in, d := p.in, p.draft
 	for _, f := range []struct {

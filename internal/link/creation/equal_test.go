@@ -68,7 +68,8 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 	})
 }
 
-// TestEqual_LinkOfTwoRequests with and without its external id: each caller gets it with the own membership.
+// TestEqual_LinkOfTwoRequests with and without its external id: each caller gets it with the own
+// membership.
 func TestEqual_LinkOfTwoRequests(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		in := Input{URL: "https://example.com/", ExternalID: new("a")}
@@ -138,7 +139,8 @@ func (l *beforeLock) BeforeQuery(ctx context.Context, event *bun.QueryEvent) con
 
 func (*beforeLock) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// TestEqual_RevivesOnlyTheURL: a deleted link gets another URL before the creation that has found it locks it.
+// TestEqual_RevivesOnlyTheURL: a deleted link gets another URL before the creation that has found
+// it locks it.
 func TestEqual_RevivesOnlyTheURL(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -20,7 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next one.
+// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next
+// one.
 func (b *bundle) hold(t *testing.T) (release func()) {
 	t.Helper()
 	b.lanes = 1

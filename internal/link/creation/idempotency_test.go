@@ -179,7 +179,8 @@ func (busy) Matches(context.Context, string, string, ...string) (bool, error) {
 	return false, errs.New(errs.RateLimited, "Too many passwords are compared.")
 }
 
-// TestIdempotencyKey_SavesNoTransientFailure: a call that has failed only for now can be repeated with its key.
+// TestIdempotencyKey_SavesNoTransientFailure: a call that has failed only for now can be repeated
+// with its key.
 func TestIdempotencyKey_SavesNoTransientFailure(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}

@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has the permission.
+// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has
+// the permission.
 func TestStore_ChecksMembersAgain(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		member := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)

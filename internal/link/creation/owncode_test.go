@@ -71,8 +71,8 @@ func encodings(code string) []string {
 		(&url.URL{Path: "/" + code}).EscapedPath() + "/"}
 }
 
-// randomCodes returns n different codes of all kinds of characters, with parts that differ in case only or in their
-// composition.
+// randomCodes returns n different codes of all kinds of characters, with parts that differ in case
+// only or in their composition.
 func randomCodes(n int) (codes []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parts := []string{
@@ -209,7 +209,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 			b.refuse(t, Input{URL: "https://example.com/", DomainID: &one.ID, Strategy: &strategy}, errs.InvalidInput)
 		}
 		for _, code := range []string{
-			"", "/a", "a/", "a//b", ".", "a/../b", "a+", ".well-known/x", ".Well-Known/x", "robots.txt", "favicon.ICO", "a b", "a?b", "a#b", "a%b",
+			"", "/a", "a/", "a//b", ".", "a/../b", "a+", ".well-known/x", ".Well-Known/x", "robots.txt", "favicon.ICO",
+			"a b", "a?b", "a#b", "a%b",
 			"a\\b", "a\x00b", "a\u200bb", "\xff", strings.Repeat("x", 256),
 		} {
 			b.refuse(t, own(one, code), errs.InvalidInput)
@@ -227,7 +228,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 	})
 }
 
-// TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest, answers.
+// TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest,
+// answers.
 func TestOwnCodes_ForwardPaths(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		at := b.addDomain(t, "go.example.com", domain.Own, true)
@@ -345,7 +347,11 @@ func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	in = custom("https://example.com/forwards", "forwards")
 	in.Routing = forward
 	b.create(t, in)
-	const forwards, manual, promo = "https://example.com/forwards", "https://example.com/manual", "https://example.com/shared"
+	const (
+		forwards = "https://example.com/forwards"
+		manual   = "https://example.com/manual"
+		promo    = "https://example.com/shared"
+	)
 	for shortURL, want := range map[string]string{
 		"https://sho.rt/mine/promo": promo, "http://sho.rt:8080/mine/promo_": promo, "http://sho.rt/mine/promo/a": "",
 		"http://sho.rt/mine/forwards-": forwards, "http://sho.rt/mine/forwards/a/b": forwards,

@@ -24,9 +24,9 @@ type allowance struct {
 // quotaOf returns the allowance of the item's workspace.
 func (b *batch) quotaOf(it *item) *allowance { return b.quotas[it.call.member.ID()] }
 
-// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that locks them:
-// transactions of a workspace insert links one after the other. A shared batch leaves the workspaces whose quota is
-// locked, or has no row yet. Anonymous links have no quota.
+// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that
+// locks them: transactions of a workspace insert links one after the other. A shared batch leaves
+// the workspaces whose quota is locked, or has no row yet. Anonymous links have no quota.
 func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	quotas := map[string]*allowance{}
 	for _, it := range b.unresolved() {
@@ -39,8 +39,9 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if public := quotas[id.PublicWorkspace]; public != nil {
 		public.left = math.MaxInt64
 	}
-	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked WHERE locked.workspace_id = input.workspace_id
-		AND locked.month = input.month FOR UPDATE SKIP LOCKED) AS unlocked `
+	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked
+		WHERE locked.workspace_id = input.workspace_id AND locked.month = input.month
+		FOR UPDATE SKIP LOCKED) AS unlocked `
 	rest := ""
 	if b.isShared && b.DB.Kind == db.Postgres {
 		rest = unlocked

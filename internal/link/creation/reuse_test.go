@@ -54,7 +54,8 @@ func sending(in Input) Input {
 	return in
 }
 
-// reused describes results: created, there with the ignored fields, or the kind of the error with its field.
+// reused describes results: created, there with the ignored fields, or the kind of the error with
+// its field.
 func reused(results ...link.Result) (all []string) {
 	for i, outcome := range outcomes(results) {
 		r := results[i]
@@ -150,8 +151,8 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 	})
 }
 
-// TestStore_RacesOfCreationsCompare creates or revives one URL by concurrent calls, half of them with a restriction. A
-// call with another value than the winner's must not get its link.
+// TestStore_RacesOfCreationsCompare creates or revives one URL by concurrent calls, half of them
+// with a restriction. A call with another value than the winner's must not get its link.
 func TestStore_RacesOfCreationsCompare(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
@@ -217,7 +218,8 @@ func (*oneTurn) Matches(context.Context, string, string, ...string) (bool, error
 	return false, errs.New(errs.Unavailable, "A second turn.")
 }
 
-// TestStore_SetsAPasswordInOneTurn sets the password of a link, the same, and another: it has a new name if it differs.
+// TestStore_SetsAPasswordInOneTurn sets the password of a link, the same, and another: it has a new
+// name if it differs.
 func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -52,7 +52,8 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]Input) map[st
 	return all.start(t, b, in)()
 }
 
-// start starts to create a link for each neighbor, in one batch. It returns a function that waits for the results.
+// start starts to create a link for each neighbor, in one batch. It returns a function that waits
+// for the results.
 func (all neighbors) start(t *testing.T, b *bundle, in map[string]Input) (wait func() map[string]string) {
 	t.Helper()
 	release := b.hold(t)
@@ -96,8 +97,8 @@ func inAll(url string, bob Input) map[string]Input {
 	return map[string]Input{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
-// TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one transaction. Each has the
-// tags and the event of its own.
+// TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one
+// transaction. Each has the tags and the event of its own.
 func TestShared_IsOneTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -177,7 +178,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		change string
 		in     Input
-		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
+		// together is how the shared batch ends for Bob, whose workspace has changed, and want the
+		// result of a call.
 		together, want string
 	}{
 		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, Input{URL: fresh},
@@ -274,7 +276,8 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 	}
 }
 
-// TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another workspace has.
+// TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another
+// workspace has.
 func TestShared_TriesNextCodes(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		all := b.newNeighbors(t)
@@ -292,7 +295,8 @@ func TestShared_TriesNextCodes(t *testing.T) {
 	})
 }
 
-// TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no batch.
+// TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no
+// batch.
 func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
 	links := func(n int, in Input) (c call) {

@@ -234,8 +234,8 @@ func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
 	})
 }
 
-// TestStore_UpsertsRace: of concurrent upserts of one id on two nodes one creates the link, with one event.
-// Two ids with one URL are two links.
+// TestStore_UpsertsRace: of concurrent upserts of one id on two nodes one creates the link, with
+// one event. Two ids with one URL are two links.
 func TestStore_UpsertsRace(t *testing.T) {
 	t.Parallel()
 	const n = 40

@@ -43,7 +43,8 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"clicks", "click_days", "click_totals"} {
-			n, err := b.DB.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).Count(db.AsSystem(t.Context()))
+			n, err := b.DB.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).
+				Count(db.AsSystem(t.Context()))
 			if err != nil || n != 0 {
 				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
 			}
@@ -184,8 +185,8 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 	})
 }
 
-// TestStore_ClaimedLinkHasItsFirstVersion disables and enables an anonymous link before the claim: without
-// an account, it has one version.
+// TestStore_ClaimedLinkHasItsFirstVersion disables and enables an anonymous link before the claim:
+// without an account, it has one version.
 func TestStore_ClaimedLinkHasItsFirstVersion(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")

@@ -215,7 +215,8 @@ func (s *stuckClicks) Flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only if a maximum is set.
+// TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only
+// if a maximum is set.
 func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		stuck := &stuckClicks{Clicks: b.Clicks}
@@ -305,7 +306,8 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	})
 }
 
-// TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link must read, too.
+// TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link
+// must read, too.
 func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 )
 
-// TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A call may have
-// begun to write, and wait for the lock of a link, before another changes that link.
+// TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A
+// call may have begun to write, and wait for the lock of a link, before another changes that link.
 func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ids := make([]string, 20)

@@ -63,8 +63,8 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 	})
 }
 
-// TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the others
-// fail with a user error.
+// TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the
+// others fail with a user error.
 func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const n = 8
@@ -86,8 +86,8 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 	})
 }
 
-// TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores them
-// unless another link has the id.
+// TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores
+// them unless another link has the id.
 func TestStore_RevertsOwnData(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
@@ -127,8 +127,9 @@ func TestStore_RevertsOwnData(t *testing.T) {
 	})
 }
 
-// TestStore_UpdateManyFailsChainsAtOnce: each link gives its external id to the next, and the last one wants an id
-// that it cannot have. Then all keep theirs, in a number of statements that does not depend on their number.
+// TestStore_UpdateManyFailsChainsAtOnce: each link gives its external id to the next, and the last
+// one wants an id that it cannot have. Then all keep theirs, in a number of statements that does
+// not depend on their number.
 func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

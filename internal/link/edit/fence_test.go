@@ -26,7 +26,8 @@ func is(t *testing.T, what string, err error, kind errs.Kind, field string) {
 	}
 }
 
-// TestFence_KeepsChangesInside: an API key with folders changes links that are in these before and after.
+// TestFence_KeepsChangesInside: an API key with folders changes links that are in these before and
+// after.
 func TestFence_KeepsChangesInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
@@ -65,7 +66,8 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 	})
 }
 
-// TestFence_RefusesWhatIsAboutTheWorkspace: the permissions of an API key with folders end at these.
+// TestFence_RefusesWhatIsAboutTheWorkspace: the permissions of an API key with folders end at
+// these.
 func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine, other := b.newFolder(t, "mine"), b.newFolder(t, "other")
@@ -92,7 +94,8 @@ func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestFence_HasAnOperationInside: an operation is, to an API key with folders, that of the links in these.
+// TestFence_HasAnOperationInside: an operation is, to an API key with folders, that of the links in
+// these.
 func TestFence_HasAnOperationInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine := b.newFolder(t, "mine")
@@ -214,7 +217,8 @@ func TestFence_ListsInside(t *testing.T) {
 	})
 }
 
-// TestFence_FolderOfKeyStays: of concurrent creations of a key for a folder and its deletion one succeeds.
+// TestFence_FolderOfKeyStays: of concurrent creations of a key for a folder and its deletion one
+// succeeds.
 func TestFence_FolderOfKeyStays(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		keys := &apikey.Store{DB: b.DB, Now: func() time.Time { return b.Now }}

@@ -35,7 +35,8 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 	return optional.Value(b.Reload(t, l).FolderID)
 }
 
-// TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and into no other.
+// TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and
+// into no other.
 func TestFolders_HaveLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)

@@ -136,8 +136,8 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	m.remember(m.Now)
 }
 
-// TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads, redirects and
-// the history agree with the model at every instant.
+// TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads,
+// redirects and the history agree with the model at every instant.
 func TestSchedule_AgreesWithModel(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		for seed := range suitetest.Size[uint64](1, 3) {

@@ -31,7 +31,8 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	})
 }
 
-// TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion stays.
+// TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion
+// stays.
 func TestStore_RevertRestoresAVersion(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
@@ -72,8 +73,8 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 	})
 }
 
-// TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor bypasses
-// the operator.
+// TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor
+// bypasses the operator.
 func TestStore_RevertKeepsPromises(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)

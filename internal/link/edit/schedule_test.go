@@ -25,13 +25,14 @@ import (
 )
 
 const (
-	// minLead is how far ahead a change must be, and maxPending how many changes of a link can be pending.
+	// minLead is how far ahead a change must be, and maxPending how many changes of a link can be
+	// pending.
 	minLead    = 5 * time.Second
 	maxPending = 20
 )
 
-// TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the instant,
-// before and after the job has run, and the version begins at the instant.
+// TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the
+// instant, before and after the job has run, and the version begins at the instant.
 func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
@@ -156,8 +157,8 @@ func redirectsTo(url string) optional.Edit[*routing.Change] {
 	return to(&routing.Change{Tests: optional.Set([]*routing.Test{{Visit: &routing.Sample{}, Location: &url}})})
 }
 
-// TestSchedule_LaterEditsRespectIt: an edit that breaks a state after a pending change is refused with its
-// id, and so is a cancellation on which another change depends.
+// TestSchedule_LaterEditsRespectIt: an edit that breaks a state after a pending change is refused
+// with its id, and so is a cancellation on which another change depends.
 func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
@@ -219,8 +220,8 @@ func TestSchedule_Cancel(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		var urls []string
-		err := b.DB.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).Scan(db.AsSystem(t.Context()),
-			&urls)
+		err := b.DB.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).
+			Scan(db.AsSystem(t.Context()), &urls)
 		if err != nil || len(urls) > 0 {
 			t.Errorf("URLs left: %v: %v", urls, err)
 		}
@@ -270,7 +271,8 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 	})
 }
 
-// TestSchedule_VersionBeginsAfterItsPredecessor, also if a node with a clock ahead has changed the link.
+// TestSchedule_VersionBeginsAfterItsPredecessor, also if a node with a clock ahead has changed the
+// link.
 func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
@@ -305,7 +307,8 @@ func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 	})
 }
 
-// TestSchedule_CapsTargetsFromItsInstant: the maximum of a new target exists before the change is written.
+// TestSchedule_CapsTargetsFromItsInstant: the maximum of a new target exists before the change is
+// written.
 func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
@@ -353,7 +356,8 @@ func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
 	return b.Reload(t, l).Pending(changes[l.ID], b.Now)
 }
 
-// TestSchedule_SurvivesDeletion: a deleted link keeps its changes, which take effect; purging removes them.
+// TestSchedule_SurvivesDeletion: a deleted link keeps its changes, which take effect; purging
+// removes them.
 func TestSchedule_SurvivesDeletion(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/computed"})

@@ -66,7 +66,8 @@ type operation struct {
 	// parts are the links of this call, remaining is the number of those left for later ones.
 	parts     []part
 	remaining int
-	// versions are the superseded ones of those of the parts, and of the versions before and after these.
+	// versions are the superseded ones of those of the parts, and of the versions before and after
+	// these.
 	versions map[versionKey]*link.Version
 }
 
@@ -84,11 +85,13 @@ type versionKey struct {
 	Number int
 }
 
-// maxOperationDuration is the longest time from the last creation of an operation's id to its last event.
+// maxOperationDuration is the longest time from the last creation of an operation's id to its last
+// event.
 const maxOperationDuration = 10 * time.Minute
 
-// loadOperation reads the parts of an operation from its events, and their versions. The ids of events are
-// ordered by time, as that of the operation, which limits the search. It returns NotFound.
+// loadOperation reads the parts of an operation from its events, and their versions. The ids of
+// events are ordered by time, as that of the operation, which limits the search. It returns
+// NotFound.
 func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *operation) error {
 	from, to, ok := id.Span(id.Operation, o.id)
 	if !ok {

@@ -58,7 +58,8 @@ func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 	return *b.Reload(t, l).Snapshot(b.Tags(t, l))
 }
 
-// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
+// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links
+// only.
 func TestOperation_IsRecorded(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		single := b.Make(t, creation.Input{URL: "https://example.com/single"})
@@ -130,8 +131,8 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 	})
 }
 
-// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since. A
-// second undo changes nothing.
+// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since.
+// A second undo changes nothing.
 func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = link.MaxBatch
@@ -190,8 +191,8 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 	})
 }
 
-// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored, and
-// restored ones deleted.
+// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored,
+// and restored ones deleted.
 func TestRevertOperation_UndoesEachKind(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		creating := id.New(id.Operation)
@@ -233,8 +234,8 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 	return db.Lookup{}, func() map[string]bool { return map[string]bool{string(b): true} }
 }
 
-// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the
-// operator.
+// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against
+// the operator.
 func TestRevertOperation_RunsAllChecks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var ids []string
@@ -290,14 +291,16 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
 			}
 		}
-		left, err := b.DB.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		left, err := b.DB.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").
+			Count(db.AsSystem(t.Context()))
 		if err != nil || left != 0 {
 			t.Errorf("%d links are left: %v", left, err)
 		}
 	})
 }
 
-// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
+// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before
+// it.
 func TestRevertOperation_UndoesRevival(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},

@@ -23,8 +23,8 @@ type Store struct{ *link.Store }
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Versions returns one page of the versions of a link, newest first. The cursor is a number. It returns
-// InvalidInput for one that is not, and Forbidden.
+// Versions returns one page of the versions of a link, newest first. The cursor is a number. It
+// returns InvalidInput for one that is not, and Forbidden.
 func (s *Store) Versions(
 	ctx context.Context, l *link.Link, size int, after string,
 ) (p page.Page[*link.Version], err error) {

@@ -47,8 +47,9 @@ func randomChange(random *rand.Rand, l *link.Link) link.Change {
 	return c
 }
 
-// TestStore_VersionsHaveNoGaps makes random changes: versions are numbered without gaps, each begins where
-// its predecessor ends, each has one event, and each state can be read at its instant and restored.
+// TestStore_VersionsHaveNoGaps makes random changes: versions are numbered without gaps, each
+// begins where its predecessor ends, each has one event, and each state can be read at its instant
+// and restored.
 func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

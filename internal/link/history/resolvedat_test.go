@@ -18,7 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
-// TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the workspace has it.
+// TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the
+// workspace has it.
 func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -36,7 +37,8 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	})
 }
 
-// TestStore_ByPastAddressKnowsCodesOfDomains: a domain that was removed had codes of its own before.
+// TestStore_ByPastAddressKnowsCodesOfDomains: a domain that was removed had codes of its own
+// before.
 func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -54,9 +54,10 @@ func (s *Store) textLookups(workspaceID string, words []string) []*bun.SelectQue
 	return []*bun.SelectQuery{waiting, s.trigramLookup(workspaceID, words)}
 }
 
-// indexable reports whether the index can find a word. pg_trgm cannot find those without three letters
-// or digits in a row, and would read the whole index
-// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8); FTS5 needs three characters.
+// indexable reports whether the index can find a word. pg_trgm cannot find those without three
+// letters or digits in a row, and would read the whole index
+// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8); FTS5 needs three
+// characters.
 var indexable = map[db.Kind]func(word string) bool{
 	db.Postgres: hasTrigram,
 	db.SQLite:   func(word string) bool { return utf8.RuneCountInString(word) >= 3 },

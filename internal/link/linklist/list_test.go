@@ -198,7 +198,8 @@ func TestList_AppliesEachFilter(t *testing.T) {
 	})
 }
 
-// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of its inputs.
+// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of
+// its inputs.
 func TestList_StatusMatchesRouting(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ever := []*time.Time{nil, new(noon)}
@@ -362,8 +363,8 @@ func TestExport_HasCodesAsShown(t *testing.T) {
 	})
 }
 
-// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order, while
-// others are added.
+// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order,
+// while others are added.
 func TestList_IsStableDuringInserts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -51,7 +51,8 @@ type sample struct {
 	// pairs are the metadata, and ended the check of its endedUrl if it has routing.
 	pairs map[string]string
 	ended link.Check
-	// image and planned are those of URLs that do not count: of the card, and of a scheduled change.
+	// image and planned are those of URLs that do not count: of the card, and of a scheduled
+	// change.
 	image, planned link.Check
 	// origin is where it was imported from; empty for nowhere.
 	origin importsource.Source

@@ -199,8 +199,8 @@ func (w *World) Differences(t *testing.T) map[string][]string {
 	return found
 }
 
-// Events waits until the feed of the workspace has n events, and returns them. On PostgreSQL, an event
-// waits for all transactions that began before its own.
+// Events waits until the feed of the workspace has n events, and returns them. On PostgreSQL, an
+// event waits for all transactions that began before its own.
 func (w *World) Events(t *testing.T, n int) (all []*audit.Event) {
 	t.Helper()
 	polltest.Until(t, fmt.Sprint("the feed has ", n, " events"), func() bool {
@@ -278,8 +278,8 @@ func Equal(t testing.TB, want, got any, format string, args ...any) {
 	}
 }
 
-// Refused returns a function that reports if a call did not fail with a kind of error, described by a format:
-// Refused(call())(t, errs.NotFound, "a foreign link").
+// Refused returns a function that reports if a call did not fail with a kind of error, described by
+// a format: Refused(call())(t, errs.NotFound, "a foreign link").
 func Refused[V any](_ V, err error) func(t testing.TB, want errs.Kind, format string, args ...any) {
 	return func(t testing.TB, want errs.Kind, format string, args ...any) {
 		t.Helper()

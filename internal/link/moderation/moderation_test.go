@@ -32,8 +32,9 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 		b.block(t, "192.0.2.7")
 		b.block(t, "münchen.example")
 		for _, url := range []string{
-			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/",
-			"https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x", "http://[::ffff:c000:207]:8080/",
+			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example",
+			"https://192.0.2.7/", "https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x",
+			"http://[::ffff:c000:207]:8080/",
 		} {
 			b.Refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
 			linktest.Refused(b.Preview(t.Context(), b.Mine, url))(t, errs.UnsafeURL, "previewing %s", url)
@@ -235,7 +236,9 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			for range 10 {
-				for _, do := range []func(context.Context, string) (int, error){b.moderation.DisableHost, b.moderation.EnableHost} {
+				for _, do := range []func(context.Context, string) (int, error){
+					b.moderation.DisableHost, b.moderation.EnableHost,
+				} {
 					if _, err := do(t.Context(), "example.com"); err != nil {
 						t.Error(err)
 					}
@@ -278,7 +281,8 @@ func TestStore_SetDisabled(t *testing.T) {
 			t.Errorf("the other link is %s", got)
 		}
 		var actions []audit.Action
-		err := b.DB.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).Where("actor_id = ''").
+		err := b.DB.NewSelect().Table("audit_events").Column("action").
+			Where("target_id = ?", l.ID).Where("actor_id = ''").
 			Order("id").Scan(db.AsSystem(t.Context()), &actions)
 		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
 			t.Errorf("the audit log has %v: %v", actions, err)

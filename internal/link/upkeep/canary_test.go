@@ -64,8 +64,8 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// TestCheck_NeverReachesPrivateAddresses has a server inside the network, and links that redirect to it
-// in every possible way. Neither checks by members nor the job's reach it. A checker with an
+// TestCheck_NeverReachesPrivateAddresses has a server inside the network, and links that redirect
+// to it in every possible way. Neither checks by members nor the job's reach it. A checker with an
 // unrestricted client reaches it by each of them.
 func TestCheck_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()

@@ -161,8 +161,8 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 	})
 }
 
-// TestPostponeChecks_SkipsLockedRows postpones several URLs while one link and one URL of a routing are locked: only
-// the others are postponed beyond CheckLease.
+// TestPostponeChecks_SkipsLockedRows postpones several URLs while one link and one URL of a routing
+// are locked: only the others are postponed beyond CheckLease.
 func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

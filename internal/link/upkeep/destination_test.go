@@ -118,8 +118,8 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 	})
 }
 
-// TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled links have no
-// events.
+// TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled
+// links have no events.
 func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		fail := func(l *link.Link, path string) {

@@ -27,8 +27,8 @@ func (b *checks) eventsOf(t *testing.T, l *link.Link) (actions []string) {
 	return actions
 }
 
-// TestRun_WritesDestinationEventsOnce: a destination fails twice, an hour apart, with two nodes running the
-// job; then it recovers.
+// TestRun_WritesDestinationEventsOnce: a destination fails twice, an hour apart, with two nodes
+// running the job; then it recovers.
 func TestRun_WritesDestinationEventsOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -75,8 +75,9 @@ func TestRun_WritesDestinationEventsOnce(t *testing.T) {
 	})
 }
 
-// TestRun_WritesNoEventsWithoutNetwork: when most hosts fall silent, the fault is the server's own network. It
-// is, until a host responds. Then the events of hosts that still fail are written, also if no other is due.
+// TestRun_WritesNoEventsWithoutNetwork: when most hosts fall silent, the fault is the server's own
+// network. It is, until a host responds. Then the events of hosts that still fail are written, also
+// if no other is due.
 func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -236,7 +236,8 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 	})
 }
 
-// TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request too.
+// TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request
+// too.
 func TestRun_ChecksRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -47,8 +47,9 @@ func (b *bundle) expectTransitions(t *testing.T, when string, l *link.Link, want
 	linktest.Equal(t, want, b.transitionsOf(t, l), "%s", when)
 }
 
-// TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more than one
-// batch. The event takes effect at the planned instant, and is in the log in the order of commits.
+// TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more
+// than one batch. The event takes effect at the planned instant, and is in the log in the order of
+// commits.
 func TestTransitions_AreRecordedOnce(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const many = batchSize + 20
@@ -111,8 +112,8 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 	})
 }
 
-// TestTransitions_NotOfDeletedLinks, of disabled ones, or of links without an account. A passed instant is
-// recorded once the link is restored, with its own time.
+// TestTransitions_NotOfDeletedLinks, of disabled ones, or of links without an account. A passed
+// instant is recorded once the link is restored, with its own time.
 func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
@@ -149,8 +150,8 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	})
 }
 
-// TestTransitions_ExhaustionCountsRecordedClicks: granted redirects alone do not exhaust a link. After its
-// maximum is raised, it can be exhausted again.
+// TestTransitions_ExhaustionCountsRecordedClicks: granted redirects alone do not exhaust a link.
+// After its maximum is raised, it can be exhausted again.
 func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(2))})
@@ -182,7 +183,8 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	})
 }
 
-// TestTransitions_RecordPastStarts: startsAt has come, although no visitor has waited for it. It is recorded once.
+// TestTransitions_RecordPastStarts: startsAt has come, although no visitor has waited for it. It is
+// recorded once.
 func TestTransitions_RecordPastStarts(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
@@ -202,7 +204,8 @@ func TestTransitions_ReadTheirIndexes(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.createMany(t, creationtest.URLs(0, link.MaxBatch)...)
 		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
-			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
+			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) "+
+				"SELECT id, id, workspace_id, 5 FROM links"))(t)
 		dbtest.Analyze(t, b.DB)
 		plans := strings.Join(dbtest.Plans(t, b.DB, func(watched *db.DB) {
 			for _, one := range b.transitions(noon) {

@@ -47,8 +47,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	return failed
 }
 
-// purge purges a batch of links that ended longer ago than Tombstones, and returns how many. Disabled links are
-// retained, because their URLs must not be shortened again.
+// purge purges a batch of links that ended longer ago than Tombstones, and returns how many.
+// Disabled links are retained, because their URLs must not be shortened again.
 func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var links []*link.Link

@@ -182,7 +182,8 @@ func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored, or enabled again.
+// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored,
+// or enabled again.
 func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)

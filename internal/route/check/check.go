@@ -43,9 +43,10 @@ const (
 	maxNotice      = 2000
 )
 
-// Apply returns the routing after a change, checked and with ids; nil for a plain link. The arguments
-// stay as they are. A nil change makes the link plain. It returns InvalidInput or InvalidURL with the
-// position of the value. Whether URLs may be redirected to is for the caller to check, see Routing.URLs.
+// Apply returns the routing after a change, checked and with ids; nil for a plain link. The
+// arguments stay as they are. A nil change makes the link plain. It returns InvalidInput or
+// InvalidURL with the position of the value. Whether URLs may be redirected to is for the caller to
+// check, see Routing.URLs.
 func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 	if c == nil {
 		return nil, nil
@@ -71,8 +72,8 @@ func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 	return after, nil
 }
 
-// Routing validates a routing that Change.Merge has returned. It returns InvalidInput or InvalidURL with the
-// position of the value.
+// Routing validates a routing that Change.Merge has returned. It returns InvalidInput or InvalidURL
+// with the position of the value.
 func Routing(r *routing.Routing) error {
 	if r == nil {
 		return nil

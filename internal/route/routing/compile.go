@@ -13,9 +13,9 @@ import (
 // Compiled is a routing as Decide reads it: bytes without pointers, see flat.go. Empty means that
 // the link has no routing. A disabled rule is left out.
 //
-// It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How the query is
-// forwarded, the values of UTM, the names of QR codes and the rules follow, each rule with its length, so that
-// one that does not hold is skipped.
+// It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How
+// the query is forwarded, the values of UTM, the names of QR codes and the rules follow, each rule
+// with its length, so that one that does not hold is skipped.
 type Compiled string
 
 // The flags of a compiled routing.
@@ -299,8 +299,8 @@ type forwardingBuffer struct {
 	added [len(utmNames)]Parameter
 }
 
-// open returns how locations are formed, the declared names of QR codes, the number of rules, which includes
-// disabled ones, and the enabled rules.
+// open returns how locations are formed, the declared names of QR codes, the number of rules, which
+// includes disabled ones, and the enabled rules.
 func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources FlatReader, count byte, rules FlatReader) {
 	r := c.afterGate()
 	r.Text()

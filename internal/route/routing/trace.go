@@ -1,10 +1,12 @@
 package routing
 
-// Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace do nothing.
+// Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace
+// do nothing.
 type Trace struct {
 	// Language is the tag that decides, see decidingLanguage.
 	Language string
-	// Rules are the enabled rules that were tried, in their order; RuleCount is the number of all rules.
+	// Rules are the enabled rules that were tried, in their order; RuleCount is the number of all
+	// rules.
 	Rules     []TriedRule
 	RuleCount int
 	// HasUTM, HasQuery and HasPath mean that the location has these in addition to the destination.
@@ -24,7 +26,8 @@ type TriedRule struct {
 	Failed      string
 	FailedIndex int
 	IsUnless    bool
-	// Target is the position of the chosen target, -1 for none. IsCertain means that each such visit gets it.
+	// Target is the position of the chosen target, -1 for none. IsCertain means that each such
+	// visit gets it.
 	Target    int
 	IsCertain bool
 	// Candidates are the positions of all targets that the draw may choose.

@@ -14,7 +14,8 @@ import (
 //go:embed zoneinfo.zip
 var database string
 
-// zones returns the zones by their names; each is parsed once, because that takes longer than a redirect.
+// zones returns the zones by their names; each is parsed once, because that takes longer than a
+// redirect.
 var zones = sync.OnceValue(func() map[string]func() *time.Location {
 	files, err := zip.NewReader(strings.NewReader(database), int64(len(database)))
 	if err != nil {

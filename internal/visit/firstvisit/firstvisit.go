@@ -26,8 +26,8 @@ type Visits struct {
 	Timeout time.Duration
 }
 
-// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on that
-// UTC day. Of several simultaneous visits, exactly one is the first.
+// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on
+// that UTC day. Of several simultaneous visits, exactly one is the first.
 func (v *Visits) Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.Timeout, defaultTimeout))
 	defer cancel()

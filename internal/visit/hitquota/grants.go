@@ -29,8 +29,8 @@ const (
 	recountBatch = 500
 )
 
-// Grants counts the redirects of its subjects, links and targets that have a maximum, in the table grants. No user can
-// change the column granted, and of existing rows only this package does.
+// Grants counts the redirects of its subjects, links and targets that have a maximum, in the table
+// grants. No user can change the column granted, and of existing rows only this package does.
 type Grants struct {
 	// DB is the database.
 	DB *db.DB
@@ -91,7 +91,8 @@ func (g *Grants) OutstandingGrants() int64 {
 }
 
 // Grant takes one of the remaining redirects of a link or target; false means that none is left.
-// Concurrent calls share a statement. That of a caller who has gone continues, and its grant returns.
+// Concurrent calls share a statement. That of a caller who has gone continues, and its grant
+// returns.
 func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
@@ -174,7 +175,8 @@ type change struct {
 	N         int64
 }
 
-// update prepares an update of the subjects in a map, whose numbers are change.n; the caller adds what to set.
+// update prepares an update of the subjects in a map, whose numbers are change.n; the caller adds
+// what to set.
 func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery {
 	changes := make([]change, 0, len(numbers))
 	for _, subject := range slices.Sorted(maps.Keys(numbers)) {
@@ -261,8 +263,8 @@ func (g *Grants) Run(ctx context.Context) error {
 	return nil
 }
 
-// returnOwed returns the grants. Those of a commit without an answer may have returned: they stay granted, because a
-// second return would exceed a maximum.
+// returnOwed returns the grants. Those of a commit without an answer may have returned: they stay
+// granted, because a second return would exceed a maximum.
 func (g *Grants) returnOwed(ctx context.Context) error {
 	g.mu.Lock()
 	owed := make(map[string]int64, len(g.owed))
@@ -298,7 +300,8 @@ func (g *Grants) settle(returned map[string]int64) {
 	}
 }
 
-// Exhausted reports that a link with maxClicks has none left to grant. Concurrent calls share a statement.
+// Exhausted reports that a link with maxClicks has none left to grant. Concurrent calls share a
+// statement.
 func (g *Grants) Exhausted(ctx context.Context, linkID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()

@@ -64,8 +64,8 @@ func runGrants(t *testing.T, d *db.DB) (g *Grants, stop func()) {
 	return g, stop
 }
 
-// TestGrants_AreExact: for links and targets whose maximum is used up by visitors of two nodes at once, for links that
-// have none any more, and after unused grants have returned.
+// TestGrants_AreExact: for links and targets whose maximum is used up by visitors of two nodes at
+// once, for links that have none any more, and after unused grants have returned.
 func TestGrants_AreExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

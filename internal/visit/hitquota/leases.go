@@ -35,22 +35,23 @@ const (
 	// refusedLife is how long a refusal is remembered. After it, hits that other nodes returned are
 	// found.
 	refusedLife = 250 * time.Millisecond
-	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link: near the
-	// limit, hits are taken one by one. A lease may have the demand of its whole life, because it must last
-	// while Redis is unavailable.
+	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link:
+	// near the limit, hits are taken one by one. A lease may have the demand of its whole life,
+	// because it must last while Redis is unavailable.
 	maxLeaseHits = 1 << 20
 	leaseShare   = 16
 	// takeBatch bounds how many links share a pipeline, or a statement that reads floors.
 	takeBatch = 256
-	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting the links
-	// that wait for one.
+	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting
+	// the links that wait for one.
 	maxTakes   = 4
 	maxWaiting = 20_000
 	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its
 	// floor: a slow one is no outage. takeDeadline bounds a pipeline.
 	visitorWait  = 2 * time.Second
 	takeDeadline = time.Second
-	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
+	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first
+	// attempt.
 	retryPause  = 50 * time.Millisecond
 	outageGrace = 900 * time.Millisecond
 	// floorLife is how long a counter may begin with a number of clicks in the database.
@@ -86,15 +87,15 @@ type Leases struct {
 	leasesTaken, hitsReturned atomic.Int64
 }
 
-// linkKey is a link in a month. It has no pointers, like known and ended: a million of them are nothing to the
-// garbage collector.
+// linkKey is a link in a month. It has no pointers, like known and ended: a million of them are
+// nothing to the garbage collector.
 type linkKey struct {
 	id    [30]byte
 	month click.Month
 }
 
-// known is what this node knows of a link in a month. A lease that has ended leaves its demand: size is the
-// number of its used hits then.
+// known is what this node knows of a link in a month. A lease that has ended leaves its demand:
+// size is the number of its used hits then.
 type known struct {
 	number    int64
 	position  int64 // in the log, before the lease's record
@@ -127,8 +128,8 @@ type shard struct {
 	most     int // links that there have been since the map was made
 	requests map[linkKey]*queued
 	ended    map[int64]ended // leases that are over, by number, until they are returned
-	// pin is the oldest position of open leases in the log, due the earliest end of those with a short life. Both may
-	// be too early.
+	// pin is the oldest position of open leases in the log, due the earliest end of those with a
+	// short life. Both may be too early.
 	pin, due int64
 }
 
@@ -142,7 +143,8 @@ type queued struct {
 	done     chan struct{}
 }
 
-// ended is a lease that is over. It returns once its pending hits are settled; they count as used until released.
+// ended is a lease that is over. It returns once its pending hits are settled; they count as used
+// until released.
 type ended struct {
 	key                   linkKey
 	number, position      int64
@@ -187,8 +189,8 @@ func (l *Leases) shard(key *linkKey) *shard {
 }
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
-// its click is recorded, or releases it. It waits at most visitorWait. While the counters are unavailable,
-// the hits of open leases are used up; then it returns Unavailable.
+// its click is recorded, or releases it. It waits at most visitorWait. While the counters are
+// unavailable, the hits of open leases are used up; then it returns Unavailable.
 func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok bool, err error) {
 	key, err := keyOf(c.LinkID, c.Month)
 	if err != nil {
@@ -251,8 +253,8 @@ func (s *shard) use(key *linkKey, h known) (number int64) {
 	return h.number
 }
 
-// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit, if so
-// configured. The click is part of the floor, above which the counter continues.
+// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit,
+// if so configured. The click is part of the floor, above which the counter continues.
 func (l *Leases) takeInOutage(key *linkKey, err error) (Hit, bool, error) {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -299,7 +301,8 @@ type LeasesStats struct {
 	// flight. Unused is how many hits are not used, of open leases, of leases that wait to be
 	// returned and of requested ones.
 	Open, Unused, Pending int64
-	// Leases and Returned count leases that were taken, and hits that were returned, since the process began.
+	// Leases and Returned count leases that were taken, and hits that were returned, since the
+	// process began.
 	Leases, Returned int64
 	// Away reports that the counters are unavailable.
 	Away bool

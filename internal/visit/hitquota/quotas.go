@@ -1,9 +1,9 @@
-// Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and by
-// maxClicks. Monthly hits are counted in Redis: a node takes them in leases, redirects consume them from
-// memory, and the node that adopts the click log of a dead process returns its leases. The database counts
-// the clicks of links and targets with maxClicks, one by one. The package owns leases and counters, but
-// neither clicks nor links: it declares the interfaces ClickLog and Clicks, which packages ingest and clickstore
-// implement.
+// Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and
+// by maxClicks. Monthly hits are counted in Redis: a node takes them in leases, redirects consume
+// them from memory, and the node that adopts the click log of a dead process returns its leases.
+// The database counts the clicks of links and targets with maxClicks, one by one. The package owns
+// leases and counters, but neither clicks nor links: it declares the interfaces ClickLog and
+// Clicks, which packages ingest and clickstore implement.
 package hitquota
 
 import (
@@ -33,7 +33,8 @@ type ClickLog interface {
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
-	// Since counts the clicks of links since the start of a month, with those of a log up to a position.
+	// Since counts the clicks of links since the start of a month, with those of a log up to a
+	// position.
 	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]int64, position int64,
 		err error)
 }
@@ -46,8 +47,8 @@ type Config struct {
 	Clicks   Clicks
 	// DB is the database.
 	DB *db.DB
-	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and grant nothing
-	// until Carry was called.
+	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and
+	// grant nothing until Carry was called.
 	Redis *redisx.Client
 	// AdmitsInOutage admits visitors without a hit while Redis is unavailable.
 	AdmitsInOutage bool

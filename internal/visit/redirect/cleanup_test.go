@@ -36,7 +36,8 @@ func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*
 		jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
 }
 
-// TestCleaner_Process is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does nothing.
+// TestCleaner_Process is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does
+// nothing.
 func TestCleaner_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(cleanerKind))

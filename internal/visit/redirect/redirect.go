@@ -39,8 +39,8 @@ type Handler struct {
 	// one of their own.
 	Quotas   *hitquota.Quotas
 	HitQuota int64
-	// Clicks records redirects. Visits reads properties of the request. Keys derives the visitor keys
-	// that identify visits.
+	// Clicks records redirects. Visits reads properties of the request. Keys derives the visitor
+	// keys that identify visits.
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
 	Keys   *ingest.Keys
@@ -67,8 +67,8 @@ type Handler struct {
 
 // FirstVisits is what this package needs of package firstvisit.
 type FirstVisits interface {
-	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on
-	// that UTC day.
+	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the
+	// link on that UTC day.
 	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
@@ -117,8 +117,8 @@ func (v *visit) query() string {
 	return strings.TrimSuffix(v.at.Query+"&"+v.http.URL.RawQuery, "&")
 }
 
-// recordUnmatched counts a request without a destination, if the address belongs to a workspace. Texts
-// that cannot be codes are counted together.
+// recordUnmatched counts a request without a destination, if the address belongs to a workspace.
+// Texts that cannot be codes are counted together.
 func (v *visit) recordUnmatched(status int) {
 	code, workspaceID := v.at.Code, v.target.WorkspaceID
 	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) &&

@@ -299,7 +299,8 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 	})
 }
 
-// TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same network.
+// TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same
+// network.
 func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
@@ -448,8 +449,8 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestHandler_RefusedHitTakesNoGrant: a visitor who gets no monthly hit changes no row, so a crash cannot leave a
-// grant without a redirect. Links without any grant left respond 410 all the same.
+// TestHandler_RefusedHitTakesNoGrant: a visitor who gets no monthly hit changes no row, so a crash
+// cannot leave a grant without a redirect. Links without any grant left respond 410 all the same.
 func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -472,8 +473,8 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 	})
 }
 
-// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get 503, and
-// those of other links redirects. Afterwards the link redirects as often as it may.
+// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get
+// 503, and those of other links redirects. Afterwards the link redirects as often as it may.
 func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -502,7 +503,8 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 				}
 			}
 			all.Wait()
-			// While the row is locked: a grant whose statement ends without an answer stays granted.
+			// While the row is locked: a grant whose statement ends without an answer stays
+			// granted.
 			polltest.Until(t, "the statements of visitors who have gone end", func() bool {
 				return b.Quotas.OutstandingGrants() == 0
 			})

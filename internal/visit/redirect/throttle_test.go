@@ -40,7 +40,8 @@ func (b *bundle) visitWith(t *testing.T, address, method, path string, head http
 	return w
 }
 
-// visitAgain is visitFrom for a visitor who comes again while a busy machine answers 503. That has consumed nothing.
+// visitAgain is visitFrom for a visitor who comes again while a busy machine answers 503. That has
+// consumed nothing.
 func (b *bundle) visitAgain(t *testing.T, address, method, path string) (w *httptest.ResponseRecorder) {
 	t.Helper()
 	for w == nil || w.Code == http.StatusServiceUnavailable && t.Context().Err() == nil {
@@ -63,8 +64,8 @@ func (b *bundle) expectFrom(t *testing.T, address, method, path string, status i
 	}
 }
 
-// TestHandler_ThrottlesOneClient: one client sends 10,000 GETs for one link. It consumes 60 hits and
-// 60 of the link's own clicks, and all other clients are redirected.
+// TestHandler_ThrottlesOneClient: one client sends 10,000 GETs for one link. It consumes 60 hits
+// and 60 of the link's own clicks, and all other clients are redirected.
 func TestHandler_ThrottlesOneClient(t *testing.T) {
 	t.Parallel()
 	const attacker, victim = "192.0.2.1:1000", "192.0.2.2:1000"

@@ -34,10 +34,10 @@ type visit struct {
 
 func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Program, &v.request) }
 
-// find resolves the address, and decides without quotas. A request that queries the database, or that
-// has no link, counts for the rate UnknownCodes of the address network; it is released if there is a
-// link. A network above the rate causes no query and does not learn whether a code is unknown; links in
-// memory still redirect it.
+// find resolves the address, and decides without quotas. A request that queries the database, or
+// that has no link, counts for the rate UnknownCodes of the address network; it is released if
+// there is a link. A network above the rate causes no query and does not learn whether a code is
+// unknown; links in memory still redirect it.
 func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
 	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
@@ -127,9 +127,9 @@ func (v *visit) read() *visitor.Reading {
 	return &v.reading
 }
 
-// consume consumes the quotas of a redirect and records the click. A card and the answer to HEAD consume
-// nothing, but an exhausted link has neither. It checks the rate of the network first: a throttled visitor
-// consumes nothing. It returns the answer, which may be another page then.
+// consume consumes the quotas of a redirect and records the click. A card and the answer to HEAD
+// consume nothing, but an exhausted link has neither. It checks the rate of the network first: a
+// throttled visitor consumes nothing. It returns the answer, which may be another page then.
 func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	var err error
 	v.request.Throttled = v.LinkRate.Take(v.target.LinkID, v.from, v.request.Now)
@@ -147,10 +147,10 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	return answer, err
 }
 
-// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the decision
-// depends on, and records the click. The hit comes first, because it is taken from memory: a visitor who is
-// refused takes no grant, which would have to return to the database. A unit that was consumed for a visitor
-// who does not receive the destination is released.
+// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the
+// decision depends on, and records the click. The hit comes first, because it is taken from memory:
+// a visitor who is refused takes no grant, which would have to return to the database. A unit that
+// was consumed for a visitor who does not receive the destination is released.
 func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	ctx, t, arrived := v.http.Context(), &v.target, v.request.Now
 	limit := v.HitQuota
@@ -199,8 +199,8 @@ func (v *visit) checkExhausted(reason error) (err error) {
 	return reason
 }
 
-// settle obtains the facts that a decision depends on, one after the other, until it is final. A grant is
-// the last one, so at most one is held.
+// settle obtains the facts that a decision depends on, one after the other, until it is final. A
+// grant is the last one, so at most one is held.
 func (v *visit) settle(answer routing.Decision) (grant hitquota.Grant, _ routing.Decision, err error) {
 	for answer.Needs != routing.NeedNone {
 		switch answer.Needs {
