@@ -55,7 +55,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 				t.Errorf("%s of version %d (-want +got):\n%s", all[0].Cause, number, diff)
 			}
 			if got.Version != all[0].Number {
-				t.Errorf("version %b.DB, want %d", got.Version, all[0].Number)
+				t.Errorf("version %d, want %d", got.Version, all[0].Number)
 			}
 			if number == 1 && got.CheckAt.After(b.Now) {
 				t.Error("the restored URLs are not checked")

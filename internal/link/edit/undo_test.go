@@ -202,7 +202,7 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 			got := b.Reload(t, l)
 			events := b.Events(t, version)
 			if got.Version != version || (got.DeletedAt != nil) != deleted || events[version-1].Action != action {
-				t.Errorf("%s: version %b.DB, deleted at %v, event %s", when, got.Version, got.DeletedAt,
+				t.Errorf("%s: version %d, deleted at %v, event %s", when, got.Version, got.DeletedAt,
 					events[version-1].Action)
 			}
 		}

@@ -81,7 +81,7 @@ func TestStore_CancelHost(t *testing.T) {
 		b.block(t, "evil.example")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.CancelHost(t.Context(), "evil.example"); err != nil || n != want {
-				t.Errorf("canceled %b.DB, want %d: %v", n, want, err)
+				t.Errorf("canceled %d, want %d: %v", n, want, err)
 			}
 		}
 		changes := must.Value(b.Schedule.ByLink(t.Context(), b.Mine, l.ID, other.ID))(t)
@@ -107,7 +107,7 @@ func TestStore_DisableHost(t *testing.T) {
 		anonymous, token := b.Anonymous(t, "https://evil.example/")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
-				t.Errorf("disabled %b.DB, want %d: %v", n, want, err)
+				t.Errorf("disabled %d, want %d: %v", n, want, err)
 			}
 		}
 		for _, l := range []*link.Link{bad, anonymous} {
