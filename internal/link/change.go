@@ -38,7 +38,8 @@ type Change struct {
 	Seen *time.Time
 }
 
-// NeedsValidStates reports whether the pending changes of the link must be validated again after this change.
+// NeedsValidStates reports whether the pending changes of the link must be validated again after
+// this change.
 func (c *Change) NeedsValidStates() bool {
 	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
 }
@@ -155,7 +156,8 @@ func (l *Link) MarkDeleted(now time.Time) {
 	}
 }
 
-// UnmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled link.
+// UnmarkDeleted restores the link, unless it is not deleted. It returns UnsafeURL for a disabled
+// link.
 func (l *Link) UnmarkDeleted(now time.Time) error {
 	if l.DisabledAt != nil {
 		return ErrDisabled()

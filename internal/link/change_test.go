@@ -13,18 +13,15 @@ import (
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 func TestStore_NotesAndTags(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		note := "first line\nsecond"
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
 		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
@@ -43,7 +40,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 		}
 		// A revived link has the fields of the new request.
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		again, _ := b.create(t, creation.Input{URL: "https://example.com/", Tags: []string{"new"}})
+		again := b.Make(t, creation.Input{URL: "https://example.com/", Tags: []string{"new"}})
 		if got := b.Tags(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
 			t.Errorf("%+v, tags %q", again, got)
 		}
@@ -68,9 +65,7 @@ func TestStore_NotesAndTags(t *testing.T) {
 }
 
 func TestStore_ChecksOwnData(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var many []*linkfield.Pair
 		for i := range linkfield.MaxPairs + 1 {
 			many = append(many, &linkfield.Pair{Key: fmt.Sprint("k", i)})
@@ -91,7 +86,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				in.URL = "https://example.com/bad"
-				b.refuse(t, in, errs.InvalidInput)
+				b.Refuse(t, in, errs.InvalidInput)
 			})
 		}
 		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)),
@@ -99,7 +94,7 @@ func TestStore_ChecksOwnData(t *testing.T) {
 		for _, p := range longest.Metadata {
 			p.Value = strings.Repeat("𝄞", linkfield.MaxPairValue)
 		}
-		l, _ := b.create(t, longest)
+		l := b.Make(t, longest)
 		got, err := b.Get(t.Context(), b.Mine, l.ID)
 		if err != nil || *got.ExternalID != *longest.ExternalID {
 			t.Fatalf("%+v, %v", got, err)
@@ -112,12 +107,10 @@ func TestStore_ChecksOwnData(t *testing.T) {
 }
 
 func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t,
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
-		random, _ := b.create(t,
+		random := b.Make(t,
 			creation.Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
 				Metadata: pairs("k", "v")})
 		for _, one := range []*link.Link{l, random} {
@@ -126,25 +119,25 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		if got, err := b.ByExternalID(t.Context(), b.Mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
 		}
-		b.refuse(t, creation.Input{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		b.Refuse(t, creation.Input{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
 		// Revived without an id, it has the one that it had.
-		revived, created := b.create(t, creation.Input{URL: "https://example.com/a"})
+		revived, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a"})
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
 			t.Errorf("revived: %t, %+v", created, revived)
 		}
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(linktest.Tombstones + time.Hour)
 		b.PurgeEnded(t)
-		if n, err := d.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
+		if n, err := b.DB.NewSelect().Table("link_metadata").Count(db.AsSystem(t.Context())); n != 0 || err != nil {
 			t.Errorf("%d pairs of purged links: %v", n, err)
 		}
-		other, created := b.create(t, creation.Input{URL: "https://example.com/c", ExternalID: new("1")})
+		other, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/c", ExternalID: new("1")})
 		if !created {
 			t.Error("the id of a purged link is taken")
 		}
-		b.refuse(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
-		if again, created := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")}); created ||
-			optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
+		b.Refuse(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
+		again, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")})
+		if created || optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
 			t.Errorf("revived with another id: %t, %+v", created, again)
 		}
 	})

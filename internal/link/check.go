@@ -21,8 +21,8 @@ type Check struct {
 	// CheckAt is when the next check is due, CheckFailures how many in a row have failed.
 	CheckAt       *time.Time
 	CheckFailures int
-	// ReportedState is the state that the event log has: BROKEN or UNREACHABLE after DESTINATION_FAILED,
-	// otherwise OK, or empty before the first response.
+	// ReportedState is the state that the event log has: BROKEN or UNREACHABLE after
+	// DESTINATION_FAILED, otherwise OK, or empty before the first response.
 	ReportedState DestinationState `bun:",nullzero"`
 }
 
@@ -58,8 +58,8 @@ func (c *URLCheck) State() DestinationState {
 	return StateOf(c.DestinationStatus)
 }
 
-// StateOf returns the state of a URL that was checked. Sites that refuse programs, or demand a login, are OK:
-// they respond.
+// StateOf returns the state of a URL that was checked. Sites that refuse programs, or demand a
+// login, are OK: they respond.
 func StateOf(status *int) DestinationState {
 	if status == nil {
 		return DestinationUnreachable
@@ -74,8 +74,8 @@ func StateOf(status *int) DestinationState {
 	return DestinationBroken
 }
 
-// Checks returns the last check of each destination of the link, in the order of their positions. ofRouting
-// are those of its routing, see RoutingChecks.
+// Checks returns the last check of each destination of the link, in the order of their positions.
+// ofRouting are those of its routing, see RoutingChecks.
 func (l *Link) Checks(ofRouting map[string]Check) []*URLCheck {
 	checks := []*URLCheck{{URL: l.OriginalURL, Field: []string{"url"}, Check: l.Check}}
 	for _, u := range l.Routing.URLs() {
@@ -100,8 +100,8 @@ func WorstState(checks []*URLCheck) DestinationState {
 	return bestFirst[worst]
 }
 
-// RoutingChecks returns the checks of the URLs of routings, by the links' ids and the positions, joined by
-// dots.
+// RoutingChecks returns the checks of the URLs of routings, by the links' ids and the positions,
+// joined by dots.
 func (s *Store) RoutingChecks(
 	ctx context.Context, m workspace.Membership, linkIDs ...string,
 ) (map[string]map[string]Check, error) {

@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// CodeIdentity is equal in links that cannot both exist in a workspace: the code key, or else the code.
+// CodeIdentity is equal in links that cannot both exist in a workspace: the code key, or else the
+// code.
 func (l *Link) CodeIdentity() string {
 	if l.CodeKey != nil {
 		return *l.CodeKey
@@ -89,7 +90,8 @@ func (s *Store) FoldCodes(m workspace.Membership) func(context.Context, bun.Tx) 
 	}
 }
 
-// takenCodeKeys returns which of the edits fail because another link has the code key that the edit gives to its link.
+// takenCodeKeys returns which of the edits fail because another link has the code key that the edit
+// gives to its link.
 func (p *pass) takenCodeKeys(ctx context.Context, conn bun.IDB, m workspace.Membership) (failed []int, err error) {
 	holders, err := holdersOf(ctx, conn, m, "code_key", slices.Collect(maps.Keys(p.codeKeys)))
 	if err != nil {

@@ -92,8 +92,8 @@ func Complete(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) 
 	return LoadGranted(ctx, conn, links...)
 }
 
-// applyDue applies due changes. A link and its changes are read again by one statement, in case they are written
-// meanwhile.
+// applyDue applies due changes. A link and its changes are read again by one statement, in case
+// they are written meanwhile.
 func applyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) error {
 	byID, ids := map[string][]*Link{}, []string{}
 	for _, l := range links {
@@ -154,8 +154,8 @@ func (l *Link) applyRows(rows []dueRow) {
 	}
 }
 
-// Advance gives a link the state that it will have at an instant, by its pending changes. It has those that
-// are due now.
+// Advance gives a link the state that it will have at an instant, by its pending changes. Those
+// that are due now are applied already.
 func (s *Store) Advance(ctx context.Context, l *Link, at time.Time) error {
 	now := s.now()
 	if l.NextChangeAt == nil || l.NextChangeAt.After(at) {

@@ -37,7 +37,8 @@ type Edits struct {
 	OperationID string
 	// NeedClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	NeedClicks bool
-	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some of them.
+	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some
+	// of them.
 	NeedTags bool
 }
 
@@ -119,16 +120,18 @@ type pass struct {
 	folders map[string][]int
 }
 
-// uncheckedState is a state that an edit leads to: after a pending change, or at once if that is nil.
+// uncheckedState is a state that an edit leads to: after a pending change, or at once if that is
+// nil.
 type uncheckedState struct {
 	edit    int
 	pending *ScheduledChange
 }
 
 // mutateAll changes the links in memory, and returns the results and the changed links by id. A
-// change that gives a link a new destination, or makes one effective again, fails if the destination is
-// refused, one that gives it an external id or a code key fails if another link has that, and one that puts it into a
-// folder fails if that does not exist: all other changes are then applied again without it.
+// change that gives a link a new destination, or makes one effective again, fails if the
+// destination is refused, one that gives it an external id or a code key fails if another link has
+// that, and one that puts it into a folder fails if that does not exist: all other changes are then
+// applied again without it.
 func (s *Store) mutateAll(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, e Edits, locked map[string]*Link,
 ) ([]Result, map[string]*Link, error) {
@@ -180,7 +183,7 @@ func (s *Store) checkPass(
 	return nil
 }
 
-// mutateOnce applies all edits except those that have failed.
+// mutateOnce applies all edits that have not failed.
 func (s *Store) mutateOnce(
 	ctx context.Context, e *Edits, locked map[string]*Link, failed map[int]error,
 ) (*pass, error) {
@@ -305,9 +308,9 @@ func (s *Store) CountClicks(ctx context.Context, tx bun.Tx, links map[string]*Li
 	return err
 }
 
-// Lock locks links of the workspace and returns those that the membership can see by their ids.
-// Unknown ids are omitted. It writes scheduled changes that are due, so that the caller changes the
-// present state.
+// Lock locks links of the workspace and returns, by ID, those visible to the membership. Unknown
+// ids are omitted. It writes scheduled changes that are due, so that the caller changes the present
+// state.
 func (s *Store) Lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = ValidIDs(ids)
 	var links []*Link

@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// What the tests of this package know of its inside.
+// Unexported functions that the tests of this package call.
 var LoadPendingChanges = loadPending
 
 func (s *Store) ValidStates(ctx context.Context, l *Link) error {

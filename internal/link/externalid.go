@@ -35,8 +35,9 @@ type idEdit struct {
 	previous *idEdit
 }
 
-// takenExternalIDs returns which of the edits fail because another link keeps the external id, or gets it by an
-// earlier edit. A link whose edit fails keeps its id in turn. locked are the links of the batch.
+// takenExternalIDs returns which of the edits fail because another link keeps the external id, or
+// gets it by an earlier edit. A link whose edit fails keeps its id in turn. locked are the links of
+// the batch.
 func (s *Store) takenExternalIDs(
 	ctx context.Context, conn bun.IDB, m workspace.Membership, idEdits []*idEdit, locked map[string]*Link,
 ) (failed []int, err error) {
@@ -111,8 +112,8 @@ func holdersOf(
 	return holders, nil
 }
 
-// releaseExternalIDs removes external ids that other links of the same statement get: the unique index
-// compares each row as it is written.
+// releaseExternalIDs removes external ids that other links of the same statement get: the unique
+// index compares each row as it is written.
 func releaseExternalIDs(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	wanted := map[string]bool{}
 	for _, c := range rewrites {

@@ -52,19 +52,17 @@ func sees(t *testing.T, s *link.Store, a resolve.Address, want func(resolve.Targ
 // TestFeed_DeliversChangesWithinASecond changes and deletes links on one node, a thousand times,
 // while another node caches them. Only the table of changes connects the two.
 func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").
+	each(t, func(t *testing.T, b *bundle) {
+		must.Value(b.DB.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").
 			Where("id = ?", b.Mine.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
-		other := b.Node(t, d)
+		other := b.Node(t, b.DB)
 		follow(t, other)
 		const links, rounds = 50, 10
 		var late atomic.Int64
 		var all sync.WaitGroup
 		for i := range links {
-			l, _ := b.create(t,
+			l := b.Make(t,
 				creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 			at := resolve.Address{Code: l.Code}
 			sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil })
@@ -105,10 +103,8 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 
 // TestFeed_DoesNotWaitForWriters: a batch of clicks may write for seconds.
 func TestFeed_DoesNotWaitForWriters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+	each(t, func(t *testing.T, b *bundle) {
+		err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.Mine.ID()).
 				Exec(ctx); err != nil {
 				return err
@@ -123,15 +119,13 @@ func TestFeed_DoesNotWaitForWriters(t *testing.T) {
 
 // TestStore_InvalidatesItsOwnCache: without waiting for the list.
 func TestStore_InvalidatesItsOwnCache(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		must.NoError(t, b.Feed.CatchUp(t.Context()))
 		promo := resolve.Address{Slug: "mine", Code: "promo"}
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/", Strategy: new(link.Custom), CustomCode: new("promo")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
@@ -152,11 +146,9 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 // TestFeed_ListsEveryChangeThatAffectsRedirects changes each column that affects redirects, and
 // expects a node with the link in its cache to notice.
 func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		other := b.Node(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+	each(t, func(t *testing.T, b *bundle) {
+		other := b.Node(t, b.DB)
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		system := db.AsSystem(t.Context())
 		tomorrow := time.Now().Add(24 * time.Hour).UTC()
 		for _, c := range []struct{ table, set string }{
@@ -175,7 +167,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				if c.table == "workspaces" {
 					what = b.Mine.ID()
 				}
-				q := d.NewUpdate().Table(c.table).Where(where, what)
+				q := b.DB.NewUpdate().Table(c.table).Where(where, what)
 				if c.set[len(c.set)-1] == '?' {
 					q = q.Set(c.set, tomorrow)
 				} else {
@@ -187,7 +179,7 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 				must.NoError(t, other.Feed.CatchUp(t.Context()))
 				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
 					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now(), nil)
-					want, wantErr := b.Node(t, d).Resolver.Resolve(t.Context(), a, time.Now(), nil)
+					want, wantErr := b.Node(t, b.DB).Resolver.Resolve(t.Context(), a, time.Now(), nil)
 					got.ReadAt, want.ReadAt = 0, 0
 					if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
 						t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
@@ -208,8 +200,8 @@ func TestFeed_DeliversLateCommits(t *testing.T) {
 		}
 		b := setup(t, d)
 		other := b.Node(t, d)
-		slow, _ := b.create(t, creation.Input{URL: "https://example.com/slow"})
-		fast, _ := b.create(t, creation.Input{URL: "https://example.com/fast"})
+		slow := b.Make(t, creation.Input{URL: "https://example.com/slow"})
+		fast := b.Make(t, creation.Input{URL: "https://example.com/fast"})
 		for _, l := range []*link.Link{slow, fast} {
 			must.Value(other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now(), nil))(t)
 		}

@@ -20,7 +20,8 @@ type grantRow struct {
 	SubjectID   string `bun:",pk"`
 	LinkID      string
 	WorkspaceID string
-	// MaxClicks is nil if there is no maximum any more: the row stays, so that a later one continues the count.
+	// MaxClicks is nil if there is no maximum any more: the row stays, so that a later one
+	// continues the count.
 	MaxClicks *int64
 	Granted   int64
 	// ClicksBefore are those of a link before it was purged, which do not count.
@@ -41,7 +42,8 @@ func LoadGranted(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	return err
 }
 
-// GrantedBy returns how many redirects links and targets have granted. Those without a row are omitted.
+// GrantedBy returns how many redirects links and targets have granted. Those without a row are
+// omitted.
 func GrantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string]int64, error) {
 	if len(subjects) == 0 {
 		return nil, nil
@@ -59,9 +61,9 @@ func GrantedBy(ctx context.Context, conn bun.IDB, subjects []string) (map[string
 	return granted, nil
 }
 
-// writeGrants writes the maxima of links and of their targets that have changed. A transition to exhaustion is recorded
-// again if the new maximum is not reached. A link that had no maximum has counted no redirects: its count begins with
-// its clicks, which Granted has.
+// writeGrants writes the maxima of links and of their targets that have changed. A transition to
+// exhaustion is recorded again if the new maximum is not reached. A link that had no maximum has
+// counted no redirects: its count begins with its clicks, which Granted has.
 func writeGrants(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var rows []grantRow
 	var recounted []string
@@ -120,8 +122,8 @@ func (l *Link) maxima() map[string]*int64 {
 	return maxima
 }
 
-// isPendingTarget reports whether a pending change sets a maximum of the target, which must hold from its
-// instant on.
+// isPendingTarget reports whether a pending change sets a maximum of the target, which must hold
+// from its instant on.
 func (l *Link) isPendingTarget(target string) bool {
 	for _, c := range l.states() {
 		if _, ok := c.after.Routing.MaxClicks()[target]; ok {

@@ -26,9 +26,9 @@ var insertNew = db.Insert{
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
-// Insert inserts new links, except for those that a unique index refuses, and returns the ids of
-// the others. They are in the order of their codes, which are unique over the instance, so that
-// transactions do not wait for each other in a circle.
+// Insert inserts new links and returns the ids of those that no unique index refused. It inserts in
+// the order of codes, which are unique over the instance, so that transactions do not wait for each
+// other in a circle.
 func Insert(ctx context.Context, tx bun.Tx, links []*Link) (ids []string, err error) {
 	records := make([]*record, 0, len(links))
 	for _, l := range links {

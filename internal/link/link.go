@@ -1,9 +1,9 @@
 // Package link owns the rows and rules of short links, with their versions and pending changes, and
 // looks links up by ID or address. Only write.go, externalid.go and codekey.go update links, as
 // writes_test.go of the root folder ensures; versions.go writes their versions, due.go applies due
-// changes, and purge.go releases codes. Packages creation, edit, schedule and upkeep decide what is
-// written, package history reads versions, package linklist lists and searches links, and package
-// routing decides their responses. The GraphQL resolvers and the commands call it too.
+// changes, and purge.go releases codes. Packages creation, edit and upkeep decide each change,
+// package history reads versions, package linklist lists and searches links, and package routing
+// decides their responses. The GraphQL resolvers and the commands call it too.
 package link
 
 import (
@@ -79,7 +79,8 @@ type Link struct {
 	Title         *string
 	// Note is visible to members only.
 	Note *string
-	// ExternalID is the caller's own id: unique among the links of the workspace that are not purged.
+	// ExternalID is the caller's own id: unique among the links of the workspace that are not
+	// purged.
 	ExternalID *string
 	// FolderID is the folder that the link is in; nil for none.
 	FolderID *string
@@ -108,9 +109,9 @@ type Link struct {
 	ClaimHash []byte
 	// Check is that of the destination.
 	Check
-	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it came
-	// about, and who made it; empty for the server and the operator. VersionOperation is the bulk call that
-	// it was part of, if any; of a version that undid one, it is that one.
+	// Version is the number of the newest version, from 1. VersionCause and VersionActor are how it
+	// came about, and who made it; empty for the server and the operator. VersionOperation is the
+	// bulk call that it was part of, if any; of a version that undid one, it is that one.
 	Version          int
 	VersionCause     Cause
 	VersionActor     string
@@ -128,8 +129,8 @@ type Link struct {
 	In workspace.Membership `bun:"-"`
 	// pending are the scheduled changes, soonest first; nil unless they were loaded.
 	pending []*ScheduledChange
-	// due are the states that have begun and are not written yet, and stored is the link as it is written;
-	// nil if it is the same. See Complete.
+	// due are the states that have begun and are not written yet, and stored is the link as it is
+	// written; nil if it is the same. See Complete.
 	due    []dueState
 	stored *Link
 	// NewTags replace the link's tags when it is written; nil leaves them unchanged.

@@ -20,7 +20,7 @@ import (
 // MaxPasswords is how many passwords one call may set: each takes as long as 50 other fields.
 const MaxPasswords = 20
 
-// Passwords is what this package needs of passwords.Links.
+// Passwords is the part of account.LinkPasswords that this package calls.
 type Passwords interface {
 	// Hash hashes a password, unless the present hash is that of it; Matches compares one. Calls
 	// with a subject in common wait for each other.
@@ -28,17 +28,17 @@ type Passwords interface {
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
 
-// Routed is a change of a routing, and how to find the link that it may change: by id, by external id, or
-// not at all.
+// Routed is a change of a routing, and how to find the link that it may change: by id, by external
+// id, or not at all.
 type Routed struct {
 	Change             *routing.Change
 	LinkID, ExternalID string
 }
 
-// PrepareRoutings replaces the UTM templates that changes name by their values, and the passwords that they
-// set by hashes. A password that the link has already is replaced by the present hash, so that it changes
-// nothing. Passwords that are not valid are left for the change to refuse. It returns InvalidInput for too
-// many passwords, and RateLimited or Unavailable.
+// PrepareRoutings replaces the UTM templates that changes name by their values, and the passwords
+// that they set by hashes. A password that the link has already is replaced by the present hash, so
+// that it changes nothing. Passwords that are not valid are left for the change to refuse. It
+// returns InvalidInput for too many passwords, and RateLimited or Unavailable.
 func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all []Routed) error {
 	changes := make([]*routing.Change, 0, len(all))
 	var setting []Routed
@@ -67,7 +67,8 @@ func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all
 	return nil
 }
 
-// presentPasswords returns a function that returns the passwords of the links which changes may change.
+// presentPasswords returns a function that returns the passwords of the links which changes may
+// change.
 func (s *Store) presentPasswords(
 	ctx context.Context, m workspace.Membership, changes []Routed,
 ) (of func(Routed) routing.Password, err error) {
@@ -99,7 +100,8 @@ func (s *Store) presentPasswords(
 	}, nil
 }
 
-// hashPassword sets the id and the hash of a password, which are the present ones if it is the same.
+// hashPassword sets the id and the hash of a password, which are the present ones if it is the
+// same.
 func (s *Store) hashPassword(
 	ctx context.Context, m workspace.Membership, p *routing.Password, present routing.Password,
 ) (err error) {
@@ -114,8 +116,8 @@ func (s *Store) hashPassword(
 // passwordIDLength is the length of the name of a password, in characters of 5 bits.
 const passwordIDLength = 16
 
-// Fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key covers
-// it: the text and its hash, which differs between calls, cannot be part of the stored one.
+// Fingerprint returns a keyed hash of the password that a change sets, so that an idempotency key
+// covers it: the text and its hash, which differs between calls, cannot be part of the stored one.
 func (s *Store) Fingerprint(c *routing.Change) string {
 	p := c.NewPassword()
 	if p == nil {

@@ -100,10 +100,9 @@ func (l *Link) setNextChange() {
 	}
 }
 
-// AddPending adds a change to the pending ones of a link and writes it. patchOf returns what it
-// sets of the link as that will be at its instant. The caller has locked the link by Lock. It
-// returns QuotaExceeded, and the error of the first state that is not valid, or has a URL that is
-// refused.
+// AddPending adds a change to the pending ones of a link and writes it. patchOf returns its patch
+// of the link in the state at that instant. The caller has locked the link by Lock. It returns
+// QuotaExceeded, and the error of the first state that is not valid, or has a URL that is refused.
 func (s *Store) AddPending(
 	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Patch, error),
 ) error {
@@ -149,8 +148,8 @@ func (s *Store) AddPending(
 	return s.insertPending(ctx, tx, added)
 }
 
-// insertPending writes a new change, its URLs, the maxima of its targets, and its event. The link does not
-// change, so there is no version.
+// insertPending writes a new change, its URLs, the maxima of its targets, and its event. The link
+// does not change, so there is no version.
 func (s *Store) insertPending(ctx context.Context, tx bun.Tx, c *ScheduledChange) error {
 	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
 		return fmt.Errorf("writing a scheduled change: %w", err)
@@ -170,8 +169,8 @@ func (s *Store) insertPending(ctx context.Context, tx bun.Tx, c *ScheduledChange
 	return audit.Write(ctx, tx, c.event(c.Link.In.ActorID(), audit.LinkChangeScheduled, s.Now()))
 }
 
-// RemovePending cancels one of the pending changes of a link, and reports whether it is one. The caller has locked the
-// link by Lock. It returns InvalidInput if a later change depends on it.
+// RemovePending cancels one of the pending changes of a link, and reports whether it is one. The
+// caller has locked the link by Lock. It returns InvalidInput if a later change depends on it.
 func (s *Store) RemovePending(ctx context.Context, tx bun.Tx, l *Link, changeID string) (found bool, err error) {
 	at := slices.IndexFunc(l.pending, func(c *ScheduledChange) bool { return c.ID == changeID })
 	if at < 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Purge deletes links that the caller has locked in the transaction, with their tags, versions, scheduled changes, URLs
-// and the values in their events, and records that they were purged. The rows of deterministic links are scrubbed
-// instead, so that the same URL always gets the same code.
+// Purge deletes links that the caller has locked in the transaction, with their tags, versions,
+// scheduled changes, URLs and the values in their events, and records that they were purged. The
+// rows of deterministic links are scrubbed instead, so that the same URL always gets the same code.
 func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	ids, scrubbed, events := make([]string, 0, len(links)), []Rewrite{}, []*audit.Event{}
 	for _, l := range links {

@@ -90,7 +90,8 @@ func NewUsage(workspaceID string, at time.Time, links int) Usage {
 	return Usage{WorkspaceID: workspaceID, Month: click.MonthOf(at).String(), Links: int64(links)}
 }
 
-// AddUsage adds to the usage of workspaces, and returns how much that is now. The source may restrict input.
+// AddUsage adds to the usage of workspaces, and returns how much that is now. The source may
+// restrict input.
 func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...Usage) (used []Usage, err error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -4,16 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
 func TestStore_AtRejectsHostileCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, code := range []string{"", "a", "' OR 1=1 --", "abc\x00", "\xff\xfe\xfd", strings.Repeat("a", 10_000),
 			"a?b",
 			"äöü"} {
@@ -22,13 +19,9 @@ func TestStore_AtRejectsHostileCodes(t *testing.T) {
 				if a.Slug == "" && a.Host == "" && a.Code == "abc" {
 					continue
 				}
-				if _, err := b.At(t.Context(), a); !errs.Is(err, errs.NotFound) {
-					t.Errorf("%+v: %v", a, err)
-				}
+				linktest.Refused(b.At(t.Context(), a))(t, errs.NotFound, "%+v", a)
 			}
-			if _, err := b.Get(t.Context(), b.Mine, code); !errs.Is(err, errs.NotFound) {
-				t.Errorf("id %q: %v", code, err)
-			}
+			linktest.Refused(b.Get(t.Context(), b.Mine, code))(t, errs.NotFound, "id %q", code)
 		}
 	})
 }

@@ -48,8 +48,8 @@ func (l *Link) ChangeRouting(c *routing.Change) error {
 	return nil
 }
 
-// LinkRouting, LinkRule and LinkTarget are a routing and its parts with their link, which GraphQL resolvers
-// use to load statistics.
+// LinkRouting, LinkRule and LinkTarget are a routing and its parts with their link, which GraphQL
+// resolvers use to load statistics.
 type (
 	LinkRouting struct {
 		*routing.Routing
@@ -94,9 +94,9 @@ func (s *Store) readHeaders(agent *string, acceptLanguage, referrer string) rout
 	}
 }
 
-// RunTests runs the tests of a link's routing. It returns InvalidInput for the first that fails. Tests
-// ignore fallback URLs of the workspace and the domain, which change independently of the link, and
-// grants. If the target is drawn, the location of any candidate passes.
+// RunTests runs the tests of a link's routing. It returns InvalidInput for the first that fails.
+// Tests ignore fallback URLs of the workspace and the domain, which change independently of the
+// link, and grants. If the target is drawn, the location of any candidate passes.
 func (s *Store) RunTests(l *Link) error { return s.runTestsAt(l, s.now()) }
 
 // runTestsAt is RunTests at an instant, which tests without one use.

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -19,12 +18,10 @@ import (
 
 // TestStore_RoutingTextsStay writes texts that look like escapes, again and again.
 func TestStore_RoutingTextsStay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
+		l := b.Make(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
@@ -53,19 +50,17 @@ func split(test *routing.Test) *routing.Change {
 	}
 }
 
-// TestStore_TestsOfDrawsAcceptAnyCandidate creates links whose tests expect one of two targets: a test
-// that passes once passes always.
+// TestStore_TestsOfDrawsAcceptAnyCandidate creates links whose tests expect one of two targets: a
+// test that passes once passes always.
 func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.DrawKey = routing.DrawKey([]byte("a secret"))
 		for i := range 20 {
 			test := &routing.Test{
 				Visit:    &routing.Sample{Address: new("192.0.2.1")},
 				Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
-			l, _ := b.create(t,
+			l := b.Make(t,
 				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
 			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
 		}
@@ -77,19 +72,17 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 	})
 }
 
-// TestStore_TestsFillPlaceholders expects the code in a fallback URL, when a link is created and when it
-// is changed.
+// TestStore_TestsFillPlaceholders expects the code in a fallback URL, when a link is created and
+// when it is changed.
 func TestStore_TestsFillPlaceholders(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		later := noon.AddDate(0, 0, 2)
 		test := &routing.Test{
 			Visit: &routing.Sample{At: &later}, Location: new("https://example.com/ended?spring@sho.rt"),
 			Status: new(302),
 		}
 		expires := noon.AddDate(0, 0, 1)
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
 				Routing: &routing.Change{
 					EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
@@ -101,12 +94,10 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 
 // TestStore_ExplainSkipsUsedUpTargets grants all clicks of a target.
 func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
+		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 			Rules: optional.Set([]*routing.Rule{rule}),
 		}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
@@ -118,7 +109,7 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 			t.Errorf("before: %s", got)
 		}
 		const use = "UPDATE grants SET granted = 1 WHERE subject_id = ?"
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), use, targetID))(t)
 		if got := explain(nil); got != "https://example.com/own" {
 			t.Errorf("used up: %s", got)
 		}
@@ -141,7 +132,7 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 		rule.Targets = append(rule.Targets,
 			&routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
-	b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
+	b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
 		Rules: optional.Set([]*routing.Rule{rule}),
 	}})
 	var written []string // ctid has the order of the writes
@@ -153,11 +144,9 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 
 // TestStore_DisabledLinkKeepsItsURLs: a member who could change them would get around the operator.
 func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ended := optional.Set(new("https://bad.example/"))
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
 			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
@@ -167,8 +156,6 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 			}
 		}
 		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
-		if diff := cmp.Diff([]string{"example.com", "bad.example"}, b.Reload(t, l).Hosts()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"example.com", "bad.example"}, b.Reload(t, l).Hosts(), "difference")
 	})
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
-// Simulation is a link, one of its short URLs, and a visit that has not taken place. Only Link is required.
+// Simulation is a link, one of its short URLs, and a visit that has not taken place. Only Link is
+// required.
 type Simulation struct {
 	Link  *Link
 	At    resolve.Address
@@ -26,9 +27,9 @@ type Simulation struct {
 	OverQuota bool
 }
 
-// Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due by the visit
-// have taken effect. It consumes nothing. It returns InvalidInput for the visit, and the errors of an update for the
-// change.
+// Explain returns the answer of a link to a visit, and the reason. Scheduled changes that are due
+// by the visit have taken effect. It consumes nothing. It returns InvalidInput for the visit, and
+// the errors of an update for the change.
 func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation, error) {
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}

@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Snapshot is everything that users can see and change of a link, in one version. It is stored as JSON.
+// Snapshot is everything that users can see and change of a link, in one version. It is stored as
+// JSON.
 type Snapshot struct {
 	URL            string             `json:"url"`
 	Title          *string            `json:"title,omitempty"`
@@ -61,8 +62,8 @@ func utc(at *time.Time) *time.Time {
 	return new(db.Instant(*at))
 }
 
-// Fields are the fields that a change lists, by their names in the API. Deletion and disabling have event
-// types of their own.
+// Fields are the fields that a change lists, by their names in the API. Deletion and disabling have
+// event types of their own.
 func (s *Snapshot) Fields() []audit.Field {
 	tags := s.Tags
 	if tags == nil {
@@ -79,7 +80,8 @@ func (s *Snapshot) Fields() []audit.Field {
 	}
 }
 
-// IsSame reports whether nothing that users see differs between two states of a link with the stored tags.
+// IsSame reports whether nothing that users see differs between two states of a link with the
+// stored tags.
 func IsSame(before, after *Link, stored []string) bool {
 	isSame, _ := compare(before.Snapshot(stored), after.snapshotWith(stored))
 	return isSame

@@ -13,12 +13,14 @@ import (
 	"github.com/linkforge/linkforge/internal/route/check"
 )
 
-// Changes returns the fields that it sets, with their values now and after it. The link has the tags now.
+// Changes returns the fields that it sets, with their values now and after it. The link has the
+// tags now.
 func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
 	return audit.Pick(c.Link.snapshotWith(tags).Fields(), c.after.snapshotWith(tags).Fields(), c.Patch.Names()...)
 }
 
-// applyPatch changes the link as the patch says. The patch has been validated, so that it cannot fail.
+// applyPatch changes the link as the patch says. The patch has been validated, so that it cannot
+// fail.
 func (l *Link) applyPatch(p *linkfield.Patch, now time.Time) {
 	before := l.OriginalURL
 	p.Apply(&l.OriginalURL, &l.Settings)
@@ -34,8 +36,8 @@ func (l *Link) applyPatch(p *linkfield.Patch, now time.Time) {
 	}
 }
 
-// states returns copies of the pending changes, each with the link as it is once this change and all earlier ones have
-// been applied.
+// states returns copies of the pending changes, each with the link as it is once this change and
+// all earlier ones have been applied.
 func (l *Link) states() []*ScheduledChange {
 	states, state := make([]*ScheduledChange, 0, len(l.pending)), l
 	for _, c := range l.pending {
@@ -49,14 +51,16 @@ func (l *Link) states() []*ScheduledChange {
 	return states
 }
 
-// Pending returns those of the changes that have not taken effect, with the link as it is now and will be.
+// Pending returns those of the changes that have not taken effect, with the link as it is now and
+// will be.
 func (l *Link) Pending(changes []*ScheduledChange, now time.Time) []*ScheduledChange {
 	loaded := *l
 	loaded.pending = slices.DeleteFunc(slices.Clone(changes), func(c *ScheduledChange) bool { return c.isDue(now) })
 	return loaded.states()
 }
 
-// revalidate returns the error of the first state after a pending change of a link that an edit breaks.
+// revalidate returns the error of the first state after a pending change of a link that an edit
+// breaks.
 func (s *Store) revalidate(ctx context.Context, before, after *Link) error {
 	if len(after.pending) == 0 || after.OriginalURL == before.OriginalURL && after.Settings == before.Settings {
 		return nil
@@ -65,8 +69,8 @@ func (s *Store) revalidate(ctx context.Context, before, after *Link) error {
 	return err
 }
 
-// validStates is states. It returns the error of the first one that is not valid. The link's own state is
-// valid; if isRoutingSame, the routings of the others are known to be.
+// validStates is states. It returns the error of the first one that is not valid. The link's own
+// state is valid; if isRoutingSame, the routings of the others are known to be.
 func (s *Store) validStates(ctx context.Context, l *Link, isRoutingSame bool) ([]*ScheduledChange, error) {
 	states, previous := l.states(), l.Routing
 	for _, c := range states {
@@ -81,8 +85,8 @@ func (s *Store) validStates(ctx context.Context, l *Link, isRoutingSame bool) ([
 	return states, nil
 }
 
-// checkState validates a state that begins at an instant. The routing may be known to be valid; its tests
-// depend on the instant and on other fields.
+// checkState validates a state that begins at an instant. The routing may be known to be valid; its
+// tests depend on the instant and on other fields.
 func (s *Store) checkState(l *Link, at time.Time, isRoutingKnown bool) error {
 	if err := l.check(); err != nil {
 		return err
@@ -130,8 +134,8 @@ func (s *Store) refuseStates(ctx context.Context, conn bun.IDB, states []*Schedu
 	return nil
 }
 
-// RefusePending returns an error if a state after a pending change of the link is not valid, or has a URL
-// that is refused.
+// RefusePending returns an error if a state after a pending change of the link is not valid, or has
+// a URL that is refused.
 func (s *Store) RefusePending(ctx context.Context, conn bun.IDB, l *Link) error {
 	states, err := s.validStates(ctx, l, false)
 	if err != nil {
@@ -140,8 +144,8 @@ func (s *Store) RefusePending(ctx context.Context, conn bun.IDB, l *Link) error 
 	return s.refuseStates(ctx, conn, states, "")
 }
 
-// EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if they are as
-// stored.
+// EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if
+// they are as stored.
 func (l *Link) EffectiveTags() (tags []string, ok bool) {
 	return l.NewTags, l.stored != nil && l.NewTags != nil
 }

@@ -16,35 +16,33 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and returns that state.
+// TestStore_CreateReturnsDueState: createLink finds a link by its URL after a due change, and
+// returns that state.
 func TestStore_CreateReturnsDueState(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const before, after = "https://example.com/a", "https://example.com/b"
-		l, _ := b.create(t, creation.Input{URL: before, CustomCode: new("promo")})
-		same, _ := b.create(t, creation.Input{URL: before})
+		l := b.Make(t, creation.Input{URL: before, CustomCode: new("promo")})
+		same := b.Make(t, creation.Input{URL: before})
 		b.Plan(t, l, time.Hour, link.Change{URL: to(after)})
 		b.Plan(t, same, time.Hour, link.Change{Title: to(new("due"))})
 		b.Now = b.Now.Add(2 * time.Hour)
-		found, isNew := b.create(t, creation.Input{URL: after, CustomCode: new("promo")})
+		found, isNew := b.MakeOrFind(t, creation.Input{URL: after, CustomCode: new("promo")})
 		if isNew || found.ID != l.ID || found.OriginalURL != after {
 			t.Errorf("by code: new %t, %+v", isNew, found)
 		}
-		b.refuse(t, creation.Input{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
-		if found, _ := b.create(t, creation.Input{URL: before}); found.ID != same.ID ||
+		b.Refuse(t, creation.Input{URL: before, CustomCode: new("promo")}, errs.CodeTaken)
+		if found := b.Make(t, creation.Input{URL: before}); found.ID != same.ID ||
 			optional.Value(found.Title) != "due" {
 			t.Errorf("by URL: %+v", found)
 		}
 	})
 }
 
-// TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried routing.
+// TestStore_ExplainAppliesPendingChanges that are due at the time of the visit, on top of the tried
+// routing.
 func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		target := "https://example.com/tried"
 		tried := &routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}})}
 		b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
@@ -69,11 +67,12 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 	})
 }
 
-// TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller that has gone.
+// TestStore_ValidatesStatesWithinBounds: only changed routings are validated, and not for a caller
+// that has gone.
 func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+	l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 	ended := &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}
 	b.Plan(t, l, time.Hour, link.Change{Routing: to(ended)})
 	const corrupt = "UPDATE scheduled_changes SET patch = replace(patch, 'https://example.com/ended', 'no URL')"

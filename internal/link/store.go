@@ -97,7 +97,8 @@ func NewStore(c Config) (*Store, error) {
 	}, nil
 }
 
-// ShortURL returns the link's short URL: at its domain, or else at the primary host of its workspace, if it has one.
+// ShortURL returns the link's short URL: at its domain, or else at the primary host of its
+// workspace, if it has one.
 func (s *Store) ShortURL(l *Link) string {
 	if host := l.In.Workspace().PrimaryHost; host != nil && l.OwnAddress == nil {
 		return "https://" + *host + "/" + l.Code
@@ -127,8 +128,8 @@ func (s *Store) Address(l *Link) resolve.Address {
 	return at
 }
 
-// QRText returns what a QR code of the link encodes: its short URL, with a source that its routing declares; an
-// empty source means none. It returns InvalidInput.
+// QRText returns the text of a QR code of the link: its short URL, with a source that its routing
+// declares; an empty source means none. It returns InvalidInput.
 func (s *Store) QRText(l *Link, source string) (string, error) {
 	if source != "" && (l.Routing == nil || !slices.Contains(l.Routing.QRSources, source)) {
 		return "", errs.New(errs.InvalidInput, "The link does not declare this source. Add it to routing.qrSources.").
@@ -137,7 +138,8 @@ func (s *Store) QRText(l *Link, source string) (string, error) {
 	return routing.WithSource(s.ShortURL(l), source), nil
 }
 
-// At returns the link that redirects at an address, or would in another state, from the database. It returns NotFound.
+// At returns the link that redirects at an address, or would in another state, from the database.
+// It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	for at := range a.Candidates() {
 		l, err := s.exactlyAt(ctx, at)
@@ -157,7 +159,7 @@ func (l *Link) AnswersAt(a resolve.Address) bool {
 	return a.Path == "" || a.Path == "/" || l.Routing != nil && l.Routing.ForwardPath
 }
 
-// exactlyAt returns the link with the code of an address, whatever its path. It returns NotFound.
+// exactlyAt returns the link with the code of an address, with any path. It returns NotFound.
 func (s *Store) exactlyAt(ctx context.Context, a resolve.Address) (*Link, error) {
 	l := &Link{}
 	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
@@ -231,7 +233,8 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return s.find(ctx, m, "id = ?", linkID)
 }
 
-// ByExternalID returns the link with the caller's own id, in any state but purged. It returns NotFound.
+// ByExternalID returns the link with the caller's own id, in any state but purged. It returns
+// NotFound.
 func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
 	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
 }
@@ -308,8 +311,8 @@ func (s *Store) Load(ctx context.Context, m workspace.Membership, linkIDs ...str
 	return mapByID(m, links), nil
 }
 
-// mapByID sets the membership of links, and returns those that it can see by their ids. There is
-// nothing to see of purged ones.
+// mapByID sets the membership of links, and returns, by ID, those visible to it. Purged links are
+// not visible.
 func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	byID := make(map[string]*Link, len(links))
 	for _, l := range links {

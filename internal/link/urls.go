@@ -15,13 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// URLRow is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and its
-// check are in links.
+// URLRow is a URL of a link's routing, or one that a scheduled change sets. The link's own URL and
+// its check are in links.
 type URLRow struct {
 	bun.BaseModel `bun:"table:link_urls"`
 
 	LinkID string `bun:",pk"`
-	// Field is the position in the routing, joined by dots. That of a scheduled change begins with its id.
+	// Field is the position in the routing, joined by dots. That of a scheduled change begins with
+	// its id.
 	Field       string `bun:",pk"`
 	WorkspaceID string
 	// Host is canonical.
@@ -72,8 +73,8 @@ func copyChecks(rows, replaced []URLRow) {
 	}
 }
 
-// urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has no
-// single destination to check, and an image is not a destination.
+// urlRows returns the URLs of the link's routing, due for a check now. A URL with placeholders has
+// no single destination to check, and an image is not a destination.
 func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	for _, u := range l.Routing.URLs() {
 		canonical, err := urlnorm.Canonical(u.URL)
@@ -92,8 +93,8 @@ func (l *Link) urlRows(now time.Time) (rows []URLRow) {
 	return rows
 }
 
-// Hosts returns the hosts of all URLs of the link: of the destination, of its routing, and of the pending
-// changes that WriteDue has loaded.
+// Hosts returns the hosts of all URLs of the link: of the destination, of its routing, and of the
+// pending changes that WriteDue has loaded.
 func (l *Link) Hosts() []string {
 	hosts, rows := []string{l.Host()}, l.urlRows(time.Time{})
 	for _, c := range l.pending {
@@ -105,8 +106,8 @@ func (l *Link) Hosts() []string {
 	return hosts
 }
 
-// HostKey returns the labels of a canonical host in reverse, each followed by a dot, so that a host is a
-// prefix of all hosts below it: www.example.com becomes com.example.www.
+// HostKey returns the labels of a canonical host in reverse, each followed by a dot, so that a host
+// is a prefix of all hosts below it: www.example.com becomes com.example.www.
 func HostKey(host string) string {
 	labels := strings.Split(host, ".")
 	slices.Reverse(labels)
@@ -122,9 +123,9 @@ func (l *Link) Host() string {
 	return u.Host()
 }
 
-// refused returns an UnsafeURL error for each of the links of which the URL, or one of the routing, is
-// refused by package destination. Every operation that creates, edits, restores or claims links calls it
-// for those whose URLs are new or become effective.
+// refused returns an UnsafeURL error for each link with a URL, its own or one of its routing, that
+// package destination refuses. Every operation that creates, edits, restores or claims links calls
+// it for links with URLs that are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
 	unsafe, err := s.Destinations.Refused(ctx, conn, URLsOf(links)...)
 	return Refusals(links, unsafe), err
@@ -142,8 +143,8 @@ func URLsOf(links []*Link) []string {
 	return urls
 }
 
-// leadsOutside returns InvalidInput for a link that leads to a host to which the API key of its
-// membership may not lead.
+// leadsOutside returns InvalidInput for a link to a host that the API key of its membership may not
+// use.
 func (l *Link) leadsOutside() *errs.Error {
 	if !l.In.HasDestinationHosts() {
 		return nil
@@ -157,7 +158,8 @@ func (l *Link) leadsOutside() *errs.Error {
 	return l.In.MayLeadTo(l.Host())
 }
 
-// Refusals returns the errors of links whose URLs are unsafe, or lead to hosts to which their API keys may not lead.
+// Refusals returns the errors of links with unsafe URLs, or with hosts that their API keys may not
+// use.
 func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
@@ -176,7 +178,7 @@ func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Erro
 	return refused
 }
 
-// Refuse returns an UnsafeURL error for a link of which a URL is refused.
+// Refuse returns an UnsafeURL error for a link with a refused URL.
 func (s *Store) Refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 	refused, err := s.refused(ctx, conn, []*Link{l})
 	if e := refused[l]; e != nil {

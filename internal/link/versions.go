@@ -41,8 +41,8 @@ type Version struct {
 	Snapshot
 	Link   *Link
 	Number int
-	// From is its first instant, To the first instant after it; nil for the newest version, unless a
-	// scheduled change has ended it that is not written yet.
+	// From is its first instant, To the first instant after it; nil for the newest version, unless
+	// a scheduled change has ended it that is not written yet.
 	From time.Time
 	To   *time.Time
 	// Cause is how it came about, ActorID who made it; empty for the server and the operator.
@@ -50,8 +50,8 @@ type Version struct {
 	ActorID string
 	// OperationID is the bulk call that it was part of, or that it undid; nil for none.
 	OperationID *string
-	// Changes are the fields that differ from the version before; none for the first, and if that was
-	// dropped.
+	// Changes are the fields that differ from the version before; none for the first, and if that
+	// was dropped.
 	Changes []*audit.FieldChange
 }
 
@@ -107,8 +107,8 @@ func (c *Rewrite) supersede() (VersionRow, error) {
 	}, err
 }
 
-// writeVersions stores the versions that changes supersede, and drops those beyond MaxVersions. Links
-// without an account have no versions.
+// writeVersions stores the versions that changes supersede, and drops those beyond MaxVersions.
+// Links without an account have no versions.
 func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	var rows []VersionRow
 	for _, c := range rewrites {
@@ -137,8 +137,8 @@ func writeVersions(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	return nil
 }
 
-// UnwrittenVersions returns the version that the row of the link is, and those that have begun since and are
-// not written yet, as they will be: scheduled changes without an effect write none.
+// UnwrittenVersions returns the version in the link's row, followed by the later versions that have
+// begun and are not written yet. Scheduled changes without an effect write none.
 func (s *Store) UnwrittenVersions(ctx context.Context, l *Link) ([]*Version, error) {
 	tags, err := s.TagsOf(ctx, l.In, l.ID)
 	if err != nil {

@@ -25,7 +25,7 @@ type Rewrite struct {
 	scheduled *ScheduledChange
 	// Operation is the id of the bulk call that the change is part of; empty for none.
 	Operation string
-	// previous is the state before, and fields are those that differ after; newVersions sets them.
+	// previous is the state before, and fields are the changed fields; newVersions sets both.
 	previous *Snapshot
 	fields   []*audit.FieldChange
 }
@@ -38,10 +38,10 @@ type Reason struct {
 
 var bySchedule = Reason{audit.LinkUpdated, CauseScheduled}
 
-// Apply is the only way to change columns of links that users see. Links whose state does not change are
-// left alone. It writes the others in one statement, with their tags, URLs and grants, the versions that
-// they supersede, and an event each. The actor is that of After.In or, if that is empty, the server or
-// the operator.
+// Apply is the only way to change columns of links that users see. Links whose state does not
+// change are left alone. It writes the others in one statement, with their tags, URLs and grants,
+// the versions that they supersede, and an event each. The actor is that of After.In or, if that is
+// empty, the server or the operator.
 func (s *Store) Apply(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) error {
 	rewrites, err := s.newVersions(ctx, tx, why, rewrites)
 	if err != nil || len(rewrites) == 0 {
@@ -56,8 +56,8 @@ func (s *Store) Apply(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rew
 	return s.writeEvents(ctx, tx, why, rewrites)
 }
 
-// newVersions takes the states before and after, drops changes without an effect, and numbers the new
-// versions of the others.
+// newVersions takes the states before and after, drops changes without an effect, and numbers the
+// new versions of the others.
 func (s *Store) newVersions(ctx context.Context, tx bun.Tx, why Reason, rewrites []Rewrite) ([]Rewrite, error) {
 	if err := s.dropGoneFolders(ctx, tx, why, rewrites); err != nil {
 		return nil, err
@@ -96,8 +96,8 @@ func (c *Rewrite) actorID() string {
 	return c.After.In.ActorID()
 }
 
-// startsAt returns when the new version begins; nil for the instant at which it is written, after that of
-// its predecessor. A scheduled change begins at its planned instant.
+// startsAt returns when the new version begins; nil for the instant at which it is written, after
+// that of its predecessor. A scheduled change begins at its planned instant.
 func (c *Rewrite) startsAt() *time.Time {
 	if c.scheduled == nil {
 		return nil
@@ -105,8 +105,8 @@ func (c *Rewrite) startsAt() *time.Time {
 	return new(startAfter(c.Before.VersionFrom(), c.scheduled.DueAt))
 }
 
-// startAfter returns when a version begins that was planned for an instant: after its predecessor, even if
-// the clock of another node is ahead.
+// startAfter returns when a version begins that was planned for an instant: after its predecessor,
+// even if the clock of another node is ahead.
 func startAfter(predecessor, planned time.Time) time.Time {
 	if first := predecessor.Add(time.Microsecond); planned.Before(first) {
 		return first
@@ -139,7 +139,7 @@ func recordOf(l *Link) *record {
 	return r
 }
 
-// write writes the rows of changed links, and what is derived of them.
+// write writes the rows of changed links, and the rows derived from them.
 func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	slices.SortFunc(rewrites, func(a, b Rewrite) int { return cmp.Compare(a.After.ID, b.After.ID) })
 	if err := releaseExternalIDs(ctx, tx, rewrites); err != nil {
@@ -166,7 +166,8 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error 
 	return s.writeDerived(ctx, tx, rewrites)
 }
 
-// writeDerived writes the rows of other tables that are derived of new or changed links: metadata, URLs and grants.
+// writeDerived writes the rows of other tables that are derived of new or changed links: metadata,
+// URLs and grants.
 func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 	if err := writeMetadata(ctx, tx, rewrites); err != nil {
 		return err
@@ -177,8 +178,8 @@ func (s *Store) writeDerived(ctx context.Context, tx bun.Tx, rewrites []Rewrite)
 	return writeGrants(ctx, tx, rewrites)
 }
 
-// changedColumns returns the columns in which links differ from their rows. A statement that sets a column pays for its
-// indexes and triggers, even if the value stays.
+// changedColumns returns the columns whose values differ from the links' rows. A statement that
+// sets a column pays for its indexes and triggers, even if the value stays.
 func (s *Store) changedColumns(before, after []*record) (columns []string) {
 	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
 		switch field.Name {
@@ -211,7 +212,7 @@ func (s *Store) writeEvents(ctx context.Context, tx bun.Tx, why Reason, rewrites
 		}
 		var details audit.Details
 		var fields []*audit.FieldChange
-		if why.Action == audit.LinkUpdated || why.Action == audit.LinkClaimed { // the others say what has changed
+		if why.Action == audit.LinkUpdated || why.Action == audit.LinkClaimed { // other actions name the change
 			fields = c.fields
 		}
 		if why.Action == audit.LinkUpdated {

@@ -38,7 +38,7 @@ func (c *Counter) pinCell(ctx context.Context) error {
 	return err
 }
 
-// CellOf returns the cell of a database; 0 for one in which none is recorded.
+// CellOf returns the cell of a database; 0 if none is recorded.
 func CellOf(ctx context.Context, d *db.DB) (cell int, err error) {
 	var value string
 	err = d.NewSelect().Table("instance").Column("value").Where("name = 'cell'").Scan(ctx, &value)

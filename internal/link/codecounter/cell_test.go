@@ -63,7 +63,8 @@ func TestCells_EndWithTheirCounters(t *testing.T) {
 	})
 }
 
-// TestPin_KeepsTheCell: a database keeps the number of its cell, and one that has issued codes before is cell 0.
+// TestPin_KeepsTheCell: a database keeps the number of its cell, and one that has issued codes
+// before is cell 0.
 func TestPin_KeepsTheCell(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

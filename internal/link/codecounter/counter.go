@@ -39,7 +39,8 @@ type epoch struct {
 	fingerprint string
 	// name is the name of its counter in the database; empty until it is known.
 	name string
-	// issued is the epoch's counter when the last block was allocated: lower ones of the cell may be in use.
+	// issued is the epoch's counter when the last block was allocated: lower ones of the cell may
+	// be in use.
 	issued uint64
 }
 

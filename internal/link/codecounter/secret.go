@@ -19,9 +19,9 @@ const (
 	allEpochs   = "name = 'code' OR name LIKE 'code:%'"
 )
 
-// Pin records the cell, and the first secret as the key of new codes, and starts an epoch if it is new. It
-// returns an error when the cell differs or a secret of earlier codes is missing: a code could be issued
-// twice.
+// Pin records the cell, and the first secret as the key of new codes, and starts an epoch if it is
+// new. It returns an error when the cell differs or a secret of earlier codes is missing: a code
+// could be issued twice.
 func (c *Counter) Pin(ctx context.Context) error {
 	_, err := c.pin(ctx)
 	return err
@@ -53,8 +53,8 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	if current == first {
 		return first, nil
 	}
-	// The new counter starts at the highest of the others. After a restore of an older backup, which
-	// may lack this epoch, AfterRestore has advanced them beyond every issued code.
+	// The new counter starts at the highest of the others. After a restore of an older backup,
+	// which may lack this epoch, AfterRestore has advanced them beyond every issued code.
 	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), ?)
 		FROM counters WHERE `+allEpochs+` ON CONFLICT DO NOTHING`, epochPrefix+current, firstOf(c.cell)).Exec(ctx)
 	if err != nil {
@@ -63,7 +63,8 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	return first, nil
 }
 
-// keep stores a value of the instance, unless it has one of the name, and returns the one that it has.
+// keep stores a value of the instance, unless it has one of the name, and returns the one that it
+// has.
 func (c *Counter) keep(ctx context.Context, name string, value any) (kept string, err error) {
 	_, err = c.db.NewRaw("INSERT INTO instance (name, value) SELECT ?, ? WHERE TRUE ON CONFLICT DO NOTHING", name,
 		value).

@@ -50,8 +50,8 @@ func TestPin_RequiresEverySecretInUse(t *testing.T) {
 	})
 }
 
-// TestCounters_RotatedSecretSkipsIssuedCodes pretends that all codes of the cell have been given out
-// with the previous secret: one in 51 of all codes.
+// TestCounters_RotatedSecretSkipsIssuedCodes pretends that all codes of the cell have been given
+// out with the previous secret: one in 51 of all codes.
 func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

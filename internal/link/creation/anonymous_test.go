@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -19,9 +17,7 @@ func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
 }
 
 func TestStore_CreateAnonymous(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		if l.Kind() != link.Temporary || l.Strategy != link.Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
 			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
@@ -43,9 +39,7 @@ func TestStore_CreateAnonymous(t *testing.T) {
 }
 
 func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for range 60 {
 			b.anonymous(t, "https://example.com/a")
 		}

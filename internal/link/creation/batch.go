@@ -25,8 +25,8 @@ type call struct {
 	operationID string
 	imported    *Import // nil for other calls
 
-	// results are those of the items. err is why there are none, and hasLeft means that the call must run in another
-	// batch.
+	// results are those of the items. err is why there are none, and hasLeft means that the call
+	// must run in another batch.
 	results []link.Result
 	err     error
 	hasLeft bool
@@ -42,8 +42,8 @@ type batch struct {
 	calls    []*call
 	isShared bool
 
-	// The state of the transaction, which may be retried: the items of the calls that are permitted and have not left,
-	// and the quotas by workspace.
+	// The state of the transaction, which may be retried: the items of the calls that are permitted
+	// and have not left, and the quotas by workspace.
 	items  []*item
 	quotas map[string]*allowance
 }
@@ -54,19 +54,20 @@ type item struct {
 	call *call
 	// domain gets the code; nil means the workspace.
 	domain *domain.Domain
-	// holder is the link that has the external id of the upsert, or nil, and versionBefore the version of the link that
-	// it changes.
+	// holder is the link that has the external id of the upsert, or nil, and versionBefore the
+	// version of the link that it changes.
 	holder        *link.Link
 	versionBefore int
-	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
-	// are tried: nearly always the first is free.
+	// codes are the codes to try, in this order. Those of a deterministic link are computed when
+	// they are tried: nearly always the first is free.
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
 	link.Result
 
-	// The state of the transaction: the earlier item with the same identity and external id, or nil; what is known and
-	// decided, the result so far, and how many codes were taken by other links.
+	// The state of the transaction: the earlier item with the same identity and external id, or
+	// nil; the facts and the decision; the result so far; and how many codes belonged to other
+	// links.
 	duplicateOf *item
 	facts       facts
 	decision    decision
@@ -74,8 +75,8 @@ type item struct {
 	tried       int
 }
 
-// identity is what two requests for the same link have in common: the workspace, the URL, and the code if the
-// caller chose one.
+// identity is what two requests for the same link have in common: the workspace, the URL, and the
+// code if the caller chose one.
 type identity struct{ workspaceID, hash, code string }
 
 // request is what equal requests have in common: the link, and the external id that it must have.
@@ -84,8 +85,9 @@ type request struct {
 	externalID string
 }
 
-// errRetry rolls back a batch that must run again from prepare: it needs something that is not read or computed in the
-// transaction, such as a generated code or the comparison of a password, or others have changed what it has read.
+// errRetry rolls back a batch that must run again from prepare: either it needs a value from
+// outside the transaction, such as a generated code or the comparison of a password, or a
+// concurrent change has invalidated its reads.
 var errRetry = errors.New("the batch must run again")
 
 func (s *Store) newBatch(calls ...*call) *batch {
@@ -101,8 +103,8 @@ func (c *call) add(in *Input) {
 	c.items = append(c.items, &item{call: c, proposal: proposal{in: in, isImported: c.imported != nil}})
 }
 
-// run sets the results of the calls. It returns an error if all have failed. It runs the transaction again if that has
-// lost a race with another one.
+// run sets the results of the calls. It returns an error if all have failed. It runs the
+// transaction again if that has lost a race with another one.
 func (b *batch) run(ctx context.Context) error {
 	for races := 0; ; races++ {
 		isPending, err := b.prepare(ctx)
@@ -178,7 +180,7 @@ func (b *batch) validate(it *item) {
 		return
 	}
 	if it.call.member.IsPublishable() {
-		if field := it.in.besideURL(); field != "" {
+		if field := it.in.otherField(); field != "" {
 			it.Err = errPublishable(field)
 			return
 		}
@@ -225,8 +227,8 @@ func (b *batch) finish(ctx context.Context) {
 	}
 }
 
-// announce removes new and revived links from the cache, which may have their codes as unused, and logs links that got
-// no code.
+// announce removes new and revived links from the cache, which may have their codes as unused, and
+// logs links that got no code.
 func (b *batch) announce(ctx context.Context, items []*item) {
 	for _, it := range items {
 		if it.Link != nil && (it.Created || it.Revived) {
@@ -257,7 +259,8 @@ func (it *item) isOpen() bool { return it.duplicateOf == nil && it.Link == nil &
 // isUndecided reports whether the attempt has no result yet.
 func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt.Err == nil }
 
-// isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is false for other items.
+// isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is
+// false for other items.
 func (it *item) isKnown() bool {
 	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
 }
@@ -277,8 +280,8 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Err != nil })
 }
 
-// resultsOf returns the results of the items. Each has a copy of its link, with the membership of its own caller: other
-// calls may have found the same link.
+// resultsOf returns the results of the items. Each has a copy of its link, with the membership of
+// its own caller: other calls may have found the same link.
 func (c *call) resultsOf() []link.Result {
 	results := make([]link.Result, 0, len(c.items))
 	for _, it := range c.items {
@@ -294,7 +297,8 @@ func (c *call) resultsOf() []link.Result {
 	return results
 }
 
-// findDomains looks up the domains that get codes. An item whose domain has no codes of its own gets its result.
+// findDomains looks up the domains that get codes. An item whose domain has no codes of its own
+// gets its result.
 func (b *batch) findDomains(ctx context.Context) error {
 	var ids []string
 	for _, it := range b.items {

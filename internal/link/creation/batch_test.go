@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -29,9 +29,7 @@ func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*Input) []li
 }
 
 func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		there, _ := b.create(t, Input{URL: "https://example.com/there"})
 		promo, other := "promo", "other"
 		in := []*Input{
@@ -50,9 +48,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created",
 			"created",
 			"created"}
-		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, outcomes(results), "difference")
 		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID ||
 			results[4].Link.ID != results[5].Link.ID {
 			t.Error("what is the same has not the same link")
@@ -67,10 +63,8 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 			t.Errorf("%d links used, want 6", got)
 		}
 		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
-		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
-			again); diff != "" {
-			t.Errorf("again (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
+			again, "again")
 		if got := b.Used(t); got != 6 {
 			t.Errorf("%d links used after the same again, want 6", got)
 		}
@@ -86,8 +80,8 @@ func (i *linkInserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	i.any = i.any || strings.Contains(event.Query, `INSERT INTO "links"`)
 }
 
-// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or the
-// quota inserts no links that are rolled back.
+// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or
+// the quota inserts no links that are rolled back.
 func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,9 +111,7 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 }
 
 func TestStore_CreateManyAllOrNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 5
 		promo := "promo"
 		b.create(t, Input{URL: "https://example.com/there", CustomCode: &promo})
@@ -137,7 +129,7 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 			slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
-		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
+		n, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 1 || b.Used(t) != 1 {
 			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.Used(t), err)
 		}
@@ -151,9 +143,7 @@ func TestStore_CreateManyAllOrNothing(t *testing.T) {
 // TestStore_CreateManyUsesTheRemainingQuota lets batches that overlap race for fewer links than
 // they want.
 func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 60
 		var mu sync.Mutex
 		said := map[string]int{}
@@ -173,7 +163,7 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 			})
 		}
 		all.Wait()
-		n, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
+		n, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 60 || said["created"] != 60 || b.Used(t) != 60 {
 			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.Used(t), err)
 		}
@@ -186,9 +176,7 @@ func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 // TestStore_CreateManyOnTwoNodesIssuesDistinctCounters has two stores create at once, as two nodes
 // would: no code comes twice, also when a node is replaced and its block is lost.
 func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 10_000
 		var mu sync.Mutex
 		codes := map[string]bool{}
@@ -220,7 +208,7 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 			t.Errorf("%d codes, want 6000", len(codes))
 		}
 		var next int64
-		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil ||
+		if err := b.DB.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil ||
 			next > 6000+4*codecounter.BlockSize {
 			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
 		}
@@ -229,15 +217,13 @@ func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 
 // TestStore_CreateSkipsTakenCounters gives the next counter's code away beforehand.
 func TestStore_CreateSkipsTakenCounters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		taken, _ := b.create(t, Input{URL: "https://example.com/taken"})
 		for counter := range uint64(2) {
 			code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, link.Random
-			must.Value(d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
+			must.Value(b.DB.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
 		}
 		l, created := b.create(t, Input{URL: "https://example.com/", Strategy: new(link.Counter)})
 		if want := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(2); !created || l.Code != want {
@@ -253,18 +239,15 @@ func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, n := range []int{0, link.MaxBatch + 1} {
-		if _, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%d links: %v", n, err)
-		}
+		linktest.Refused(b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(0, n)}))(t, errs.InvalidInput, "%d links",
+			n)
 	}
 }
 
 // TestStore_CreateManyReturnsExistingLinks: three calls of a thousand links, and the same again,
 // which make nothing and take no quota.
 func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 3 * link.MaxBatch
 		for _, want := range []string{"created", "there"} {
 			for call := range 3 {
@@ -284,14 +267,12 @@ func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 
 // TestStore_CreateManyRetriesAfterRollback: the first attempt is rolled back and repeated.
 func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		other, _ := b.create(t, Input{URL: "https://example.com/taken"})
 		code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(0)
 		taken := *other
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
-		must.Value(d.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
+		must.Value(b.DB.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
 		for _, r := range b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"},
 			counted("https://example.com/b")) {
 			if _, err := b.Get(t.Context(), b.Mine, r.Link.ID); err != nil || !r.Created {
@@ -334,11 +315,9 @@ func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 // TestBatch_LooksUpEachKeyByIndex by who makes others, although most workspaces are so small that
 // it were as well to read all their links: the statement is planned once, for the large ones too.
 func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const small = "WITH RECURSIVE small (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM small WHERE n < 2000) "
-		hash := map[db.Kind]string{db.SQLite: "X'00'", db.Postgres: `'\x00'`}[d.Kind]
+		hash := map[db.Kind]string{db.SQLite: "X'00'", db.Postgres: `'\x00'`}[b.DB.Kind]
 		for _, statement := range []string{
 			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) " + small +
 				"SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
@@ -347,12 +326,12 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash +
 				", 302, ?0, ?0 FROM small",
 		} {
-			must.Value(d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
+			must.Value(b.DB.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
 				Exec(db.AsSystem(t.Context())))(t)
 		}
-		dbtest.Analyze(t, d)
-		defer func() { b.DB = d }()
-		plans := dbtest.Plans(t, d, func(watched *db.DB) {
+		dbtest.Analyze(t, b.DB)
+		defer func(d *db.DB) { b.DB = d }(b.DB)
+		plans := dbtest.Plans(t, b.DB, func(watched *db.DB) {
 			b.DB = watched
 			member := b.Mine
 			hashes, codes := wanted[[]byte]{}, wanted[string]{}

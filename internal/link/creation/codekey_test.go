@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -57,9 +56,7 @@ func (b *bundle) goesTo(t *testing.T, s *link.Store, code string) string {
 }
 
 func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		promo, created := b.create(t, custom("https://example.com/", "Promo"))
 		if again, createdAgain := b.create(t, custom("https://example.com/", "PROMO")); !created || createdAgain ||
 			again.ID != promo.ID || again.Code != "Promo" {
@@ -111,9 +108,7 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 // TestCustomCodes_LeaveGeneratedCodes: a generated code differs by case from a custom one, and wins
 // in its own spelling.
 func TestCustomCodes_LeaveGeneratedCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var generated *link.Link
 		for i := 0; generated == nil || generated.Code == strings.ToLower(generated.Code); i++ {
 			generated, _ = b.create(t, Input{URL: fmt.Sprintf("https://example.com/%d", i)})
@@ -137,13 +132,12 @@ func TestCustomCodes_LeaveGeneratedCodes(t *testing.T) {
 	})
 }
 
-// TestCustomCodes_HaveOneEntryForAllSpellings: and other nodes see a link that replaces another one.
+// TestCustomCodes_HaveOneEntryForAllSpellings: and other nodes see a link that replaces another
+// one.
 func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, custom("https://example.com/", "summer-sale-26"))
-		other := b.Node(t, d)
+		other := b.Node(t, b.DB)
 		b.goesTo(t, other, l.Code)
 		before := other.Resolver.CacheStats()
 		for i := range 1000 {
@@ -172,11 +166,9 @@ func TestCustomCodes_HaveOneEntryForAllSpellings(t *testing.T) {
 }
 
 // TestFoldCodes_NamesTwoCodes: the workspace changes once no two links have codes that differ in
-// case only; those of deleted links answer no more, and come back only if their code is free.
+// case only; the codes of deleted links stop redirecting, and are restored only if they are free.
 func TestFoldCodes_NamesTwoCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.setCaseSensitive(t)
 		for _, code := range []string{"Promo", "promo", "Sale", "gone", "GONE", "Seventh", "seventh", "Decimation",
 			"decimation"} {
@@ -197,9 +189,8 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, capital.ID))(t)
 		must.NoError(t, b.fold(t))
 		must.NoError(t, b.Feed.CatchUp(t.Context()))
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
-			t.Errorf("restoring a link by a member who was read before: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, capital.ID))(t, errs.CodeTaken,
+			"restoring a link by a member who was read before")
 		if _, _, err := b.Create(t.Context(), b.Mine, custom("https://example.com/Promo", "Promo")); !errs.Is(err,
 			errs.CodeTaken) {
 			t.Errorf("reviving a link by a member who was read before: %v", err)
@@ -214,10 +205,9 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 				t.Errorf("%s goes to %q, want %q", code, got, want)
 			}
 		}
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, capital.ID); !errs.Is(err, errs.CodeTaken) {
-			t.Errorf("restoring a link whose code another one has: %v", err)
-		}
-		_, err = workspacetest.Store(d).Update(t.Context(), b.Mine, workspace.Change{CaseSensitiveCodes: new(true)})
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, capital.ID))(t, errs.CodeTaken,
+			"restoring a link whose code another one has")
+		_, err = workspacetest.Store(b.DB).Update(t.Context(), b.Mine, workspace.Change{CaseSensitiveCodes: new(true)})
 		if !errs.Is(err, errs.Conflict) {
 			t.Errorf("changing it back: %v", err)
 		}
@@ -225,11 +215,10 @@ func TestFoldCodes_NamesTwoCodes(t *testing.T) {
 	})
 }
 
-// TestFoldCodes_MissesNoLink: links that are created while the workspace changes have their keys afterwards.
+// TestFoldCodes_MissesNoLink: links that are created while the workspace changes have their keys
+// afterwards.
 func TestFoldCodes_MissesNoLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for round := range 5 {
 			b.setCaseSensitive(t)
 			member := b.Mine
@@ -254,13 +243,13 @@ func TestFoldCodes_MissesNoLink(t *testing.T) {
 			var unkeyed, twice int
 			ctx := db.AsSystem(t.Context())
 			must.NoError(t, errors.Join(
-				d.NewRaw("SELECT count(*) FROM links WHERE strategy = 'CUSTOM' AND code_key IS NULL").
+				b.DB.NewRaw("SELECT count(*) FROM links WHERE strategy = 'CUSTOM' AND code_key IS NULL").
 					Scan(ctx, &unkeyed),
-				d.NewRaw("SELECT count(*) - count(DISTINCT lower(code)) FROM links").Scan(ctx, &twice)))
+				b.DB.NewRaw("SELECT count(*) - count(DISTINCT lower(code)) FROM links").Scan(ctx, &twice)))
 			if folded == nil && unkeyed+twice > 0 {
 				t.Errorf("%d links without a key, %d codes twice", unkeyed, twice)
 			}
-			must.Value(d.NewRaw("DELETE FROM links").Exec(ctx))(t)
+			must.Value(b.DB.NewRaw("DELETE FROM links").Exec(ctx))(t)
 		}
 	})
 }
@@ -268,16 +257,14 @@ func TestFoldCodes_MissesNoLink(t *testing.T) {
 // TestFoldCodes_WaitsForRestores: a deleted link may be about to return with a code that differs in
 // case from another one's.
 func TestFoldCodes_WaitsForRestores(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.setCaseSensitive(t)
 		for _, code := range []string{"promo", "PROMO"} {
 			b.create(t, custom("https://example.com/"+code, code))
 		}
 		ctx, folded := db.AsSystem(t.Context()), make(chan error, 1)
-		must.Value(d.NewRaw("UPDATE links SET deleted_at = created_at WHERE code = 'PROMO'").Exec(ctx))(t)
-		must.NoError(t, d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		must.Value(b.DB.NewRaw("UPDATE links SET deleted_at = created_at WHERE code = 'PROMO'").Exec(ctx))(t)
+		must.NoError(t, b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			_, err := tx.NewRaw("UPDATE links SET deleted_at = NULL WHERE code = 'PROMO'").Exec(ctx)
 			go func() { folded <- b.fold(t) }()
 			time.Sleep(200 * time.Millisecond)
@@ -290,9 +277,7 @@ func TestFoldCodes_WaitsForRestores(t *testing.T) {
 }
 
 func TestCustomCodes_CreatedConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var mu sync.Mutex
 		var creating sync.WaitGroup
 		ids, winners := map[string]bool{}, 0

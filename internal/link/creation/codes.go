@@ -74,7 +74,8 @@ func (b *batch) generateCodes(ctx context.Context) error {
 	return err
 }
 
-// drawCodes generates random codes. Those of the workspace are none of the words that the server keeps for itself.
+// drawCodes generates random codes. Those of the workspace are none of the words that the server
+// keeps for itself.
 func drawCodes(generate func() string, isOwn bool) (codes []string) {
 	for len(codes) < randomAttempts {
 		if code := generate(); isOwn || !shortcode.Reserved(code) {

@@ -1,7 +1,7 @@
-// Package creation creates links: single ones, bulk calls, upserts and links without an account. Every call is part of
-// a batch, which reads what it depends on, decides and writes, in one transaction: gather.go forms batches, batch.go
-// carries them through, codes.go finds codes, decide.go is the contract, quota.go consumes the monthly quota, and
-// insert.go writes. The GraphQL resolvers call it.
+// Package creation creates links: single ones, bulk calls, upserts and links without an account.
+// Every call is part of a batch, which reads, decides and writes in one transaction. gather.go
+// forms batches, batch.go runs them, codes.go finds codes, decide.go is the contract, quota.go
+// consumes the monthly quota, and insert.go writes. The GraphQL resolvers call it.
 package creation
 
 import (
@@ -31,7 +31,8 @@ type Config struct {
 	CodeSecrets [][]byte
 	// Cell is the cell whose counters they are.
 	Cell int
-	// AnonymousTTL is the lifetime of anonymous links; zero disables them. Limits limits their creation.
+	// AnonymousTTL is the lifetime of anonymous links; zero disables them. Limits limits their
+	// creation.
 	AnonymousTTL time.Duration
 	Limits       ratelimit.Limiter
 }
@@ -92,12 +93,13 @@ type Import struct {
 
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
 // URL, exists, it returns that. If several nodes get the same request at once, exactly one creates
-// the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its ID,
-// code, external ID and creator, takes its other values from the argument, consumes no quota, and created is false.
-// An existing link stays as it is, see Result.Ignored.
+// the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its
+// ID, code, external ID and creator, takes its other values from the argument, consumes no quota,
+// and created is false. An existing link stays as it is, see Result.Ignored.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
-// QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the argument.
+// QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the
+// argument.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Input) (l *link.Link, created bool, err error) {
 	results, err := s.CreateMany(ctx, m, Batch{Links: []*Input{&in}})
 	if err != nil {

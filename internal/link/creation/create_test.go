@@ -7,9 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -19,7 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestCreate_SeesEveryChange of the member and of the workspace before the call: what a node remembers never decides.
+// TestCreate_SeesEveryChange of the member and of the workspace before the call: memberships in the
+// memory of a node never decide.
 func TestCreate_SeesEveryChange(t *testing.T) {
 	t.Parallel()
 	const fromMember = " WHERE workspace_id = ?0 AND account_id = ?1"
@@ -126,8 +126,8 @@ func (b *bundle) linksOf(t *testing.T, workspaceID string) (ids []string) {
 	return ids
 }
 
-// TestCreate_ChecksEachCallerOfABatch: while a batch waits, some members lose the permission, one of them requests the
-// same link as another member, and the database refuses an input.
+// TestCreate_ChecksEachCallerOfABatch: while a batch waits, some members lose the permission, one
+// of them requests the same link as another member, and the database refuses an input.
 func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 	t.Parallel()
 	const (
@@ -175,9 +175,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				}
 				release()
 				running.Wait()
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				linktest.Equal(t, want, got, "difference")
 				created := 1 + strings.Count(strings.Join(want, " "), "created")
 				if links := b.all(t); len(links) != created || b.Used(t) != int64(created) {
 					t.Errorf("%d links, %d of the quota, want %d", len(links), b.Used(t), created)
@@ -187,18 +185,16 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 	}
 }
 
-// TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled ones, and equal
-// requests.
+// TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled
+// ones, and equal requests.
 func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := func(name string) Input { return Input{URL: "https://www.example.com/" + name} }
 		old, _ := b.create(t, url("old"))
 		deleted, _ := b.create(t, url("deleted"))
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		disabled, _ := b.create(t, url("disabled"))
-		must.Value(d.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
+		must.Value(b.DB.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
 			Exec(db.AsSystem(t.Context())))(t)
 		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
 		got := make([]string, len(names))
@@ -224,9 +220,7 @@ func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
 			got[1], got[2] = got[2], got[1]
 		}
 		want := []string{"old", "created", "", "deleted", errs.UnsafeURL.Code(), "created"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "difference")
 		if used := b.Used(t); used != 5 {
 			t.Errorf("%d of the quota are used, want 5", used)
 		}

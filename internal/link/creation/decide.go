@@ -24,12 +24,12 @@ type proposal struct {
 	upsert *Upsert
 	// isImported means that a link which was deleted here stays deleted.
 	isImported bool
-	// compared is the id of the password of an existing link with which that of the draft was compared. If they were
-	// equal, the draft has the id too.
+	// compared is the password id of the existing link whose password was compared with the
+	// draft's. If they were equal, the draft has the id too.
 	compared string
 }
 
-// facts are what is known about a proposal. The links are in any state.
+// facts are the inputs of a decision about a proposal. The links are in any state.
 type facts struct {
 	// refused is why the destination is not allowed; nil if it is.
 	refused *errs.Error
@@ -39,10 +39,11 @@ type facts struct {
 	// with both the code and the URL. ofCode has the code that the caller chose, in any case if the
 	// workspace wants that, and ofID the external id.
 	same, ofCode, ofID *link.Link
-	// outside is the error of a link among these that the caller must not see; nil if there is none.
+	// outside is the error of a link among these that the caller must not see; nil if there is
+	// none.
 	outside *errs.Error
-	// isTaken means that the code of the draft belongs to another link, and hasNextCode that there
-	// is another one to try.
+	// isTaken means that the code of the draft belongs to another link, and hasNextCode that
+	// another one can be tried.
 	isTaken, hasNextCode bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
 	overQuota *errs.Error
@@ -72,8 +73,9 @@ const (
 	refuses   act = "refuse"
 )
 
-// decide returns what to do for a proposal. This is the contract of creating links: creation is idempotent, changes an
-// existing link only by an upsert, and returns none to a caller who wanted another one.
+// decide returns what to do for a proposal. This is the contract of creating links: creation is
+// idempotent, changes an existing link only by an upsert, and returns none to a caller who wanted
+// another one.
 func decide(p *proposal, f *facts) decision {
 	switch l := f.same; {
 	case f.refused != nil:
@@ -141,8 +143,8 @@ func (p *proposal) isUnsure(l *link.Link) bool {
 	return present != p.compared && present != p.draft.Routing.Gate.PasswordID
 }
 
-// reuse decides about a link that exists: it is returned with the given fields that it ignores, or refused if such a
-// field restricts which visitors get the destination, or when.
+// reuse decides about a link that exists: it is returned with the given fields that it ignores, or
+// refused if such a field restricts which visitors get the destination, or when.
 func (p *proposal) reuse(l *link.Link) decision {
 	d := decision{act: returns, link: l}
 	for _, field := range p.differences(l) {
@@ -154,7 +156,8 @@ func (p *proposal) reuse(l *link.Link) decision {
 	return d
 }
 
-// differences returns the given fields that an existing link has otherwise. Its tags are loaded if some are given.
+// differences returns the given fields that an existing link has otherwise. Its tags are loaded if
+// some are given.
 func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 	in, d := p.in, p.draft
 	for _, f := range []struct {
@@ -222,7 +225,7 @@ func errOtherStrategy(l *link.Link) *errs.Error {
 		At("strategy")
 }
 
-// errNoCode is the error of a draft for which no code is left.
+// errNoCode is the error of a draft that has run out of codes.
 func errNoCode(strategy link.Strategy) *errs.Error {
 	switch strategy {
 	case link.Custom:

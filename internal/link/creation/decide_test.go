@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// propose returns a proposal for the URL https://example.com/, like a call that has prepared its passwords.
+// propose returns a proposal for the URL https://example.com/, like a call that has prepared its
+// passwords.
 func propose(t *testing.T, in Input) *proposal {
 	t.Helper()
 	if in.URL == "" {
@@ -26,7 +27,8 @@ func propose(t *testing.T, in Input) *proposal {
 	return &proposal{in: &in, draft: must.Value(in.draft(workspace.Public(), noon, false))(t)}
 }
 
-// summary is the act of a decision with the ignored fields, or the code of its error with the field.
+// summary is the act of a decision with the ignored fields, or the code of its error with the
+// field.
 func (d *decision) summary() string {
 	if d.act != refuses {
 		return strings.Join(append([]string{string(d.act)}, d.ignored...), " ")
@@ -34,8 +36,9 @@ func (d *decision) summary() string {
 	return strings.Join(append([]string{d.err.Kind.Code()}, d.err.Field...), " ")
 }
 
-// TestDecide_ByFacts has a row for what is known and a column for each kind of request. Links of upserts, and those of
-// the columns "own id", have the external id "mine". A column that a row cannot have is "-".
+// TestDecide_ByFacts has a row for each combination of facts and a column for each kind of request.
+// Links of upserts, and those of the columns "own id", have the external id "mine". A column that a
+// row cannot have is "-".
 func TestDecide_ByFacts(t *testing.T) {
 	t.Parallel()
 	code, mine := new("promo"), new("mine")

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -22,8 +22,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestEqual_CallsThatLeaveTheirBatch for the same link of a workspace, which a shared batch cannot serve, both get it,
-// whichever is first afterwards.
+// TestEqual_CallsThatLeaveTheirBatch for the same link of a workspace, which a shared batch cannot
+// serve, both get it, in either order.
 func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 	t.Parallel()
 	const url = "https://example.com/equal"
@@ -68,14 +68,13 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 	})
 }
 
-// TestEqual_LinkOfTwoRequests with and without its external id: each caller gets it with the own membership.
+// TestEqual_LinkOfTwoRequests with and without its external id: each caller gets it with the own
+// membership.
 func TestEqual_LinkOfTwoRequests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := Input{URL: "https://example.com/", ExternalID: new("a")}
 		b.create(t, in)
-		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)}
+		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)}
 		links := make([]*link.Link, len(callers))
 		release := b.hold(t)
 		var running sync.WaitGroup
@@ -107,9 +106,7 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 // TestEqual_RefusedLinkRefusesNoOther: a link with the same URL as one that is refused because of
 // its routing is created, or revived.
 func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Destinations.Blocklist = blockedHost("blocked.example")
 		blocked := &routing.Change{EndedURL: optional.Set(new("https://blocked.example/"))}
 		for _, path := range []string{"new", "there", "deleted"} {
@@ -121,9 +118,7 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 				}
 			}
 			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url, Routing: blocked}, &Input{URL: url}))
-			if diff := cmp.Diff([]string{"UNSAFE_URL", want}, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			linktest.Equal(t, []string{"UNSAFE_URL", want}, got, "%s", path)
 		}
 	})
 }
@@ -144,7 +139,8 @@ func (l *beforeLock) BeforeQuery(ctx context.Context, event *bun.QueryEvent) con
 
 func (*beforeLock) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// TestEqual_RevivesOnlyTheURL: a deleted link gets another URL before the creation that has found it locks it.
+// TestEqual_RevivesOnlyTheURL: a deleted link gets another URL before the creation that has found
+// it locks it.
 func TestEqual_RevivesOnlyTheURL(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -4,17 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 )
 
 func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url, promo := "https://example.com/a", "promo"
 		const taken = "EXTERNAL_ID_TAKEN"
 		plain, _ := b.create(t, Input{URL: "https://example.com/plain"})
@@ -63,9 +58,7 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 }
 
 func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := "https://example.com/a"
 		results := b.createMany(t, link.SkipFailed,
 			&Input{URL: url, ExternalID: new("1")},
@@ -77,8 +70,6 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
-		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, outcomes(results), "difference")
 	})
 }

@@ -142,7 +142,8 @@ func (e *foundLinks) match(items []*item) {
 	}
 }
 
-// needsMore reports whether a shared batch leaves the item, because its link must be revived or its password compared.
+// needsMore reports whether a shared batch leaves the item, because its link must be revived or its
+// password compared.
 func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
 
 // leaveIf leaves the calls of the workspaces with an item that meets the condition to other

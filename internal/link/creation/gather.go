@@ -14,25 +14,27 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// gatherer combines concurrent calls into batches. Its keys are lanes, of which each has calls of
-// many workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls
-// that arrive while a batch of the key runs share the next one.
+// gatherer combines concurrent calls into batches. Its keys are lanes, each with calls of many
+// workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls that
+// arrive while a batch of the key runs share the next one.
 type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
-	// shared is the owner of the transactions of shared batches, see turns.OwnedBy.
+	// shared is the owner of the transactions of shared batches, see admission.OwnedBy.
 	shared = "creations"
-	// defaultLanes is how many shared batches run at a time, each of other workspaces. More lanes make smaller batches:
-	// with four, creations were a quarter slower.
+	// defaultLanes is how many shared batches run at a time, each of other workspaces. More lanes
+	// make smaller batches: with four, creations were a quarter slower.
 	defaultLanes = 2
-	// maxSharedLinks and maxSharedBytes bound a call that shares a batch: larger ones would delay the others.
+	// maxSharedLinks and maxSharedBytes bound a call that shares a batch: larger ones would delay
+	// the others.
 	maxSharedLinks, maxSharedBytes = 10, 64 << 10
-	// maxBatchLinks bounds the links of a batch of several calls, and maxBatchCalls how many calls it is formed of.
+	// maxBatchLinks bounds the links of a batch of several calls, and maxBatchCalls how many calls
+	// it is formed of.
 	maxBatchLinks, maxBatchCalls = 200, 200
 )
 
-// create creates the links of a call, in a batch with concurrent calls if it is a small one. When the context ends, the
-// links may still be created, as if the response had been lost.
+// create creates the links of a call, in a batch with concurrent calls if it is a small one. When
+// the context ends, the links may still be created, as if the response had been lost.
 func (s *Store) create(ctx context.Context, c *call) error {
 	if c.isAlone() {
 		return firstError(s.newBatch(c).run(ctx), c)
@@ -52,7 +54,7 @@ func (s *Store) lane(workspaceID string) string {
 }
 
 // firstError returns the error of a batch, or else that of a call. The latter is read only then: a
-// caller who leaves gets the former while the batch goes on.
+// caller who leaves gets the former while the batch continues.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err
@@ -78,8 +80,8 @@ func (c *call) size() (size int) {
 	return size
 }
 
-// createShared creates the links of calls of any workspaces, in as few batches as the bounds permit. It sets the error
-// of each call. The calls that it leaves are for createApart.
+// createShared creates the links of calls of any workspaces, in as few batches as the bounds
+// permit. It sets the error of each call. The calls that it leaves are for createApart.
 func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, error) {
 	for len(calls) > 0 {
 		n := countFitting(calls)
@@ -93,8 +95,8 @@ func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, erro
 	return struct{}{}, nil
 }
 
-// createApart creates the links of calls of one workspace. It sets the error of each call: none fails because of
-// another's input.
+// createApart creates the links of calls of one workspace. It sets the error of each call: none
+// fails because of another's input.
 func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error) {
 	for len(calls) > 0 {
 		n := countFitting(calls)
@@ -112,7 +114,8 @@ func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error
 	return struct{}{}, nil
 }
 
-// fail sets the error of every call of the batch. All leave the batch if it may be due to one of them.
+// fail sets the error of every call of the batch. All leave the batch if it may be due to one of
+// them.
 func (b *batch) fail(ctx context.Context, err error) {
 	isDueToOne := db.IsRefused(err) || b.isShared && db.IsLockTimeout(err) ||
 		ctx.Err() == nil && errs.From(err).Kind == errs.Internal

@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -21,7 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next one.
+// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next
+// one.
 func (b *bundle) hold(t *testing.T) (release func()) {
 	t.Helper()
 	b.lanes = 1
@@ -51,9 +51,7 @@ func (b *bundle) awaitRequests(t *testing.T, n int) {
 // TestGather_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
 // taken code for two members in one batch.
 func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		there, _ := b.create(t, Input{URL: "https://example.com/there"})
 		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		release := b.hold(t)
@@ -107,7 +105,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 			}
 		}
 		var actors []string
-		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?",
+		err := b.DB.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?",
 			b.Mine.ID()).
 			Scan(db.AsSystem(t.Context()), &actors)
 		slices.Sort(actors)
@@ -121,9 +119,7 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 
 // TestGather_SameURLConcurrently is one link, which one of them has made.
 func TestGather_SameURLConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		release := b.hold(t)
 		var mu sync.Mutex
@@ -173,9 +169,7 @@ func (b *bundle) refuseTitle(t *testing.T, title string) {
 
 // TestGather_IsolatesRefusedInput: input that the database refuses fails only its own request.
 func TestGather_IsolatesRefusedInput(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.refuseTitle(t, "refused")
 		release := b.hold(t)
 		var asking sync.WaitGroup
@@ -201,9 +195,7 @@ func TestGather_IsolatesRefusedInput(t *testing.T) {
 // TestGather_CancelledCallerDoesNotAffectOthers: the one who was to make the batch has gone, and
 // so has another. The rest has links.
 func TestGather_CancelledCallerDoesNotAffectOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		release := b.hold(t)
 		gone, leave := context.WithCancel(t.Context())
 		var asking sync.WaitGroup

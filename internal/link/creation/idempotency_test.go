@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -27,9 +27,7 @@ func (b *bundle) keyed(t *testing.T, key string, in ...*Input) ([]link.Result, e
 func counted(url string) *Input { return &Input{URL: url, Strategy: new(link.Counter)} }
 
 func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := []*Input{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
 			{URL: "https://example.com/b"}}
 		first := must.Value(b.keyed(t, "key", in...))(t)
@@ -58,14 +56,11 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 }
 
 func TestIdempotencyKey_Conflicts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		key, in := "key", counted("https://example.com/a")
 		must.Value(b.keyed(t, key, in))(t)
-		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
-			t.Errorf("another input: %v", err)
-		}
+		linktest.Refused(b.keyed(t, key, counted("https://example.com/other")))(t, errs.IdempotencyConflict,
+			"another input")
 		results, err := b.CreateMany(t.Context(), b.Foreign,
 			Batch{Links: []*Input{counted("https://example.com/other")},
 				IdempotencyKey: &key})
@@ -75,9 +70,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256),
 			"hostile": "a\x00b"} {
 			t.Run(name, func(t *testing.T) {
-				if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
-					t.Errorf("a key that is %s: %v", name, err)
-				}
+				linktest.Refused(b.keyed(t, key, in))(t, errs.InvalidInput, "a key that is %s", name)
 			})
 		}
 		if got := b.Used(t); got != 1 {
@@ -87,9 +80,7 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 }
 
 func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 0
 		results, err := b.keyed(t, "key", counted("https://example.com/a"))
 		if err != nil || !errs.Is(results[0].Err, errs.QuotaExceeded) {
@@ -109,22 +100,17 @@ func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &Input{URL: "https://example.com/elsewhere"}); !errs.Is(err,
-			errs.IdempotencyConflict) {
-			t.Errorf("another input: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "there", &Input{URL: "https://example.com/elsewhere"}))(t, errs.IdempotencyConflict,
+			"another input")
 	})
 }
 
 func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		must.Value(b.keyed(t, "key", counted("https://example.com/a")))(t)
 		b.Now = noon.Add(24*time.Hour - time.Microsecond)
-		if _, err := b.keyed(t, "key", counted("https://example.com/b")); !errs.Is(err, errs.IdempotencyConflict) {
-			t.Errorf("before a day has passed: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "key", counted("https://example.com/b")))(t, errs.IdempotencyConflict,
+			"before a day has passed")
 		b.Now = noon.Add(24 * time.Hour)
 		results, err := b.keyed(t, "key", counted("https://example.com/b"))
 		if err != nil || !results[0].Created {
@@ -132,7 +118,7 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 		}
 		b.Now = noon.Add(48 * time.Hour)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if n, err := d.NewSelect().Table("idempotency_keys").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		if n, err := b.DB.NewSelect().Table("idempotency_keys").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d keys are kept after the clean-up: %v", n, err)
 		}
 	})
@@ -141,9 +127,7 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 // TestIdempotencyKey_Concurrently: of many calls with one key one makes the links, and all hear of
 // the same ones.
 func TestIdempotencyKey_Concurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var mu sync.Mutex
 		ids := map[string]int{}
 		var all sync.WaitGroup
@@ -168,18 +152,16 @@ func TestIdempotencyKey_Concurrently(t *testing.T) {
 
 // TestIdempotencyKey_IsPerActor: another member of the workspace may use the same one.
 func TestIdempotencyKey_IsPerActor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		key := "key"
 		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
-		theirs := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
+		theirs := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*Input{counted("https://example.com/b")},
 			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)
 		}
-		creator := workspacetest.Key(t, d, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
+		creator := workspacetest.Key(t, b.DB, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
 		for range 2 { // a key that reads no links gets the result of its own call again
 			results, err := b.CreateMany(t.Context(), creator,
 				Batch{Links: []*Input{counted("https://example.com/c")}, IdempotencyKey: &key})
@@ -197,18 +179,16 @@ func (busy) Matches(context.Context, string, string, ...string) (bool, error) {
 	return false, errs.New(errs.RateLimited, "Too many passwords are compared.")
 }
 
-// TestIdempotencyKey_SavesNoTransientFailure: a call that has failed only for now can be repeated with its key.
+// TestIdempotencyKey_SavesNoTransientFailure: a call that has failed only for now can be repeated
+// with its key.
 func TestIdempotencyKey_SavesNoTransientFailure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
 		in := Input{URL: "https://example.com/a", Routing: withPassword("password 1")}
 		l, _ := b.create(t, in)
 		b.Passwords = busy{}
-		if _, err := b.keyed(t, "key", &in, counted("https://example.com/b")); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("without a turn: %v", err)
-		}
+		linktest.Refused(b.keyed(t, "key", &in, counted("https://example.com/b")))(t, errs.RateLimited,
+			"without a turn")
 		b.Passwords = reversible{}
 		again := must.Value(b.keyed(t, "key", &in, counted("https://example.com/b")))(t)
 		if diff := cmp.Diff([]string{"there", "created"}, outcomes(again)); diff != "" || again[0].Link.ID != l.ID {

@@ -27,7 +27,8 @@ const (
 // errKeyTaken means that another call with the same key has saved its results meanwhile.
 var errKeyTaken = errors.New("the idempotency key is taken")
 
-// idempotencyKey is an idempotency key of an actor in a workspace, with the hash of the call's input.
+// idempotencyKey is an idempotency key of an actor in a workspace, with the hash of the call's
+// input.
 type idempotencyKey struct {
 	workspaceID, actorID, name string
 	inputHash                  []byte
@@ -45,8 +46,8 @@ type keyRow struct {
 	CreatedAt   time.Time
 }
 
-// newIdempotencyKey returns the key that the caller has named. Calls with the same key must have inputs with
-// the same JSON. It returns InvalidInput.
+// newIdempotencyKey returns the key that the caller has named. Calls with the same key must have
+// inputs with the same JSON. It returns InvalidInput.
 func newIdempotencyKey(workspaceID, actorID, name string, input any) (*idempotencyKey, error) {
 	name, err := validate.Opaque("The idempotency key", name, 1, maxName)
 	if err != nil {

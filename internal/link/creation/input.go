@@ -15,8 +15,8 @@ import (
 type Input struct {
 	// URL is the destination in the caller's spelling.
 	URL string
-	// Strategy may be nil: then it is Custom if there is a CustomCode, Random if there is a DomainID, or else the
-	// workspace's default.
+	// Strategy may be nil: then it is Custom if there is a CustomCode, Random if there is a
+	// DomainID, or else the workspace's default.
 	Strategy *link.Strategy
 	// CustomCode is the code of a Custom link.
 	CustomCode *string
@@ -37,7 +37,8 @@ type Input struct {
 	ExternalID *string
 	// Metadata is the caller's own data, in any order.
 	Metadata []*linkfield.Pair
-	// Routing is how the link answers visitors otherwise; absent fields have the workspace's defaults.
+	// Routing is how the link answers visitors otherwise; absent fields have the workspace's
+	// defaults.
 	Routing *routing.Change
 	// Archived and StatsPublic are false if nil. Without them, the input of an idempotency key is
 	// as it was before them.
@@ -60,8 +61,8 @@ func (in *Input) size() int {
 	return size
 }
 
-// draft validates the input and returns a link without a code. The tests of its routing run once it has one. It returns
-// InvalidInput or InvalidURL.
+// draft validates the input and returns a link without a code. The tests of its routing run once it
+// has one. It returns InvalidInput or InvalidURL.
 func (in *Input) draft(m workspace.Membership, now time.Time, isImported bool) (*link.Link, error) {
 	l := &link.Link{
 		In: m, WorkspaceID: m.ID(), Strategy: in.strategy(m), ClaimHash: in.ClaimHash,

@@ -17,9 +17,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// create reads what the results depend on, and writes what is missing, in one transaction. The database's unique
-// indexes decide which of concurrent transactions creates a link; the others find the existing link, or try their next
-// code if another URL has it.
+// create reads the facts of the results, and writes missing links, in one transaction. The
+// database's unique indexes decide which of concurrent transactions creates a link; the others find
+// the existing link, or try their next code if another URL has it.
 func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 	for _, step := range []func(context.Context, bun.Tx) error{
 		b.beginImport, b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas,
@@ -53,8 +53,8 @@ func (b *batch) endImport(ctx context.Context, tx bun.Tx) error {
 	return i.End(ctx, tx, results)
 }
 
-// read starts an attempt with what the database has at once: which callers still have the permission, after the wait,
-// which destinations are refused, and which links exist.
+// read starts an attempt with one read of the database: which callers still have the permission
+// after the wait, which destinations are refused, and which links exist.
 func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	members, drafts, folderIDs := make([]workspace.Membership, len(b.calls)), []*link.Link{}, []string{}
 	var items []*item
@@ -86,8 +86,8 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	return b.matchAndDecide(ctx, tx, found)
 }
 
-// refresh gives the calls of workspaces that have changed their present state, as it has the defaults and the quota.
-// Then it returns errRetry.
+// refresh gives the calls of workspaces that have changed their present state, as it has the
+// defaults and the quota. Then it returns errRetry.
 func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err error) {
 	isStale := false
 	for i, c := range b.calls {
@@ -112,9 +112,9 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 	return nil
 }
 
-// begin starts an attempt with the items of the callers who have the permission, and notes which drafts have a
-// destination that is not allowed, or a folder that their workspace does not have. The error of the other callers is
-// NotFound or Forbidden.
+// begin starts an attempt with the items of the callers who have the permission, and notes which
+// drafts have a destination that is not allowed, or a folder that their workspace does not have.
+// The error of the other callers is NotFound or Forbidden.
 func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folders map[string]string) {
 	b.items = nil
 	first := map[request]*item{}
@@ -133,7 +133,8 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folder
 	}
 }
 
-// start starts the attempt of an item. Of equal items whose destination is allowed, only the first one has an attempt.
+// start starts the attempt of an item. Of equal items whose destination is allowed, only the first
+// one has an attempt.
 func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 	switch {
 	case !it.isOpen():
@@ -197,8 +198,8 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 }
 
 // confirmCodes returns errRetry if a workspace of custom links without code keys, which were
-// inserted or locked, wants these. It waits for nobody: the rows keep other transactions from
-// changing that.
+// inserted or locked, wants these. It waits for no lock: the locked rows prevent other transactions
+// from changing that.
 func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
 	assumed := map[string]bool{}
 	for _, l := range links {
@@ -242,8 +243,8 @@ func (b *batch) learn(candidates []*item) {
 	}
 }
 
-// tryNextCodes assigns the next code to the candidates that found their code taken. It returns errRetry if one must be
-// generated.
+// tryNextCodes assigns the next code to the candidates that found their code taken. It returns
+// errRetry if one must be generated.
 func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	for _, it := range candidates {
 		isExhausted := errs.Is(it.attempt.Err, errs.CodeExhausted)
@@ -265,7 +266,8 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	return nil
 }
 
-// insertDrafts inserts the drafts that no unique index refuses. It returns errRetry if they lack code keys.
+// insertDrafts inserts the drafts that no unique index refuses. It returns errRetry if they lack
+// code keys.
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
 	links, byID := make([]*link.Link, 0, len(items)), make(map[string]*item, len(items))
 	for _, it := range items {

@@ -6,19 +6,17 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has the permission.
+// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has
+// the permission.
 func TestStore_ChecksMembersAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
+	each(t, func(t *testing.T, b *bundle) {
+		member := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
 		routed := []*Input{{URL: "https://example.com/r", Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}}},
 			{URL: "https://example.com/s"}}
@@ -52,18 +50,18 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 			if want == errs.NotFound {
 				change = "DELETE FROM members WHERE account_id = ?"
 			}
-			must.Value(d.NewRaw(change, member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
+			must.Value(b.DB.NewRaw(change, member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
 			for name, call := range calls {
 				if err := call(); !errs.Is(err, want) {
 					t.Errorf("%s, %s: %v", role, name, err)
 				}
 			}
-			must.Value(d.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).
+			must.Value(b.DB.NewDelete().Table("members").Where("account_id = ?", member.AccountID()).
 				Exec(db.AsSystem(t.Context())))(t)
-			must.Value(d.NewInsert().Model(&workspace.Member{WorkspaceID: b.Mine.ID(), AccountID: member.AccountID(),
+			must.Value(b.DB.NewInsert().Model(&workspace.Member{WorkspaceID: b.Mine.ID(), AccountID: member.AccountID(),
 				Role: workspace.Editor, CreatedAt: noon}).Exec(db.AsSystem(t.Context())))(t)
 		}
-		if n := must.Value(d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
+		if n := must.Value(b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context())))(t); n != 0 {
 			t.Errorf("%d links", n)
 		}
 		for name, call := range calls {

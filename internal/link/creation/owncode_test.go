@@ -14,8 +14,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -71,8 +71,8 @@ func encodings(code string) []string {
 		(&url.URL{Path: "/" + code}).EscapedPath() + "/"}
 }
 
-// randomCodes returns n different codes of all kinds of characters, with parts that differ in case only or in their
-// composition.
+// randomCodes returns n different codes of all kinds of characters, with parts that differ in case
+// only or in their composition.
 func randomCodes(n int) (codes []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parts := []string{
@@ -94,9 +94,7 @@ func randomCodes(n int) (codes []string) {
 // TestOwnCodes_AreFoundAsTheyAreSent creates thousands of codes, at a domain where case matters and
 // at one where it does not.
 func TestOwnCodes_AreFoundAsTheyAreSent(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 100_000
 		for _, isCaseSensitive := range []bool{true, false} {
 			host := fmt.Sprintf("go-%t.example.com", isCaseSensitive)
@@ -164,9 +162,7 @@ func isMalformed(code string) bool {
 }
 
 func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.addDomain(t, "one.example.com", domain.Own, true), b.addDomain(t, "two.example.com", domain.Own,
 			false)
 		shared := b.addDomain(t, "all.example.com", domain.Shared, true)
@@ -201,9 +197,7 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 			}
 		}
 		b.findByShortURLs(t, one)
-		if _, err := b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("by the key: %v", err)
-		}
+		linktest.Refused(b.ByCode(t.Context(), b.Mine, one.ID+"/Promo", nil))(t, errs.NotFound, "by the key")
 		if found, err := b.ByCode(t.Context(), b.Foreign, "Promo", &one.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("of another workspace: %v, %v", found, err)
 		}
@@ -215,7 +209,8 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 			b.refuse(t, Input{URL: "https://example.com/", DomainID: &one.ID, Strategy: &strategy}, errs.InvalidInput)
 		}
 		for _, code := range []string{
-			"", "/a", "a/", "a//b", ".", "a/../b", "a+", ".well-known/x", ".Well-Known/x", "robots.txt", "favicon.ICO", "a b", "a?b", "a#b", "a%b",
+			"", "/a", "a/", "a//b", ".", "a/../b", "a+", ".well-known/x", ".Well-Known/x", "robots.txt", "favicon.ICO",
+			"a b", "a?b", "a#b", "a%b",
 			"a\\b", "a\x00b", "a\u200bb", "\xff", strings.Repeat("x", 256),
 		} {
 			b.refuse(t, own(one, code), errs.InvalidInput)
@@ -233,11 +228,10 @@ func TestOwnCodes_BelongToTheirDomain(t *testing.T) {
 	})
 }
 
-// TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest, answers.
+// TestOwnCodes_ForwardPaths: the longest code that a path begins with, and that forwards the rest,
+// answers.
 func TestOwnCodes_ForwardPaths(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		at := b.addDomain(t, "go.example.com", domain.Own, true)
 		for code, forwards := range map[string]bool{"a": true, "a/b": false, "a/b/c/d": true, "a/x.svg": false} {
 			in := own(at, code)
@@ -262,9 +256,7 @@ func TestOwnCodes_ForwardPaths(t *testing.T) {
 
 // TestOwnCodes_CreatedConcurrently: the index refuses all but one.
 func TestOwnCodes_CreatedConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		at := b.addDomain(t, "go.example.com", domain.Own, false)
 		var creating sync.WaitGroup
 		var winners, refused atomic.Int64
@@ -292,10 +284,8 @@ func TestOwnCodes_CreatedConcurrently(t *testing.T) {
 // TestOwnCodes_KeepTheirDomain: a domain cannot be removed while a link with a code of it is not
 // deleted, also by concurrent calls.
 func TestOwnCodes_KeepTheirDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		domains := &domain.Store{DB: d, Now: b.Links.Now}
+	each(t, func(t *testing.T, b *bundle) {
+		domains := &domain.Store{DB: b.DB, Now: b.Links.Now}
 		for round := range 10 {
 			at := b.addDomain(t, fmt.Sprintf("go-%d.example.com", round), domain.Own, true)
 			l, _ := b.create(t, own(at, "promo"))
@@ -328,9 +318,7 @@ func TestOwnCodes_KeepTheirDomain(t *testing.T) {
 
 // TestOwnCodes_AreImmutable: an upsert finds the link, and changes neither its code nor its domain.
 func TestOwnCodes_AreImmutable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own,
 			true)
 		upsert := func(code string, domainID *string) error {
@@ -349,7 +337,7 @@ func TestOwnCodes_AreImmutable(t *testing.T) {
 	})
 }
 
-// findByShortURLs expects that short URLs name the links to which they redirect, and no others.
+// findByShortURLs expects that short URLs find the links that they redirect, and no others.
 func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	t.Helper()
 	forward := &routing.Change{ForwardPath: to(new(true))}
@@ -359,7 +347,11 @@ func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	in = custom("https://example.com/forwards", "forwards")
 	in.Routing = forward
 	b.create(t, in)
-	const forwards, manual, promo = "https://example.com/forwards", "https://example.com/manual", "https://example.com/shared"
+	const (
+		forwards = "https://example.com/forwards"
+		manual   = "https://example.com/manual"
+		promo    = "https://example.com/shared"
+	)
 	for shortURL, want := range map[string]string{
 		"https://sho.rt/mine/promo": promo, "http://sho.rt:8080/mine/promo_": promo, "http://sho.rt/mine/promo/a": "",
 		"http://sho.rt/mine/forwards-": forwards, "http://sho.rt/mine/forwards/a/b": forwards,

@@ -37,8 +37,8 @@ func errPublishable(field string) error {
 		At(field)
 }
 
-// besideURL returns the name in the API of a field that is set beside the URL; empty if there is none.
-func (in *Input) besideURL() string {
+// otherField returns the name in the API of a set field other than the URL; empty if none is set.
+func (in *Input) otherField() string {
 	fields := reflect.ValueOf(*in)
 	for i := range fields.NumField() {
 		name := fields.Type().Field(i).Name

@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -24,20 +23,20 @@ func (b *bundle) keyOf(t *testing.T, k account.Key) workspace.Membership {
 	return must.Value(workspacetest.Store(b.DB).Require(t.Context(), account.Actor{Key: &k}, b.Mine.ID()))(t)
 }
 
-// TestDestinationHosts_AreCompared by the canonical form, in all ways that a key can lead visitors somewhere.
+// TestDestinationHosts_AreCompared by the canonical form, in all ways that a key can lead visitors
+// somewhere.
 func TestDestinationHosts_AreCompared(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 1000
 		key := b.keyOf(t, account.Key{
 			Scopes:           []string{"LINKS_WRITE"},
 			DestinationHosts: []string{"example.com", ".shop.example", "xn--bcher-kva.example"},
 		})
 		for _, url := range []string{
-			"https://example.com/", "http://EXAMPLE.com:8080/x?y#z", "https://example.com./", "https://shop.example/", "https://a.b.shop.example/",
-			"https://bücher.example/", "https://BÜCHER.example/", "https://xn--bcher-kva.example/", "https://ｅｘａｍｐｌｅ.com/",
-			"https://example.com/@evil.example/", "https://example.com/?https://evil.example", "https://example.com\\@x/",
+			"https://example.com/", "http://EXAMPLE.com:8080/x?y#z", "https://example.com./", "https://shop.example/",
+			"https://a.b.shop.example/", "https://bücher.example/", "https://BÜCHER.example/",
+			"https://xn--bcher-kva.example/", "https://ｅｘａｍｐｌｅ.com/", "https://example.com/@evil.example/",
+			"https://example.com/?https://evil.example", "https://example.com\\@x/",
 			"https://example.com/redirect?to=//evil.example",
 		} {
 			l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)})
@@ -49,18 +48,24 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 			}
 		}
 		for _, url := range []string{
-			"https://evil.example/", "https://example.com.evil.example/", "https://evilexample.com/", "https://www.example.com/",
-			"https://example.com@evil.example/", "https://example.com:80@evil.example/", "https://evil.example:443/", "https://evil.example/example.com",
-			"https://evil.example?example.com", "https://evil.example#example.com", "https://evil.example\\.example.com/", "//example.com/",
-			"https:///example.com/", "https:/example.com/", "https://evil.example%2eexample.com/", "https://evil.example%00.example.com/",
-			"https://example.com%40evil.example/", "https://evilshop.example/", "https://bucher.example/", "https://bücher.example.evil.example/",
-			"https://еxample.com/", "https://example。evil.example/", "http://93.184.216.34/", "http://[2606:2800:220:1::1]/", "http://2130706433/",
-			"http://0x7f.1/", "javascript:alert(1)//example.com", "https://exаmple.com/", "https://example.com:99999/", "https://example.com\t.evil.example/",
-			"https://user:pass@example.com@evil.example/", "https://evil.example/\\example.com", "https://evil.example\u2044example.com/",
-			"HTTPS://EVIL.EXAMPLE/", "https://.shop.example.evil.example/", "https://shop.example.evil.example./", "https://example.co/", "https://xample.com/",
-			"https://example.com%23.evil.example/", "https://example.com;evil.example/", "https://evil.example:80#@example.com/",
-			"https://[::ffff:93.184.216.34]/", "https://example.com..evil.example/", "https://evil.example/?u=https://example.com/", "https://EXAMPLE.COM.EVIL.EXAMPLE",
-			"https://example.com\u200b.evil.example/", "https://example.comm/", "ftp://example.com/", "https://ex%61mple.com.evil.example/",
+			"https://evil.example/", "https://example.com.evil.example/", "https://evilexample.com/",
+			"https://www.example.com/", "https://example.com@evil.example/", "https://example.com:80@evil.example/",
+			"https://evil.example:443/", "https://evil.example/example.com", "https://evil.example?example.com",
+			"https://evil.example#example.com", "https://evil.example\\.example.com/", "//example.com/",
+			"https:///example.com/", "https:/example.com/", "https://evil.example%2eexample.com/",
+			"https://evil.example%00.example.com/", "https://example.com%40evil.example/", "https://evilshop.example/",
+			"https://bucher.example/", "https://bücher.example.evil.example/", "https://еxample.com/",
+			"https://example。evil.example/", "http://93.184.216.34/", "http://[2606:2800:220:1::1]/",
+			"http://2130706433/", "http://0x7f.1/", "javascript:alert(1)//example.com", "https://exаmple.com/",
+			"https://example.com:99999/", "https://example.com\t.evil.example/",
+			"https://user:pass@example.com@evil.example/", "https://evil.example/\\example.com",
+			"https://evil.example\u2044example.com/", "HTTPS://EVIL.EXAMPLE/", "https://.shop.example.evil.example/",
+			"https://shop.example.evil.example./", "https://example.co/", "https://xample.com/",
+			"https://example.com%23.evil.example/", "https://example.com;evil.example/",
+			"https://evil.example:80#@example.com/", "https://[::ffff:93.184.216.34]/",
+			"https://example.com..evil.example/", "https://evil.example/?u=https://example.com/",
+			"https://EXAMPLE.COM.EVIL.EXAMPLE", "https://example.com\u200b.evil.example/", "https://example.comm/",
+			"ftp://example.com/", "https://ex%61mple.com.evil.example/",
 		} {
 			if l, _, err := b.Create(t.Context(), key, Input{URL: url, Strategy: new(link.Random)}); err == nil {
 				t.Errorf("%q leads to %s", url, l.Host())
@@ -105,9 +110,7 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 
 // TestPublishableKey_GivesURLsAlone: anyone can read the key, so it does nothing else.
 func TestPublishableKey_GivesURLsAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		key := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
 		if _, created, err := b.Create(t.Context(), key, Input{URL: "https://example.com/"}); err != nil || !created {
 			t.Errorf("created: %t, %v", created, err)
@@ -131,17 +134,13 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
-		if _, err := b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("11 links: %v", err)
-		}
-		if _, err := b.CreateMany(t.Context(), key,
-			Batch{Links: urls(0, 1), IdempotencyKey: new("once")}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("with an idempotency key: %v", err)
-		}
-		if _, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("upsert: %v", err)
-		}
+		linktest.Refused(b.CreateMany(t.Context(), key, Batch{Links: urls(0, 11)}))(t, errs.InvalidInput, "11 links")
+		linktest.Refused(
+			b.CreateMany(t.Context(), key, Batch{Links: urls(0, 1), IdempotencyKey: new("once")}),
+		)(t, errs.InvalidInput, "with an idempotency key")
+		linktest.Refused(
+			b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}),
+		)(t, errs.Forbidden, "upsert")
 		var limited error
 		for i := 0; i < 40 && limited == nil; i++ {
 			_, limited = b.CreateMany(t.Context(), key, Batch{Links: urls(i, i+1)})

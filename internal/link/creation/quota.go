@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// allowance is what a batch may insert in a workspace.
+// allowance is the number of links that a batch may insert in a workspace.
 type allowance struct {
 	wanted, created int
 	// left is how many more links the quota permits.
@@ -24,9 +24,9 @@ type allowance struct {
 // quotaOf returns the allowance of the item's workspace.
 func (b *batch) quotaOf(it *item) *allowance { return b.quotas[it.call.member.ID()] }
 
-// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that locks them:
-// transactions of a workspace insert links one after the other. A shared batch leaves the workspaces whose quota is
-// locked, or has no row yet. Anonymous links have no quota.
+// consumeQuotas consumes the quotas for the unresolved items, even beyond the limits, and with that
+// locks them: transactions of a workspace insert links one after the other. A shared batch leaves
+// the workspaces whose quota is locked, or has no row yet. Anonymous links have no quota.
 func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	quotas := map[string]*allowance{}
 	for _, it := range b.unresolved() {
@@ -39,8 +39,9 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	if public := quotas[id.PublicWorkspace]; public != nil {
 		public.left = math.MaxInt64
 	}
-	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked WHERE locked.workspace_id = input.workspace_id
-		AND locked.month = input.month FOR UPDATE SKIP LOCKED) AS unlocked `
+	const unlocked = `CROSS JOIN LATERAL (SELECT FROM link_usage AS locked
+		WHERE locked.workspace_id = input.workspace_id AND locked.month = input.month
+		FOR UPDATE SKIP LOCKED) AS unlocked `
 	rest := ""
 	if b.isShared && b.DB.Kind == db.Postgres {
 		rest = unlocked
@@ -79,7 +80,7 @@ func (b *batch) usagesOf(quotas map[string]*allowance, links func(*allowance) in
 	return rows
 }
 
-// affordable returns the first of the items in each workspace, as many as its quota permits.
+// affordable returns the first items of each workspace, up to its quota.
 func (b *batch) affordable(items []*item) (some []*item) {
 	taken := map[*allowance]int64{}
 	for _, it := range items {
@@ -91,7 +92,7 @@ func (b *batch) affordable(items []*item) (some []*item) {
 	return some
 }
 
-// distinct returns the items without those that want the code or the external id of an earlier one, which gets it.
+// distinct omits items that want the code or the external id of an earlier item.
 func distinct(items []*item) []*item {
 	type key struct {
 		place

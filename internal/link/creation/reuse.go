@@ -17,8 +17,8 @@ func (it *item) first() *item {
 	return it
 }
 
-// result returns the result so far: the final one, or that of the attempt. A duplicate gets the link of the first item,
-// with Ignored or a conflict by its own fields.
+// result returns the result so far: the final one, or that of the attempt. A duplicate gets the
+// link of the first item, with Ignored or a conflict by its own fields.
 func (it *item) result() link.Result {
 	first := it.first()
 	r := first.Result
@@ -58,14 +58,15 @@ func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	return link.LoadTags(ctx, conn, found...)
 }
 
-// needsComparison reports whether it is unknown if the password of the item is that of the link that it has found.
+// needsComparison reports whether it is unknown if the password of the item is that of the link
+// that it has found.
 func (it *item) needsComparison() bool {
 	l := it.first().existing()
 	return l != nil && it.first().isOpen() && it.isUnsure(l)
 }
 
-// comparePasswords compares the passwords that decisions must know. One that is the same gets the same
-// PasswordID.
+// comparePasswords compares the passwords that decisions must know. One that is the same gets the
+// same PasswordID.
 func (b *batch) comparePasswords(ctx context.Context) error {
 	for _, it := range b.items {
 		if !it.needsComparison() {

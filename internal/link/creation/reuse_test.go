@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -53,7 +54,8 @@ func sending(in Input) Input {
 	return in
 }
 
-// reused describes results: created, there with the ignored fields, or the kind of the error with its field.
+// reused describes results: created, there with the ignored fields, or the kind of the error with
+// its field.
 func reused(results ...link.Result) (all []string) {
 	for i, outcome := range outcomes(results) {
 		r := results[i]
@@ -103,9 +105,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			for how, results := range map[string][]link.Result{
 				"bulk": b.createMany(t, link.SkipFailed, kinds(c.in)...), "with a key": first, "repeated": again,
 			} {
-				if diff := cmp.Diff(same, reused(results...)); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", name, how, diff)
-				}
+				linktest.Equal(t, same, reused(results...), "%s, %s", name, how)
 			}
 			for _, one := range kinds(c.in) {
 				l, created, err := b.Create(t.Context(), b.Mine, *one)
@@ -120,9 +120,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 
 // TestStore_CreateComparesWithEqualLinks creates one URL by several links of a call.
 func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		b.create(t, Input{URL: "https://example.com/there"})
@@ -143,9 +141,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			if !strings.Contains(got[3], "password") || strings.HasPrefix(got[2], "there") {
 				t.Errorf("%s as a whole: %q", path, got)
 			}
-			if diff := cmp.Diff(want, reused(b.createMany(t, link.SkipFailed, in...)...)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			linktest.Equal(t, want, reused(b.createMany(t, link.SkipFailed, in...)...), "%s", path)
 		}
 		u := "https://example.com/secret"
 		in := []*Input{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
@@ -155,12 +151,10 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 	})
 }
 
-// TestStore_RacesOfCreationsCompare creates or revives one URL by concurrent calls, half of them with a restriction. A
-// call with another value than the winner's must not get its link.
+// TestStore_RacesOfCreationsCompare creates or revives one URL by concurrent calls, half of them
+// with a restriction. A call with another value than the winner's must not get its link.
 func TestStore_RacesOfCreationsCompare(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		for name, restricted := range map[string]Input{
@@ -224,7 +218,8 @@ func (*oneTurn) Matches(context.Context, string, string, ...string) (bool, error
 	return false, errs.New(errs.Unavailable, "A second turn.")
 }
 
-// TestStore_SetsAPasswordInOneTurn sets the password of a link, the same, and another: it has a new name if it differs.
+// TestStore_SetsAPasswordInOneTurn sets the password of a link, the same, and another: it has a new
+// name if it differs.
 func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

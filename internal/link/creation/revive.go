@@ -16,8 +16,8 @@ import (
 // revived is the reason for reviving a link.
 var revived = link.Reason{Action: audit.LinkRestored, Cause: link.CauseRevived}
 
-// revive restores the deleted links that the batch has found, with the fields of their drafts. Once they are locked, it
-// decides again: another transaction may have revived or disabled them.
+// revive restores the deleted links that the batch has found, with the fields of their drafts. Once
+// they are locked, it decides again: another transaction may have revived or disabled them.
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var items []*item
 	var ids []string

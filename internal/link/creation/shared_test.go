@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -52,7 +52,8 @@ func (all neighbors) create(t *testing.T, b *bundle, in map[string]Input) map[st
 	return all.start(t, b, in)()
 }
 
-// start starts to create a link for each neighbor, in one batch. It returns a function that waits for the results.
+// start starts to create a link for each neighbor, in one batch. It returns a function that waits
+// for the results.
 func (all neighbors) start(t *testing.T, b *bundle, in map[string]Input) (wait func() map[string]string) {
 	t.Helper()
 	release := b.hold(t)
@@ -96,8 +97,8 @@ func inAll(url string, bob Input) map[string]Input {
 	return map[string]Input{"ada": {URL: url}, "bob": bob, "cyd": {URL: url}, "dan": {URL: url}}
 }
 
-// TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one transaction. Each has the
-// tags and the event of its own.
+// TestShared_IsOneTransaction: links of different workspaces, new and known ones, cost one
+// transaction. Each has the tags and the event of its own.
 func TestShared_IsOneTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -108,17 +109,15 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		for slug := range all {
 			in[slug] = Input{URL: fresh, Tags: []string{slug}}
 		}
-		in["dan"] = Input{URL: fresh} // else his tags are compared
+		in["dan"] = Input{URL: fresh} // otherwise the tags of dan's link are compared
 		shared, calls := all.batch(t, b, in)
 		before := statements.Load()
 		err := shared.run(t.Context())
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found},
-			calls.outcomes(err)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err),
+			"difference")
 		all.expectExact(t, b)
 		var own int
 		err = d.NewRaw(`SELECT count(*) FROM link_tags AS t JOIN links AS l ON l.id = t.link_id
@@ -168,8 +167,8 @@ func (calls callsOf) outcomes(err error) map[string]string {
 	return all
 }
 
-// TestShared_SeparatesWorkspaces: what keeps one workspace from its link does not keep the others from theirs. A shared
-// batch leaves what it cannot do.
+// TestShared_SeparatesWorkspaces: an obstacle in one workspace delays no other workspace. A shared
+// batch leaves out items that it cannot serve.
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
@@ -179,7 +178,8 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		change string
 		in     Input
-		// together is how the shared batch ends for Bob, whose workspace has changed, and want the result of a call.
+		// together is how the shared batch ends for Bob, whose workspace has changed, and want the
+		// result of a call.
 		together, want string
 	}{
 		"a quota that is used up": {"UPDATE link_usage SET links = 100" + mine, Input{URL: fresh},
@@ -218,9 +218,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 				if c.together == "rolled back" {
 					want = map[string]string{"ada": c.together, "bob": c.together, "cyd": c.together, "dan": c.together}
 				}
-				if diff := cmp.Diff(want, calls.outcomes(together.run(t.Context()))); diff != "" {
-					t.Errorf("together (-want +got):\n%s", diff)
-				}
+				linktest.Equal(t, want, calls.outcomes(together.run(t.Context())), "together")
 				got := map[string]string{}
 				in := inAll(fresh, c.in)
 				if c.change == "" && c.together == made {
@@ -270,10 +268,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				return nil
 			}))
 			got := wait()
-			if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
-				got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got, "difference")
 			if name != "a new quota" {
 				all.expectExact(t, b)
 			}
@@ -281,29 +276,27 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 	}
 }
 
-// TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another workspace has.
+// TestShared_TriesNextCodes: a unique index refuses the code of one workspace's link, which another
+// workspace has.
 func TestShared_TriesNextCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		all := b.newNeighbors(t)
 		taken := b.Candidate(fresh, all["bob"].workspaceID, 0)
 		if got := all["ada"].create(t, custom(fresh+"/other", taken)); got != made {
 			t.Fatal(got)
 		}
-		must.Value(d.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).
+		must.Value(b.DB.NewRaw("UPDATE links SET root_code = code WHERE code = ?", taken).
 			Exec(db.AsSystem(t.Context())))(t)
 		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())
-		if diff := cmp.Diff(map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made},
-			calls.outcomes(err)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err),
+			"difference")
 		all.expectExact(t, b)
 	})
 }
 
-// TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no batch.
+// TestCall_IsAlone: what would delay others, or must be rolled back or saved by itself, shares no
+// batch.
 func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
 	links := func(n int, in Input) (c call) {

@@ -39,6 +39,13 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	}), w}
 }
 
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
 var (
 	pairs, kindOf, outcomes = linktest.Pairs, linktest.KindOf, linktest.Outcomes
 )
@@ -72,9 +79,7 @@ func (b *bundle) refuse(t *testing.T, in Input, want errs.Kind) {
 }
 
 func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		first, created := b.create(t, Input{URL: "HTTP://Example.com:80/a/?b=2&a=1#top"})
 		if !created || first.CanonicalURL != "http://example.com/a?a=1&b=2" {
 			t.Errorf("created %t, canonical %s", created, first.CanonicalURL)
@@ -93,9 +98,7 @@ func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 }
 
 func TestStore_CreateConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const askers = 100
 		var mu sync.Mutex
 		ids, winners := map[string]bool{}, 0
@@ -124,9 +127,7 @@ func TestStore_CreateConcurrently(t *testing.T) {
 }
 
 func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		mine, _ := b.create(t, custom("https://example.com/mine", "promo"))
 		theirs, created, err := b.Create(t.Context(), b.Foreign, custom("https://example.com/theirs", "promo"))
 		if err != nil || !created {
@@ -141,22 +142,15 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 				t.Errorf("%s resolves to %v: %v", slug, target, err)
 			}
 		}
-		if _, err := b.At(t.Context(), resolve.Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a custom code at the root: %v", err)
-		}
-		if _, err := b.Get(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a foreign link: %v", err)
-		}
-		if _, err := b.Edit.Delete(t.Context(), b.Mine, theirs.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting a foreign link: %v", err)
-		}
+		linktest.Refused(b.At(t.Context(), resolve.Address{Code: "promo"}))(t, errs.NotFound,
+			"a custom code at the root")
+		linktest.Refused(b.Get(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "a foreign link")
+		linktest.Refused(b.Edit.Delete(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "deleting a foreign link")
 	})
 }
 
 func TestStore_CustomCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		first, _ := b.create(t, custom("https://example.com/a", "promo"))
 		again, created := b.create(t, custom("https://EXAMPLE.com/a/", "promo"))
 		if created || again.ID != first.ID {
@@ -176,9 +170,7 @@ func TestStore_CustomCodes(t *testing.T) {
 }
 
 func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		codes := shortcode.Salts
 		var want []string
 		b.Candidate = func(_, workspaceID string, salt int) string {
@@ -200,9 +192,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 			}
 			got = append(got, l.Code)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("codes (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "codes")
 		b.refuse(t, Input{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
 		if n := b.ExhaustedCodes(); n != 1 {
 			t.Errorf("%d refused links counted, want 1", n)
@@ -214,9 +204,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 }
 
 func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Candidate = func(canonical, _ string, salt int) string {
 			return shortcode.Deterministic(canonical, "ws_everyone", salt)
 		}
@@ -229,9 +217,7 @@ func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 }
 
 func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, in := range []Input{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
 			l, _ := b.create(t, in)
 			b.Now = b.Now.Add(time.Minute)
@@ -256,11 +242,9 @@ func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 }
 
 func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, Input{URL: "https://example.com/a"})
-		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+		must.Value(b.DB.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/a"})
@@ -271,9 +255,7 @@ func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 }
 
 func TestStore_LinkQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 7
 		var mu sync.Mutex
 		made, refused := 0, 0
@@ -294,7 +276,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 			})
 		}
 		all.Wait()
-		rows, err := d.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
+		rows, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || made != 7 || refused != 33 || rows != 7 || b.Used(t) != 7 {
 			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.Used(t), err)
 		}
@@ -307,9 +289,7 @@ func TestStore_LinkQuotaIsExact(t *testing.T) {
 }
 
 func TestStore_LinkQuotaOfZero(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 0
 		b.refuse(t, Input{URL: "https://example.com/"}, errs.QuotaExceeded)
 	})

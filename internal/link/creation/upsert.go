@@ -21,17 +21,17 @@ type Upsert struct {
 	ExternalID string
 	// URL is the destination in the caller's spelling.
 	URL string
-	// Strategy, CustomCode and DomainID must be those of an existing link. A new link without a Strategy is Custom
-	// if there is a CustomCode, or else Random.
+	// Strategy, CustomCode and DomainID must be those of an existing link. A new link without a
+	// Strategy is Custom if there is a CustomCode, or else Random.
 	Strategy   *link.Strategy
 	CustomCode *string
 	DomainID   *string
-	// Fields are all other fields. Those that are not set stay, or have the defaults of a new link. ID,
-	// URL, ExternalID and Seen are not used.
+	// Fields are all other fields. Unset ones stay, or have the defaults of a new link. ID, URL,
+	// ExternalID and Seen are not used.
 	Fields link.Change
 }
 
-// UpsertOutcome is what an upsert did.
+// UpsertOutcome is the effect of an upsert.
 type UpsertOutcome string
 
 // The outcomes.
@@ -57,14 +57,15 @@ func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) 
 	return results[0], results[0].Err
 }
 
-// UpsertMany creates or changes up to MaxBatch links, with one result each, in the same order. A link that
-// has all the values already is only read. One without an external id that has the URL of a Deterministic
-// input, or the code of a Custom one, is adopted. A deleted link is restored. Of any number of concurrent
-// calls exactly one creates a link.
+// UpsertMany creates or changes up to MaxBatch links, with one result each, in the same order. A
+// link that has all the values already is only read. One without an external id that has the URL of
+// a Deterministic input, or the code of a Custom one, is adopted. A deleted link is restored. Of
+// any number of concurrent calls exactly one creates a link.
 //
-// The results' errors are those of Create and Update, Immutable for another strategy or code, and Conflict
-// or CodeTaken for a URL or code of a link with another external id. An error means that nothing was
-// changed: InvalidInput or Forbidden. The call is an operation, which package edit can undo.
+// The results' errors are those of Create and Update, Immutable for another strategy or code, and
+// Conflict or CodeTaken for a URL or code of a link with another external id. An error means that
+// nothing was changed: InvalidInput or Forbidden. The call is an operation, which package edit can
+// undo.
 func (s *Store) UpsertMany(
 	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy,
 ) ([]Upserted, error) {
@@ -164,8 +165,8 @@ func (it *item) outcome(r link.Result) UpsertOutcome {
 	return UpsertUnchanged
 }
 
-// findUpserted looks up the links with the external ids of upserts. An item whose link has all values already
-// gets its result: nothing is locked or written for it.
+// findUpserted looks up the links with the external ids of upserts. An item whose link has all
+// values already gets its result: nothing is locked or written for it.
 func (b *batch) findUpserted(ctx context.Context) error {
 	if !b.isUpsert() {
 		return nil
@@ -240,8 +241,8 @@ func (b *batch) draftUpsert(it *item) error {
 	return it.draft.ChangeRouting(fields.Routing.To)
 }
 
-// changeFound locks and changes the links that the upserts of the batch have found. It returns ErrFailed for an
-// AllOrNothing batch that has an error.
+// changeFound locks and changes the links that the upserts of the batch have found. It returns
+// ErrFailed for an AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	var found []*item
 	e := link.Edits{ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
@@ -277,7 +278,8 @@ func reasonOfUpsert(before *link.Link) link.Reason {
 	return link.Reason{Action: audit.LinkUpdated, Cause: link.CauseUpdated}
 }
 
-// hasCode reports whether a link has the custom code of an item, in any case where case does not matter.
+// hasCode reports whether a link has the custom code of an item, in any case where case does not
+// matter.
 func (it *item) hasCode(l *link.Link) bool {
 	named := link.Link{Strategy: link.Custom, In: it.call.member}
 	if it.domain != nil {

@@ -34,9 +34,7 @@ func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
 
 // TestStore_UpsertTellsWhatItDid walks one link through all outcomes.
 func TestStore_UpsertTellsWhatItDid(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const url = "https://example.com/a"
 		past, soon := b.Now.Add(-time.Hour), b.Now.Add(time.Hour)
 		rules := func(to string) optional.Edit[*routing.Change] {
@@ -110,15 +108,11 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 // verifyHistory checks that versions and events agree.
 func (b *bundle) verifyHistory(t *testing.T) {
 	t.Helper()
-	if got := b.Differences(t); len(got) > 0 {
-		t.Errorf("links verify: %v", got)
-	}
+	b.ExpectConsistent(t)
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		url := func(s string) string { return "https://example.com/" + s }
 		plain, _ := b.create(t, Input{URL: url("plain")})
 		custom, _ := b.create(t, Input{URL: url("custom"), CustomCode: new("custom")})
@@ -160,9 +154,7 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 
 // TestStore_UpsertNamesTheConflict: a link with another external id is not one with another URL.
 func TestStore_UpsertNamesTheConflict(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const url = "https://example.com/a"
 		b.create(t, Input{URL: url, ExternalID: new("1")})
 		b.create(t, Input{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
@@ -185,9 +177,7 @@ func TestStore_UpsertNamesTheConflict(t *testing.T) {
 }
 
 func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.create(t,
 			Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
 		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
@@ -214,29 +204,22 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			return said
 		}
 		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(all, run(link.AllOrNothing)); diff != "" {
-			t.Errorf("all or nothing (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, all, run(link.AllOrNothing), "all or nothing")
 		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
-		if diff := cmp.Diff(some, run(link.SkipFailed)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, some, run(link.SkipFailed), "difference")
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
 			{ExternalID: "x", URL: "https://example.com/x"}}
-		if _, err := b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("an id that occurs twice: %v", err)
-		}
+		linktest.Refused(b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed))(t, errs.InvalidInput,
+			"an id that occurs twice")
 		b.verifyHistory(t)
 	})
 }
 
 func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 1
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
 			t.Fatal(outcome)
@@ -251,8 +234,8 @@ func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
 	})
 }
 
-// TestStore_UpsertsRace: of concurrent upserts of one id on two nodes one creates the link, with one event.
-// Two ids with one URL are two links.
+// TestStore_UpsertsRace: of concurrent upserts of one id on two nodes one creates the link, with
+// one event. Two ids with one URL are two links.
 func TestStore_UpsertsRace(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -276,9 +259,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 		for _, o := range outcomes {
 			got[o]++
 		}
-		if diff := cmp.Diff(map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got, "difference")
 		for _, table := range []string{"links", "audit_events"} {
 			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID())
 			if table == "audit_events" {
@@ -317,9 +298,7 @@ func BenchmarkStore_UpsertUnchanged(b *testing.B) {
 
 // TestStore_UpsertOfPurgedLinkAppliesAllFields as for a new link: its URL has a code already.
 func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		purged, _ := b.create(t, Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)

@@ -1,6 +1,6 @@
-// Package destination decides which URLs the instance sends visitors to: none at the instance itself,
-// at a verified domain, or at a host that the operator has blocked. Packages link, creation, workspace and domain
-// check every URL that members set.
+// Package destination decides which URLs the instance sends visitors to: none at the instance
+// itself, at a verified domain, or at a host that the operator has blocked. Packages link,
+// creation, workspace and domain check every URL that members set.
 package destination
 
 import (
@@ -29,11 +29,13 @@ type Checker struct {
 
 // Blocklist is what this package needs of package moderation.
 type Blocklist interface {
-	// Blocked returns a lookup, and a function that returns the blocked ones among the hosts after it.
+	// Blocked returns a lookup, and a function that returns the blocked ones among the hosts after
+	// it.
 	Blocked(conn bun.IDB, hosts ...string) (db.Lookup, func() map[string]bool)
 }
 
-// Check returns UnsafeURL if visitors may not be sent to the URL, which is accepted by package urlnorm.
+// Check returns UnsafeURL if visitors may not be sent to the URL, which is accepted by package
+// urlnorm.
 func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 	refused, err := c.Refused(ctx, conn, url)
 	if e := refused[url]; e != nil {
@@ -42,7 +44,7 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 	return err
 }
 
-// CheckFallback validates a URL with placeholders, to which visitors without a destination are sent. It
+// CheckFallback validates a URL with placeholders that receives visitors without a destination. It
 // returns InvalidURL or UnsafeURL.
 func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
 	if err := check.Fallback(url); err != nil {
@@ -51,8 +53,8 @@ func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) e
 	return c.Check(ctx, conn, routing.WithoutPlaceholders(url))
 }
 
-// Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It takes two
-// statements, however many URLs. It skips texts that are no URLs.
+// Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It
+// takes two statements, however many URLs. It skips texts that are no URLs.
 func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (map[string]*errs.Error, error) {
 	lookups, refused := c.Lookups(conn, urls...)
 	for _, l := range lookups {
@@ -94,8 +96,8 @@ func (c *Checker) Lookups(conn bun.IDB, urls ...string) (lookups []db.Lookup, re
 	}
 }
 
-// Circular returns those of the URLs that lead to this instance: by a host of its own, or by a verified
-// domain of any workspace, at any port.
+// Circular returns those of the URLs that lead to this instance: by a host of its own, or by a
+// verified domain of any workspace, at any port.
 func (c *Checker) Circular(ctx context.Context, conn bun.IDB, urls ...string) (map[string]bool, error) {
 	lookup, circular := c.circular(conn, urls)
 	if err := lookup.Run(ctx); err != nil {

@@ -28,7 +28,8 @@ type listener struct {
 	addresses []string
 }
 
-// NewOwnHosts returns the hosts of the instance with a public URL and further names in canonical form.
+// NewOwnHosts returns the hosts of the instance with a public URL and further names in canonical
+// form.
 func NewOwnHosts(publicURL string, names ...string) (*OwnHosts, error) {
 	public, err := urlnorm.Canonical(publicURL)
 	if err != nil {
@@ -63,9 +64,9 @@ func machineAddresses() (addresses []string) {
 	return addresses
 }
 
-// Serves reports whether a URL points to this instance. The public host and listed names match at any
-// port, because a proxy may forward other ports later. Loopback and listening addresses match only at the
-// instance's ports, because other services may use the rest.
+// Serves reports whether a URL points to this instance. The public host and listed names match at
+// any port, because a proxy may forward other ports later. Loopback and listening addresses match
+// only at the instance's ports, because other services may use the rest.
 func (h *OwnHosts) Serves(u urlnorm.URL) bool {
 	host := normalize(u.Host())
 	if isLoopback(host) || host != h.publicHost && slices.Contains(h.listening().addresses, host) {

@@ -6,14 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -51,33 +49,30 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 }
 
 func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var deleted []*link.Link
 		var tokens []string
 		for _, url := range ownURLs { // as before the operator configured these hosts
 			if b.Destinations.Own.Serves(must.Value(urlnorm.Canonical(url))(t)) {
 				continue
 			}
-			l, _ := b.create(t, creation.Input{URL: url})
+			l := b.Make(t, creation.Input{URL: url})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-			_, token := b.anonymous(t, url)
+			_, token := b.Anonymous(t, url)
 			deleted, tokens = append(deleted, l), append(tokens, token)
 		}
-		kept, _ := b.create(t, creation.Input{URL: "http://127.0.0.1:8080/kept"})
-		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
-		b.own(t, d)
+		kept := b.Make(t, creation.Input{URL: "http://127.0.0.1:8080/kept"})
+		free := b.Make(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+		b.own(t, b.DB)
 		for _, url := range ownURLs {
 			b.refuseOwn(t, free, url)
 		}
 		for _, l := range deleted {
-			if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
-				t.Errorf("restoring a link to %s: %v", l.OriginalURL, err)
-			}
+			linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t, errs.UnsafeURL, "restoring a link to %s",
+				l.OriginalURL)
 		}
 		for _, token := range tokens {
-			if c := b.claimOne(t, b.Mine, token); c.Status != edit.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
+			if c := b.ClaimOne(t, b.Mine, token); c.Status != edit.ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
@@ -88,12 +83,12 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		for _, url := range []string{
 			"http://127.0.0.1:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
 		} {
-			b.create(t, creation.Input{URL: url})
+			b.Make(t, creation.Input{URL: url})
 		}
 		for _, url := range []string{
 			"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/",
 		} {
-			b.refuse(t, creation.Input{URL: url}, errs.InvalidURL)
+			b.Refuse(t, creation.Input{URL: url}, errs.InvalidURL)
 		}
 	})
 }
@@ -118,9 +113,7 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)
 	}
-	results := b.createMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url},
+	results := b.MakeMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url},
 		&creation.Input{URL: "https://good.example/?" + url})
-	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
-		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
-	}
+	linktest.Equal(t, []string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results), "a batch with %s", url)
 }

@@ -44,7 +44,8 @@ var (
 	undoneDeletion = link.Reason{Action: audit.LinkRestored, Cause: link.CauseReverted}
 )
 
-// edit is EditIn in a transaction of its own. The redirects of this node count towards limits that it sets.
+// edit is EditIn in a transaction of its own. The redirects of this node count towards limits that
+// it sets.
 func (s *Store) edit(ctx context.Context, m workspace.Membership, e link.Edits) ([]link.Result, error) {
 	if e.NeedClicks {
 		s.AwaitClicks(ctx)

@@ -41,31 +41,19 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return &bundle{World: creationtest.New(t, d)}
 }
 
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
 var (
 	custom, pairs, urls = creationtest.Custom, linktest.Pairs, creationtest.URLs
 	kindOf, outcomes    = linktest.KindOf, linktest.Outcomes
 )
 
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
-
-func (b *bundle) create(t *testing.T, in creation.Input) (l *link.Link, created bool) {
-	t.Helper()
-	l, created, err := b.Create(t.Context(), b.Mine, in)
-	must.NoError(t, err)
-	return l, created
-}
-
-func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*creation.Input) []link.Result {
-	t.Helper()
-	return must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in, OnError: policy}))(t)
-}
-
-func (b *bundle) refuse(t *testing.T, in creation.Input, want errs.Kind) {
-	t.Helper()
-	if _, _, err := b.Create(t.Context(), b.Mine, in); !errs.Is(err, want) {
-		t.Errorf("creating %+v: %v, want %s", in, err, want)
-	}
-}
 
 // grant requests one redirect of a link with MaxClicks, and expects want grants.
 func (b *bundle) grant(t *testing.T, l *link.Link, want int) {
@@ -95,12 +83,10 @@ func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
 }
 
 func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var changes []link.Change
 		var ids []string
-		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 50)...) {
+		for _, r := range b.MakeMany(t, link.SkipFailed, urls(0, 50)...) {
 			title := "title of " + r.Link.OriginalURL
 			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
@@ -141,10 +127,9 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			}
 		}
 		for _, n := range []int{0, link.MaxBatch + 1} {
-			if _, err := b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed); !errs.Is(err,
-				errs.InvalidInput) {
-				t.Errorf("%d links: %v", n, err)
-			}
+			linktest.Refused(
+				b.Edit.DeleteMany(t.Context(), b.Mine, make([]string, n), link.SkipFailed),
+			)(t, errs.InvalidInput, "%d links", n)
 		}
 	})
 }
@@ -152,11 +137,9 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 // TestStore_UpdateManyDoesNotDeadlock would end in a deadlock if links were locked in the order of
 // the call.
 func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var there, back []link.Change
-		for _, r := range b.createMany(t, link.SkipFailed, urls(0, 30)...) {
+		for _, r := range b.MakeMany(t, link.SkipFailed, urls(0, 30)...) {
 			there = append(there, link.Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
 			back = append(back, link.Change{ID: r.Link.ID, RedirectStatus: to(308), Tags: to([]string{"back"})})
 		}
@@ -176,10 +159,8 @@ func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 }
 
 func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
 		if l = b.Change(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.Now) != routing.Active || l.Granted != 3 {
@@ -201,23 +182,21 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 // TestStore_MaxClicksCountsUnwrittenClicks: clicks that this node has recorded, and the database
 // does not have yet.
 func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		click := func(l *link.Link) {
 			t.Helper()
 			b.Clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.Now})
 		}
 		five := int64(5)
-		edited, _ := b.create(t, creation.Input{URL: "https://example.com/edited"})
+		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
 		click(edited)
 		if got := b.Change(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
-		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
+		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		click(revived)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
-		if got, _ := b.create(t,
+		if got := b.Make(t,
 			creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
@@ -236,14 +215,13 @@ func (s *stuckClicks) Flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only if a maximum is set.
+// TestStore_MaxClicksNeedsNoClickStore: clicks of a backlog are awaited for a short time, and only
+// if a maximum is set.
 func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		stuck := &stuckClicks{Clicks: b.Clicks}
 		b.Links.Clicks = stuck
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)})
 		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
 		if n := stuck.flushes.Load(); n != 0 {
@@ -253,7 +231,7 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine,
 			[]link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
 		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
-		b.create(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
+		b.Make(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
 		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
 			t.Errorf("maxClicks %v after %d waits", l.MaxClicks, stuck.flushes.Load())
 		}
@@ -261,15 +239,12 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 }
 
 // TestStore_LateClicksCountTowardsMaxClicks: clicks that were in the click log of another node when
-// the maximum was set, or when the database was restored. What was granted and has no click yet
-// stays granted.
+// the maximum was set, or when the database was restored. Grants without a click stay granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		late, _ := b.create(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
-		granted, _ := b.create(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
-		unlimited, _ := b.create(t, creation.Input{URL: "https://example.com/unlimited"})
+	each(t, func(t *testing.T, b *bundle) {
+		late := b.Make(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
+		granted := b.Make(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
+		unlimited := b.Make(t, creation.Input{URL: "https://example.com/unlimited"})
 		b.grant(t, late, 1)
 		b.grant(t, granted, 1)
 		b.grant(t, granted, 1)
@@ -301,7 +276,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 		}
 		var changes []link.Change
 		hundred := int64(100)
-		for i, r := range b.createMany(t, link.SkipFailed, in...) {
+		for i, r := range b.MakeMany(t, link.SkipFailed, in...) {
 			changes = append(changes, link.Change{
 				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
 				Tags: to([]string{"a", "b"}),
@@ -317,11 +292,9 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 
 // TestStore_GrantUsesTheCurrentLimit changes the limit after a redirect has resolved the link.
 func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		one, three := int64(1), int64(3)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
+		l := b.Make(t, creation.Input{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.Change(t, l, link.Change{MaxClicks: to(&three)}) // grants count although no click was recorded
@@ -333,11 +306,10 @@ func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	})
 }
 
-// TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link must read, too.
+// TestStore_ReadersKnowWhatIsGranted: the count is in another table, which each way to read a link
+// must read, too.
 func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),
 			Fields: link.Change{MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
@@ -352,7 +324,7 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return links[l.ID], err
 			},
 			"FindLinks": func() (*link.Link, error) {
-				found, err := (&moderation.Store{DB: d, Links: b.Links, Now: b.Links.Now}).
+				found, err := (&moderation.Store{DB: b.DB, Links: b.Links, Now: b.Links.Now}).
 					FindLinks(t.Context(), l.ID, 1)
 				return &found[0].Link, err
 			},
@@ -382,10 +354,8 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 }
 
 func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/old", Strategy: new(link.Random)})
 		b.Set(t, l, "destination_status = 500, check_failures = 3, last_checked_at = ?, check_at = ?", noon,
 			noon.Add(time.Hour))
 		got := b.Change(t, l, link.Change{URL: to("https://example.com/new")})

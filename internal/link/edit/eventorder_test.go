@@ -8,19 +8,15 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
-// TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A call may have
-// begun to write, and wait for the lock of a link, before another changes that link.
+// TestEvents_HaveTheOrderOfVersions: of calls that change the same links at the same time, too. A
+// call may have begun to write, and wait for the lock of a link, before another changes that link.
 func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ids := make([]string, 20)
 		for i := range ids {
-			l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 			ids[i] = l.ID
 		}
 		var callers sync.WaitGroup

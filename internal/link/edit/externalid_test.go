@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -22,12 +23,10 @@ func external(l *link.Link, to string) link.Change {
 }
 
 func TestStore_UpdateChangesExternalIDs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		one, _ := b.create(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
-		two, _ := b.create(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
-		three, _ := b.create(t, creation.Input{URL: "https://example.com/3"})
+	each(t, func(t *testing.T, b *bundle) {
+		one := b.Make(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
+		two := b.Make(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
+		three := b.Make(t, creation.Input{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
 			changes []link.Change
@@ -59,24 +58,20 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 			for _, l := range []*link.Link{one, two, three} {
 				got = append(got, optional.Value(links[l.ID].ExternalID))
 			}
-			if diff := cmp.Diff(c.ids, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, diff)
-			}
+			linktest.Equal(t, c.ids, got, "%s", c.name)
 		}
 	})
 }
 
-// TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the others
-// fail with a user error.
+// TestStore_UpdatesRaceForExternalIDs: of concurrent calls that want one id, one gets it and the
+// others fail with a user error.
 func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const n = 8
 		results := make([]string, n)
 		var all sync.WaitGroup
 		for i := range n {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprint("https://example.com/", i)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i)})
 			all.Go(func() {
 				_, err := b.Edit.Update(t.Context(), b.Mine, external(l, "wanted"))
 				results[i] = kindOf(err)
@@ -87,19 +82,15 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 		for _, r := range results {
 			got[r]++
 		}
-		if diff := cmp.Diff(map[string]int{"": 1, "EXTERNAL_ID_TAKEN": n - 1}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]int{"": 1, "EXTERNAL_ID_TAKEN": n - 1}, got, "difference")
 	})
 }
 
-// TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores them
-// unless another link has the id.
+// TestStore_RevertsOwnData: an id and data are part of versions and events, and a revert restores
+// them unless another link has the id.
 func TestStore_RevertsOwnData(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
 		changed := b.Change(t, l,
 			link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
@@ -130,15 +121,15 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
 		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
-		b.create(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil); !errs.Is(err, errs.ExternalIDTaken) {
-			t.Errorf("a revert to an id that is taken: %v", err)
-		}
+		b.Make(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t, errs.ExternalIDTaken,
+			"a revert to an id that is taken")
 	})
 }
 
-// TestStore_UpdateManyFailsChainsAtOnce: each link gives its external id to the next, and the last one wants an id
-// that it cannot have. Then all keep theirs, in a number of statements that does not depend on their number.
+// TestStore_UpdateManyFailsChainsAtOnce: each link gives its external id to the next, and the last
+// one wants an id that it cannot have. Then all keep theirs, in a number of statements that does
+// not depend on their number.
 func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -149,7 +140,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 		for i := range in {
 			in[i].ExternalID = new(fmt.Sprint(i))
 		}
-		created := b.createMany(t, link.SkipFailed, in...)
+		created := b.MakeMany(t, link.SkipFailed, in...)
 		var changes []link.Change
 		for i, r := range created[:links-1] {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))

@@ -8,8 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linklist"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -28,16 +26,15 @@ func is(t *testing.T, what string, err error, kind errs.Kind, field string) {
 	}
 }
 
-// TestFence_KeepsChangesInside: an API key with folders changes links that are in these before and after.
+// TestFence_KeepsChangesInside: an API key with folders changes links that are in these before and
+// after.
 func TestFence_KeepsChangesInside(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
-		key := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID, second.ID)
-		inside, _ := b.create(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
-		outside, _ := b.create(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
-		without, _ := b.create(t, creation.Input{URL: "https://example.com/without"})
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
+		without := b.Make(t, creation.Input{URL: "https://example.com/without"})
 		update := func(l *link.Link, c link.Change) error {
 			c.ID = l.ID
 			_, err := b.Edit.Update(t.Context(), key, c)
@@ -69,13 +66,12 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 	})
 }
 
-// TestFence_RefusesWhatIsAboutTheWorkspace: the permissions of an API key with folders end at these.
+// TestFence_RefusesWhatIsAboutTheWorkspace: the permissions of an API key with folders end at
+// these.
 func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		mine, other := b.newFolder(t, "mine"), b.newFolder(t, "other")
-		key := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID)
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
 		_, err := b.Edit.ReplaceTags(t.Context(), key, []string{"a"}, nil)
 		is(t, "replacing tags", err, errs.Forbidden, "")
 		_, err = b.Edit.DeleteFolder(t.Context(), key, mine.ID)
@@ -98,15 +94,14 @@ func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestFence_HasAnOperationInside: an operation is, to an API key with folders, that of the links in these.
+// TestFence_HasAnOperationInside: an operation is, to an API key with folders, that of the links in
+// these.
 func TestFence_HasAnOperationInside(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		mine := b.newFolder(t, "mine")
-		key := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID)
-		inside, _ := b.create(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
-		outside, _ := b.create(t, creation.Input{URL: "https://example.com/outside"})
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside"})
 		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID},
 			link.SkipFailed))(t)
 		undone := must.Value(b.Edit.RevertOperation(t.Context(), key, *link.OperationOf(results)))(t)
@@ -127,12 +122,10 @@ func TestFence_HasAnOperationInside(t *testing.T) {
 
 // TestFence_CreatesInside: an API key with folders creates links in these, and finds none outside.
 func TestFence_CreatesInside(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
-		key := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID)
-		several := workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID, second.ID)
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
+		several := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
 		create := func(m workspace.Membership, in creation.Input) (*link.Link, error) {
 			l, _, err := b.Create(t.Context(), m, in)
 			return l, err
@@ -150,8 +143,8 @@ func TestFence_CreatesInside(t *testing.T) {
 		}
 
 		deterministic, customs := link.Deterministic, link.Custom
-		b.create(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
-		held, _ := b.create(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
+		b.Make(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
+		held := b.Make(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
 			ExternalID: new("x")})
 		_, err = create(key, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "a URL outside", err, errs.Conflict, "url")
@@ -191,22 +184,20 @@ func TestFence_CreatesInside(t *testing.T) {
 
 // TestFence_ListsInside: lists, counts and tags of an API key with folders have the links in these.
 func TestFence_ListsInside(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		lists := linklist.NewStore(d, func() time.Time { return b.Now })
+	each(t, func(t *testing.T, b *bundle) {
+		lists := linklist.NewStore(b.DB, func() time.Time { return b.Now })
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
 		for _, f := range []*string{&mine.ID, &second.ID, &other.ID, nil} {
 			name := "none"
 			if f != nil {
 				name = *f
 			}
-			b.create(t,
+			b.Make(t,
 				creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
 		}
 		for n, key := range map[int]workspace.Membership{
-			1: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID),
-			2: workspacetest.Fenced(t, d, b.Mine.ID(), mine.ID, second.ID),
+			1: workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID),
+			2: workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID),
 		} {
 			for name, f := range map[string]*linklist.Filter{
 				"all": nil, "a tag": {Tags: []string{"all"}}, "a text": {Search: new("example")},
@@ -226,12 +217,11 @@ func TestFence_ListsInside(t *testing.T) {
 	})
 }
 
-// TestFence_FolderOfKeyStays: of concurrent creations of a key for a folder and its deletion one succeeds.
+// TestFence_FolderOfKeyStays: of concurrent creations of a key for a folder and its deletion one
+// succeeds.
 func TestFence_FolderOfKeyStays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		keys := &apikey.Store{DB: d, Now: func() time.Time { return b.Now }}
+	each(t, func(t *testing.T, b *bundle) {
+		keys := &apikey.Store{DB: b.DB, Now: func() time.Time { return b.Now }}
 		create := func(folderID string) (*apikey.Key, error) {
 			k, _, err := keys.Create(t.Context(), b.Mine, apikey.NewKey{
 				Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{folderID},
@@ -239,7 +229,7 @@ func TestFence_FolderOfKeyStays(t *testing.T) {
 			return k, err
 		}
 		f := b.newFolder(t, "kept")
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
 		k := must.Value(create(f.ID))(t)
 		_, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID)
 		is(t, "deleting a folder of a key", err, errs.Conflict, "id")

@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linklist"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -34,22 +35,21 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 	return optional.Value(b.Reload(t, l).FolderID)
 }
 
-// TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and into no other.
+// TestFolders_HaveLinks: every way to write a link can put it into a folder of its workspace, and
+// into no other.
 func TestFolders_HaveLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)
-		created, _ := b.create(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
+		created := b.Make(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
 		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
 			&creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
 				Fields: link.Change{FolderID: to(&f.ID)}}))(t).Link
-		moved, _ := b.create(t, creation.Input{URL: "https://example.com/moved"})
+		moved := b.Make(t, creation.Input{URL: "https://example.com/moved"})
 		b.Change(t, moved, link.Change{FolderID: to(&f.ID)})
-		revived, _ := b.create(t, creation.Input{URL: "https://example.com/revived"})
+		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		b.Remove(t, revived.ID)
-		b.create(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
-		planned, _ := b.create(t, creation.Input{URL: "https://example.com/planned"})
+		b.Make(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
+		planned := b.Make(t, creation.Input{URL: "https://example.com/planned"})
 		b.Plan(t, planned, time.Hour, link.Change{FolderID: to(&f.ID)})
 		b.Now = b.Now.Add(2 * time.Hour)
 		b.ApplyDue(t)
@@ -67,18 +67,16 @@ func TestFolders_HaveLinks(t *testing.T) {
 				creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
-			if _, err := b.Edit.Update(t.Context(), b.Mine,
-				link.Change{ID: moved.ID, FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
-				t.Errorf("moving to %q: %v", bad, err)
-			}
+			linktest.Refused(
+				b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}),
+			)(t, errs.NotFound, "moving to %q", bad)
 			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
 				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
-			if _, err := b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour),
-				link.Change{FolderID: to(&bad)}); !errs.Is(err, errs.NotFound) {
-				t.Errorf("planning to move to %q: %v", bad, err)
-			}
+			linktest.Refused(
+				b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}),
+			)(t, errs.NotFound, "planning to move to %q", bad)
 		}
 		results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: []*creation.Input{
 			{URL: "https://example.com/twice", FolderID: &foreign.ID}, {URL: "https://example.com/twice"},
@@ -86,13 +84,11 @@ func TestFolders_HaveLinks(t *testing.T) {
 		if !errs.Is(results[0].Err, errs.NotFound) || results[1].Err != nil || !results[1].Created {
 			t.Errorf("equal links, one with an unknown folder: %+v", results)
 		}
-		same, isNew := b.create(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
+		same, isNew := b.MakeOrFind(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
 		if isNew || same.ID != moved.ID {
 			t.Errorf("%t, %+v", isNew, same)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("%v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -100,9 +96,7 @@ func TestFolders_HaveLinks(t *testing.T) {
 // to a version with it is in no folder afterwards, and one with a scheduled change stays where it
 // is.
 func TestDeleteFolder_KeepsLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 10_000
 		f, other := b.newFolder(t, "large"), b.newFolder(t, "other")
 		var links []*link.Link
@@ -124,9 +118,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 				t.Errorf("%d links are left, want %d", got.Remaining, want)
 			}
 		}
-		if _, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting it again: %v", err)
-		}
+		linktest.Refused(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t, errs.NotFound, "deleting it again")
 		b.Now = b.Now.Add(3 * time.Hour)
 		b.ApplyDue(t)
 		if got := b.Reload(t, planned); optional.Value(got.FolderID) != other.ID ||
@@ -139,9 +131,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		if got := must.Value(b.Edit.Restore(t.Context(), b.Mine, gone.ID))(t); got.FolderID != nil {
 			t.Errorf("restored: %+v", got)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("%v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -153,7 +143,7 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 		b := setup(t, d)
 		var links []*link.Link
 		for i := range 8 {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 			links = append(links, l)
 		}
 		for round := range 5 {

@@ -8,8 +8,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -21,16 +19,14 @@ import (
 // TestDestinationHosts_CoverWhatOthersStored: an API key cannot make a URL effective that a member
 // or an anonymous user has stored.
 func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ctx, m := t.Context(), workspacetest.Require(t, d, account.Actor{Key: &account.Key{
+	each(t, func(t *testing.T, b *bundle) {
+		ctx, m := t.Context(), workspacetest.Require(t, b.DB, account.Actor{Key: &account.Key{
 			ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_WRITE"},
 			DestinationHosts: []string{"example.com"},
 		}}, b.Mine.ID())
 		const inside, outside = "https://example.com/a", "https://evil.example/a"
 		stored := func(url string) *link.Link {
-			l, _ := b.create(t, creation.Input{URL: url, Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: url, Strategy: new(link.Random)})
 			return l
 		}
 		refuse := func(way string, err error) {
@@ -55,7 +51,7 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		_, err = b.Edit.Restore(ctx, m, deleted.ID)
 		refuse("restoring", err)
 
-		revived, _ := b.create(t, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
+		revived := b.Make(t, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
 		b.Remove(t, revived.ID)
 		_, _, err = b.Create(ctx, m, creation.Input{URL: outside, Strategy: new(link.Deterministic)})
 		refuse("reviving", err)
@@ -79,8 +75,8 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		must.NoError(t, err)
 
 		for _, url := range []string{outside, inside} {
-			_, token := b.anonymous(t, url)
-			c := b.claimOne(t, m, token)
+			_, token := b.Anonymous(t, url)
+			c := b.ClaimOne(t, m, token)
 			if want := url == inside; (c.Status == edit.Claimed) != want ||
 				!want && !errs.Is(c.Err, errs.InvalidInput) {
 				t.Errorf("claiming %s: %s, %v", url, c.Status, c.Err)
@@ -92,9 +88,7 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 // TestBlockedHosts_CoverLinksThatAreNotActiveYet: no operation makes a blocked URL effective that
 // is so at a later instant, or after the link's end.
 func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ctx, never := t.Context(), to[*time.Time](nil)
 		past, future := b.Now.Add(time.Minute), b.Now.Add(time.Hour)
 		later, expires := to(&future), link.Change{StartsAt: never, ExpiresAt: to(&past)}

@@ -25,7 +25,8 @@ func (s *Schedules) Changes() workspace.Collection[link.ScheduledChange] {
 	}
 }
 
-// ByID returns the pending changes with the ids, with their links. Other ids are omitted. It returns Forbidden.
+// ByID returns the pending changes with the ids, with their links. Other ids are omitted. It
+// returns Forbidden.
 func (s *Schedules) ByID(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (found []*link.ScheduledChange, err error) {
@@ -52,8 +53,8 @@ func (s *Schedules) ByID(
 	return found, err
 }
 
-// ByLink returns the changes of links of the workspace that are not written yet, soonest first, by the
-// links' ids.
+// ByLink returns the changes of links of the workspace that are not written yet, soonest first, by
+// the links' ids.
 func (s *Schedules) ByLink(
 	ctx context.Context, m workspace.Membership, linkIDs ...string,
 ) (map[string][]*link.ScheduledChange, error) {
@@ -74,8 +75,8 @@ func (s *Schedules) ByLink(
 	return changes, nil
 }
 
-// ByActor returns the pending changes of the workspace that the account or API key scheduled, soonest first, up to
-// MaxByActor. It returns Forbidden.
+// ByActor returns the pending changes of the workspace that the account or API key scheduled,
+// soonest first, up to MaxByActor. It returns Forbidden.
 func (s *Schedules) ByActor(
 	ctx context.Context, m workspace.Membership, actorID string,
 ) (found []*link.ScheduledChange, err error) {

@@ -10,15 +10,13 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// modelState is what the model knows of a link.
+// modelState is the state of a link in the model.
 type modelState struct {
 	url, title string
 	status     int
@@ -138,17 +136,15 @@ func (m *scheduleModel) step(t *testing.T, random *rand.Rand) {
 	m.remember(m.Now)
 }
 
-// TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads, redirects and
-// the history agree with the model at every instant.
+// TestSchedule_AgreesWithModel schedules, cancels, edits, deletes and waits at random: reads,
+// redirects and the history agree with the model at every instant.
 func TestSchedule_AgreesWithModel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
 			l := b.Make(t,
 				creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
-			m := &scheduleModel{World: b, link: l, state: modelState{url: "https://example.com/0", status: 302}}
+			m := &scheduleModel{World: b.World, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.Now)
 			for range 80 {
 				m.advance(time.Second)

@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the UpdatedAt
-// that the link must have; nil means any. It returns NotFound, Conflict, and the errors of Update.
+// Revert restores a version of a link as a new version. Deletion and disabling stay. Seen is the
+// UpdatedAt that the link must have; nil means any. It returns NotFound, Conflict, and the errors
+// of Update.
 func (s *Store) Revert(
 	ctx context.Context, m workspace.Membership, linkID string, number int, seen *time.Time,
 ) (*link.Link, error) {
@@ -79,9 +80,9 @@ func errNoVersion() *errs.Error {
 	return errs.New(errs.NotFound, "The link has no such version, or it is no longer stored.")
 }
 
-// apply gives the link the fields of a snapshot, except deletion and disabling. The password stays if the
-// snapshot had one. It returns the errors of a change of the URLs, and Conflict for a password that is not
-// stored any more.
+// apply gives the link the fields of a snapshot, except deletion and disabling. The password stays
+// if the snapshot had one. It returns the errors of a change of the URLs, and Conflict for a
+// password that is not stored any more.
 func apply(s *link.Snapshot, l *link.Link, now time.Time) error {
 	then, err := s.Routing.WithPasswordOf(l.Routing)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -18,10 +17,8 @@ import (
 
 // TestStore_ChangeWithoutEffect leaves no trace.
 func TestStore_ChangeWithoutEffect(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.Tick()
 		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
@@ -34,14 +31,13 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	})
 }
 
-// TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion stays.
+// TestStore_RevertRestoresAVersion reverts to each version: the snapshots are equal, and deletion
+// stays.
 func TestStore_RevertRestoresAVersion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
 				Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.Tick()
@@ -70,27 +66,19 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 			len(b.AllVersions(t, l)) != before {
 			t.Errorf("reverting to the present state: %d versions, want %d: %v", len(b.AllVersions(t, l)), before, err)
 		}
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an unknown version: %v", err)
-		}
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 99, nil))(t, errs.NotFound, "an unknown version")
 		stale := noon
-		if _, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, &stale); !errs.Is(err, errs.Conflict) {
-			t.Errorf("a stale updatedAt: %v", err)
-		}
-		if _, err := b.Edit.Revert(t.Context(), b.Foreign, l.ID, 1, nil); !errs.Is(err, errs.NotFound) {
-			t.Errorf("of another workspace: %v", err)
-		}
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, &stale))(t, errs.Conflict, "a stale updatedAt")
+		linktest.Refused(b.Edit.Revert(t.Context(), b.Foreign, l.ID, 1, nil))(t, errs.NotFound, "of another workspace")
 	})
 }
 
-// TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor bypasses
-// the operator.
+// TestStore_RevertKeepsPromises checks that a revert neither shortens the tombstone of a link nor
+// bypasses the operator.
 func TestStore_RevertKeepsPromises(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
-		l, _ := b.create(t, creation.Input{
+		l := b.Make(t, creation.Input{
 			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})

@@ -21,13 +21,13 @@ const (
 	minLead = 5 * time.Second
 	// maxLeadYears is how far ahead a change may be.
 	maxLeadYears = 2
-	// sweepBatch is how many links the job locks at once: few enough that a redirect never waits long.
+	// sweepBatch is how many links the job locks at once: few enough that a redirect never waits
+	// long.
 	sweepBatch = 500
 )
 
-// Schedules plans changes of links at an instant, cancels and lists them, and writes those that
-// have taken effect. Packages link and resolve define what a pending change means for its link and
-// for redirects.
+// Schedules plans changes of links at an instant, cancels and lists them, and writes due changes.
+// Packages link and resolve define the effect of a pending change on its link and on redirects.
 type Schedules struct{ *link.Store }
 
 // now returns the current time in the precision of the database.
@@ -85,8 +85,8 @@ func (s *Schedules) checkLead(at time.Time) error {
 	return nil
 }
 
-// patchOf validates a change of a link as it will be, and returns it with normalized values, and ids of new rules and
-// targets.
+// patchOf validates a change of a link as it will be, and returns it with normalized values, and
+// ids of new rules and targets.
 func patchOf(c *link.Change, then link.Link, now time.Time) (p linkfield.Patch, err error) {
 	if err := c.SetFields(&then, now); err != nil {
 		return p, err
@@ -116,8 +116,8 @@ func patchOf(c *link.Change, then link.Link, now time.Time) (p linkfield.Patch, 
 	return p, nil
 }
 
-// Cancel removes a pending change, and returns its link. It returns NotFound, also for a change that has
-// taken effect, and InvalidInput if a later change depends on it.
+// Cancel removes a pending change, and returns its link. It returns NotFound, also for a change
+// that has taken effect, and InvalidInput if a later change depends on it.
 func (s *Schedules) Cancel(ctx context.Context, m workspace.Membership, changeID string) (l *link.Link, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -154,9 +154,9 @@ func errNoChange() error {
 	return errs.New(errs.NotFound, "There is no such pending change: it has taken effect, or was canceled.").At("id")
 }
 
-// ApplyDue writes the changes that have taken effect, in batches with a transaction each. Redirects and reads do not
-// depend on it. Each change is written exactly once, here or by an edit of its link: the transaction that writes it has
-// locked the link, and deletes the change.
+// ApplyDue writes the changes that have taken effect, in batches with a transaction each. Redirects
+// and reads do not depend on it. Each change is written exactly once, here or by an edit of its
+// link: the transaction that writes it has locked the link, and deletes the change.
 func (s *Schedules) ApplyDue(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for {

@@ -25,17 +25,16 @@ import (
 )
 
 const (
-	// minLead is how far ahead a change must be, and maxPending how many changes of a link can be pending.
+	// minLead is how far ahead a change must be, and maxPending how many changes of a link can be
+	// pending.
 	minLead    = 5 * time.Second
 	maxPending = 20
 )
 
-// TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the instant,
-// before and after the job has run, and the version begins at the instant.
+// TestSchedule_TakesEffectAtItsInstant: redirects, reads and lists of versions change at the
+// instant, before and after the job has run, and the version begins at the instant.
 func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
 		at := b.Now.Add(time.Hour)
 		b.Plan(t, l, time.Hour, link.Change{
@@ -74,23 +73,17 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			!all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
-		if diff := cmp.Diff([]string{"new"}, b.Tags(t, l)); diff != "" {
-			t.Errorf("tags (-want +got):\n%s", diff)
-		}
-		if left := pendingRows(t, b); left != 0 {
+		linktest.Equal(t, []string{"new"}, b.Tags(t, l), "tags")
+		if left := b.pendingRows(t); left != 0 {
 			t.Errorf("%d rows left", left)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
-// TestSchedule_StoresCheckedValues: what is written at the instant is what an edit would store.
+// TestSchedule_StoresCheckedValues: the values written at the instant are those of an edit.
 func TestSchedule_StoresCheckedValues(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{
 			PendingURL: to(new(" https://example.com/soon\u0000")), EndedURL: to(new("\thttps://example.com/over ")),
@@ -105,7 +98,7 @@ func TestSchedule_StoresCheckedValues(t *testing.T) {
 }
 
 // pendingRows counts the rows of scheduled changes.
-func pendingRows(t *testing.T, b *creationtest.World) int {
+func (b *bundle) pendingRows(t *testing.T) int {
 	t.Helper()
 	n := must.Value(b.DB.NewSelect().Model((*link.ScheduledChange)(nil)).Count(db.AsSystem(t.Context())))(t)
 	return int(n)
@@ -113,9 +106,7 @@ func pendingRows(t *testing.T, b *creationtest.World) int {
 
 // TestSchedule_RefusesWhatCannotHold: bounds, immutable and refused URLs, and too many changes.
 func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		computed := b.Make(t, creation.Input{URL: "https://example.com/computed"})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"evil.example": true}
@@ -151,17 +142,13 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 				t.Errorf("%s: %v at %v", name, err, errs.From(err).Field)
 			}
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
-			errs.NotFound) {
-			t.Errorf("of a foreign link: %v", err)
-		}
+		linktest.Refused(b.Schedule.Add(t.Context(), b.Foreign, l.ID, b.Now.Add(time.Hour), title))(t, errs.NotFound,
+			"of a foreign link")
 		for i := range maxPending {
 			b.Plan(t, l, minLead+time.Duration(i%3)*time.Second, title)
 		}
-		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title); !errs.Is(err,
-			errs.QuotaExceeded) {
-			t.Errorf("one too many: %v", err)
-		}
+		linktest.Refused(b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), title))(t, errs.QuotaExceeded,
+			"one too many")
 	})
 }
 
@@ -170,12 +157,10 @@ func redirectsTo(url string) optional.Edit[*routing.Change] {
 	return to(&routing.Change{Tests: optional.Set([]*routing.Test{{Visit: &routing.Sample{}, Location: &url}})})
 }
 
-// TestSchedule_LaterEditsRespectIt: an edit that breaks a state after a pending change is refused with its
-// id, and so is a cancellation on which another change depends.
+// TestSchedule_LaterEditsRespectIt: an edit that breaks a state after a pending change is refused
+// with its id, and so is a cancellation on which another change depends.
 func TestSchedule_LaterEditsRespectIt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
 		_, err := b.Edit.Update(t.Context(), b.Mine,
@@ -204,9 +189,7 @@ func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 			got.DeletedAt == nil || len(got.Routing.Tests) != 1 {
 			t.Errorf("afterwards: %+v", got)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -216,28 +199,20 @@ func contains(err error, text string) bool {
 
 // TestSchedule_Cancel removes the change everywhere.
 func TestSchedule_Cancel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		c := b.Plan(t, l, time.Hour, link.Change{URL: to("https://evil.example/")})
 		due := b.Plan(t, l, 30*time.Minute, link.Change{Title: to(new("due"))})
 		if spaces, err := b.Schedule.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.Mine.ID() {
 			t.Errorf("%s: %v", spaces, err)
 		}
-		if _, err := b.Schedule.Cancel(t.Context(), b.Foreign, c.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("by a foreign member: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Foreign, c.ID))(t, errs.NotFound, "by a foreign member")
 		if got, err := b.Schedule.Cancel(t.Context(), b.Mine, c.ID); err != nil || !got.NextChangeAt.Equal(due.DueAt) {
 			t.Errorf("%+v: %v", got, err)
 		}
-		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, c.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("again: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Mine, c.ID))(t, errs.NotFound, "again")
 		b.Now = due.DueAt
-		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, due.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("once it took effect: %v", err)
-		}
+		linktest.Refused(b.Schedule.Cancel(t.Context(), b.Mine, due.ID))(t, errs.NotFound, "once it took effect")
 		b.Now = c.DueAt
 		b.ApplyDue(t)
 		if got := b.Reload(t, l); got.OriginalURL != "https://example.com/a" || got.NextChangeAt != nil ||
@@ -245,13 +220,13 @@ func TestSchedule_Cancel(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		var urls []string
-		err := d.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).Scan(db.AsSystem(t.Context()),
-			&urls)
+		err := b.DB.NewSelect().Table("link_urls").Column("url").Where("link_id = ?", l.ID).
+			Scan(db.AsSystem(t.Context()), &urls)
 		if err != nil || len(urls) > 0 {
 			t.Errorf("URLs left: %v: %v", urls, err)
 		}
 		var actions []string
-		err = d.NewSelect().Table("audit_events").ColumnExpr("DISTINCT action").Where("target_id = ?", l.ID).
+		err = b.DB.NewSelect().Table("audit_events").ColumnExpr("DISTINCT action").Where("target_id = ?", l.ID).
 			Where("version IS NULL").Order("action").Scan(db.AsSystem(t.Context()), &actions)
 		want := []string{string(audit.LinkChangeCanceled), string(audit.LinkChangeScheduled)}
 		if diff := cmp.Diff(want, actions); err != nil || diff != "" {
@@ -262,9 +237,7 @@ func TestSchedule_Cancel(t *testing.T) {
 
 // TestSchedule_EditWritesDueChangesFirst: the edit sees the state after them.
 func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		other := b.Make(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
 		for i, one := range []*link.Link{l, other} {
@@ -289,24 +262,19 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		for _, v := range b.AllVersions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		if diff := cmp.Diff([]link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled,
-			link.CauseCreated}, causes); diff != "" {
-			t.Errorf("causes (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from); diff != "" {
-			t.Errorf("from (-want +got):\n%s", diff)
-		}
-		if got := b.Differences(t); len(got) > 0 || pendingRows(t, b) > 0 {
-			t.Errorf("differences: %v, %d pending", got, pendingRows(t, b))
+		linktest.Equal(t, []link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated},
+			causes, "causes")
+		linktest.Equal(t, []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from, "from")
+		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
+			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
 		}
 	})
 }
 
-// TestSchedule_VersionBeginsAfterItsPredecessor, also if a node with a clock ahead has changed the link.
+// TestSchedule_VersionBeginsAfterItsPredecessor, also if a node with a clock ahead has changed the
+// link.
 func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Now = noon.Add(time.Hour)
 		ahead := b.Change(t, l, link.Change{Title: to(new("ahead"))})
@@ -321,17 +289,13 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 		if got := b.AllVersions(t, l)[0]; !got.From.Equal(ahead.UpdatedAt.Add(time.Microsecond)) || got.Number != 3 {
 			t.Errorf("begins at %s", got.From)
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
 // TestSchedule_ChangeWithoutEffectHasNoVersion.
 func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("same"))})
 		b.Change(t, l, link.Change{Title: to(new("same"))})
@@ -343,18 +307,17 @@ func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
 	})
 }
 
-// TestSchedule_CapsTargetsFromItsInstant: the maximum of a new target exists before the change is written.
+// TestSchedule_CapsTargetsFromItsInstant: the maximum of a new target exists before the change is
+// written.
 func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		capped := &routing.Target{URL: new("https://example.com/capped"), MaxClicks: new(int64(5))}
 		rules := []*routing.Rule{{Targets: []*routing.Target{capped}}}
 		c := b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
 		b.Plan(t, l, 2*time.Hour, link.Change{Title: to(new("later"))})
 		target := c.Patch.Routing.To.Rules.To[0].Targets[0].ID
-		if got := maximumOf(t, d, target); got == nil || *got != 5 {
+		if got := maximumOf(t, b.DB, target); got == nil || *got != 5 {
 			t.Errorf("before: %v", got)
 		}
 		// The row gets the target too, and loses it: the maximum stays for the pending change.
@@ -362,8 +325,8 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		own := b.Reload(t, l).Routing.Rules
 		b.Plan(t, l, time.Minute, link.Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
 		b.Change(t, l, link.Change{Routing: to[*routing.Change](nil)})
-		last := pending(t, b, l)[0].Patch.Routing.To.Rules.To[0].Targets[0].ID
-		if got := maximumOf(t, d, last); got == nil || *got != 5 {
+		last := b.pending(t, l)[0].Patch.Routing.To.Rules.To[0].Targets[0].ID
+		if got := maximumOf(t, b.DB, last); got == nil || *got != 5 {
 			t.Errorf("of a target that only a pending change has: %v", got)
 		}
 		b.Now = c.DueAt
@@ -372,7 +335,7 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		if len(got.Routing.Rules) != 1 || got.Routing.Rules[0].Targets[0].ID != target {
 			t.Errorf("%+v", got.Routing)
 		}
-		if got := maximumOf(t, d, target); got == nil || *got != 5 {
+		if got := maximumOf(t, b.DB, target); got == nil || *got != 5 {
 			t.Errorf("after: %v", got)
 		}
 	})
@@ -387,17 +350,16 @@ func maximumOf(t *testing.T, d *db.DB, target string) (n *int64) {
 }
 
 // pending returns the pending changes of a link.
-func pending(t *testing.T, b *creationtest.World, l *link.Link) []*link.ScheduledChange {
+func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
 	t.Helper()
 	changes := must.Value(b.Schedule.ByLink(t.Context(), b.Mine, l.ID))(t)
 	return b.Reload(t, l).Pending(changes[l.ID], b.Now)
 }
 
-// TestSchedule_SurvivesDeletion: a deleted link keeps its changes, which take effect; purging removes them.
+// TestSchedule_SurvivesDeletion: a deleted link keeps its changes, which take effect; purging
+// removes them.
 func TestSchedule_SurvivesDeletion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/computed"})
 		b.Plan(t, l, time.Hour, link.Change{Title: to(new("due"))})
 		b.Plan(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
@@ -413,18 +375,16 @@ func TestSchedule_SurvivesDeletion(t *testing.T) {
 		b.Now = b.Now.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		var purged link.Link
-		err := d.NewSelect().Model(&purged).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()))
-		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || pendingRows(t, b) != 0 {
-			t.Errorf("%+v, %d left: %v", purged, pendingRows(t, b), err)
+		err := b.DB.NewSelect().Model(&purged).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()))
+		if err != nil || purged.PurgedAt == nil || purged.NextChangeAt != nil || b.pendingRows(t) != 0 {
+			t.Errorf("%+v, %d left: %v", purged, b.pendingRows(t), err)
 		}
 	})
 }
 
 // TestSchedule_IsWrittenOnce though two nodes and an edit do it at the same time.
 func TestSchedule_IsWrittenOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var links []*link.Link
 		for i := range 20 {
 			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
@@ -432,7 +392,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 			links = append(links, l)
 		}
 		b.Now = b.Now.Add(time.Hour)
-		other := b.Node(t, d)
+		other := b.Node(t, b.DB)
 		other.Now = b.Links.Now
 		done := make(chan error, 3)
 		go func() { done <- b.Schedule.ApplyDue(t.Context()) }()
@@ -456,8 +416,8 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}
-		if got := b.Differences(t); len(got) > 0 || pendingRows(t, b) > 0 {
-			t.Errorf("differences: %v, %d pending", got, pendingRows(t, b))
+		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
+			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
 		}
 	})
 }
@@ -488,9 +448,7 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 
 // TestSchedule_ChecksLeadOnceLocked: the wait for the lock may take longer than the lead.
 func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		reads := 0
 		b.Store.Now = func() time.Time {
@@ -500,17 +458,15 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 			return noon.Add(time.Second) // the first reading was before the lock
 		}
 		_, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, noon.Add(minLead), link.Change{Title: to(new("late"))})
-		if !errs.Is(err, errs.InvalidInput) || pendingRows(t, b) != 0 {
-			t.Errorf("%d pending changes: %v", pendingRows(t, b), err)
+		if !errs.Is(err, errs.InvalidInput) || b.pendingRows(t) != 0 {
+			t.Errorf("%d pending changes: %v", b.pendingRows(t), err)
 		}
 	})
 }
 
 func TestStore_ByActor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := creationtest.New(t, d)
-		member := workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor)
+	each(t, func(t *testing.T, b *bundle) {
+		member := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
 		one := b.Make(t, creation.Input{URL: "https://example.com/1"})
 		two := b.Make(t, creation.Input{URL: "https://example.com/2"})
 		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {

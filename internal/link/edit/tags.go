@@ -21,7 +21,8 @@ type Replaced struct {
 	Changed int
 	// Remaining is the number of links that still have one of the tags.
 	Remaining int64
-	// OperationID is the same for all calls of a day with equal arguments; nil if the call changed nothing.
+	// OperationID is the same for all calls of a day with equal arguments; nil if the call changed
+	// nothing.
 	OperationID *string
 }
 
@@ -68,7 +69,8 @@ func (s *Store) ReplaceTags(
 	return r, err
 }
 
-// finishReplacing counts the remaining links, lets the webhooks follow when there are none, and records the call.
+// finishReplacing counts the remaining links, lets the webhooks follow when there are none, and
+// records the call.
 func (s *Store) finishReplacing(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, from []string, to *string, r *Replaced,
 ) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -42,7 +43,7 @@ func setupTags(t *testing.T, d *db.DB) (b *bundle, followed *[]string) {
 func (b *bundle) tagged(t *testing.T, tags ...string) (links []*link.Link) {
 	t.Helper()
 	for i, names := range tags {
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i), Tags: strings.Fields(names)})
 		links = append(links, l)
 	}
@@ -91,9 +92,7 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 			if got.Changed != c.changed || got.Remaining != 0 || (got.OperationID != nil) != (c.changed > 0) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
-			if diff := cmp.Diff(c.want, b.tagsOf(t, links)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, diff)
-			}
+			linktest.Equal(t, c.want, b.tagsOf(t, links), "%s", c.name)
 		}
 		if got := must.Value(b.TagsOf(t.Context(), b.Foreign, theirs.ID))(t)[theirs.ID]; !slices.Equal(got,
 			[]string{"a"}) {
@@ -106,9 +105,7 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 		if l := b.Reload(t, links[1]); l.DeletedAt == nil {
 			t.Error("the link is no longer deleted")
 		}
-		if all := b.Differences(t); len(all) > 0 {
-			t.Errorf("differences: %v", all)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -135,9 +132,7 @@ func TestReplaceTags_RecordsEachCall(t *testing.T) {
 		want := []map[string]any{
 			{"from": []any{"a", "b"}, "to": "new", "changed": 2.0}, {"from": []any{"new"}, "to": nil, "changed": 2.0},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "difference")
 	})
 }
 
@@ -179,7 +174,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		in[link.MaxBatch].Tags = []string{"a", "b", "own"} // one of the remaining, which counts once
 		var links []*link.Link
 		for _, chunk := range [][]*creation.Input{in[:link.MaxBatch], in[link.MaxBatch:]} {
-			for _, r := range b.createMany(t, link.AllOrNothing, chunk...) {
+			for _, r := range b.MakeMany(t, link.AllOrNothing, chunk...) {
 				links = append(links, r.Link)
 			}
 		}
@@ -198,9 +193,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		if operations[0] == "" || operations[1] != operations[0] || operations[2] != "" {
 			t.Errorf("operations %q", operations)
 		}
-		if diff := cmp.Diff(slices.Repeat([]string{"mine[a b]c"}, 2), *followed); diff != "" {
-			t.Errorf("webhooks (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, slices.Repeat([]string{"mine[a b]c"}, 2), *followed, "webhooks")
 		for i, tags := range b.tagsOf(t, links) {
 			if tags != "c own" {
 				t.Fatalf("link %d has the tags %q", i, tags)
@@ -212,9 +205,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		if second := b.undo(t, operations[0]); second.Remaining != 0 {
 			t.Errorf("second undo: %d remain", second.Remaining)
 		}
-		if diff := cmp.Diff(before, b.tagsOf(t, links)); diff != "" {
-			t.Errorf("undone (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, before, b.tagsOf(t, links), "undone")
 	})
 }
 
@@ -244,9 +235,7 @@ func TestReplaceTags_IsUndoneAgain(t *testing.T) {
 		operationID := *b.replace(t, new("c"), "a").OperationID
 		b.Change(t, links[0], link.Change{Title: to(new("since"))})
 		want := map[string]string{links[0].ID: "CONFLICT", links[1].ID: "", links[2].ID: ""}
-		if diff := cmp.Diff(want, undone(b.undo(t, operationID))); diff != "" {
-			t.Errorf("changed since (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, undone(b.undo(t, operationID)), "changed since")
 	})
 }
 
@@ -294,7 +283,7 @@ func TestReplaceTags_LosesNoTag(t *testing.T) {
 		for running := true; running; {
 			select {
 			case <-done:
-				running = false // and replace once more
+				running = false // and replace a last time
 			default:
 			}
 			if _, err := b.Edit.ReplaceTags(ctx, b.Mine, []string{"old"}, new("new")); err != nil {

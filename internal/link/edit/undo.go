@@ -23,12 +23,13 @@ type Undo struct {
 	Remaining int
 }
 
-// RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not changed
-// since: it deletes links that were created, restored or revived, restores those that were deleted, and
-// reverts the others, and the fields of revived links, to the version before. Links that were undone before
-// are left alone, without an error. The results' errors are Conflict for a link that changed since, and
-// those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or Forbidden.
-// Callers repeat the call until Remaining is 0, which it also is after a call that could undo no link.
+// RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not
+// changed since: it deletes created, restored and revived links, restores deleted ones, and reverts
+// the others and the fields of revived links to the version before. Links that were undone before
+// are left alone, without an error. The results' errors are Conflict for a link that changed since,
+// and those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or
+// Forbidden. Callers repeat the call until Remaining is 0, which it also is after a call that could
+// undo no link.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -65,7 +66,8 @@ type operation struct {
 	// parts are the links of this call, remaining is the number of those left for later ones.
 	parts     []part
 	remaining int
-	// versions are the superseded ones of those of the parts, and of the versions before and after these.
+	// versions are the superseded ones of those of the parts, and of the versions before and after
+	// these.
 	versions map[versionKey]*link.Version
 }
 
@@ -83,11 +85,13 @@ type versionKey struct {
 	Number int
 }
 
-// maxOperationDuration is the longest time from the last creation of an operation's id to its last event.
+// maxOperationDuration is the longest time from the last creation of an operation's id to its last
+// event.
 const maxOperationDuration = 10 * time.Minute
 
-// loadOperation reads the parts of an operation from its events, and their versions. The ids of events are
-// ordered by time, as that of the operation, which limits the search. It returns NotFound.
+// loadOperation reads the parts of an operation from its events, and their versions. The ids of
+// events are ordered by time, as that of the operation, which limits the search. It returns
+// NotFound.
 func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *operation) error {
 	from, to, ok := id.Span(id.Operation, o.id)
 	if !ok {
@@ -128,7 +132,7 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	return err
 }
 
-// superseded returns superseded versions. It omits those that are not stored.
+// superseded returns superseded versions. It omits versions that are not stored.
 func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versionKey]*link.Version, error) {
 	var rows []link.VersionRow
 	err := s.DB.NewSelect().With("wanted", s.DB.NewValues(&wanted)).Model(&rows).

@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -59,12 +58,11 @@ func (b *bundle) state(t *testing.T, l *link.Link) link.Snapshot {
 	return *b.Reload(t, l).Snapshot(b.Tags(t, l))
 }
 
-// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links only.
+// TestOperation_IsRecorded in the newest version, superseded versions and events of changed links
+// only.
 func TestOperation_IsRecorded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		single, _ := b.create(t, creation.Input{URL: "https://example.com/single"})
+	each(t, func(t *testing.T, b *bundle) {
+		single := b.Make(t, creation.Input{URL: "https://example.com/single"})
 		first := id.New(id.Operation)
 		created := b.operate(t, first, urls(0, 3)...)
 		if got := optional.Value(link.OperationOf(created)); got != first {
@@ -103,27 +101,21 @@ func TestOperation_IsRecorded(t *testing.T) {
 			for i := range versions {
 				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("operations of versions (-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, c.want, got, "operations of versions")
 			got = nil
 			for _, e := range b.Events(t, 9) {
 				if e.TargetID == c.link.ID {
 					got = append(got, optional.Value(e.OperationID))
 				}
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("operations of events (-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, c.want, got, "operations of events")
 		}
 	})
 }
 
 // TestOperation_RepeatedCallHasTheSame: a call with an idempotency key is one operation.
 func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, n := range []int{1, 3} {
 			key, operations := fmt.Sprint("key ", n), map[string]bool{}
 			for range 3 {
@@ -139,12 +131,10 @@ func TestOperation_RepeatedCallHasTheSame(t *testing.T) {
 	})
 }
 
-// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since. A
-// second undo changes nothing.
+// TestRevertOperation_UndoesAnUpdate of a thousand links, except for three that have changed since.
+// A second undo changes nothing.
 func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = link.MaxBatch
 		var links []*link.Link
 		var changes []link.Change
@@ -190,27 +180,21 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 			}
 		}
 		for _, l := range []*link.Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
-			if diff := cmp.Diff(before[l.ID], b.state(t, l)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, before[l.ID], b.state(t, l), "difference")
 		}
 		undone := b.AllVersions(t, links[1])[0]
 		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID ||
 			undone.ActorID != b.Me {
 			t.Errorf("%+v", undone)
 		}
-		if all := b.Differences(t); len(all) > 0 {
-			t.Errorf("differences: %v", all)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
-// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored, and
-// restored ones deleted.
+// TestRevertOperation_UndoesEachKind of change: created links are deleted, deleted ones restored,
+// and restored ones deleted.
 func TestRevertOperation_UndoesEachKind(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		creating := id.New(id.Operation)
 		l := b.operate(t, creating, urls(0, 1)...)[0].Link
 		expect := func(when string, action audit.Action, version int, deleted bool) {
@@ -250,15 +234,13 @@ func (b blockedHost) Blocked(bun.IDB, ...string) (db.Lookup, func() map[string]b
 	return db.Lookup{}, func() map[string]bool { return map[string]bool{string(b): true} }
 }
 
-// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against the
-// operator.
+// TestRevertOperation_RunsAllChecks again: a link cannot be restored to a blocked host, or against
+// the operator.
 func TestRevertOperation_RunsAllChecks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var ids []string
 		for i, host := range []string{"blocked.example.com", "example.com", "disabled.example.com"} {
-			l, _ := b.create(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
+			l := b.Make(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
 			ids = append(ids, l.ID)
 		}
 		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
@@ -270,24 +252,18 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 			got[linkID] = code
 		}
 		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, got, "difference")
 	})
 }
 
 // TestRevertOperation_OfTheWorkspaceOnly and of the last 30 days only.
 func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		operationID := id.New(id.Operation)
 		l := b.operate(t, operationID, urls(0, 1)...)[0].Link
 		refuse := func(what string, m workspace.Membership, operationID string) {
 			t.Helper()
-			if _, err := b.Edit.RevertOperation(t.Context(), m, operationID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", what, err)
-			}
+			linktest.Refused(b.Edit.RevertOperation(t.Context(), m, operationID))(t, errs.NotFound, "%s", what)
 		}
 		refuse("of another workspace", b.Foreign, operationID)
 		refuse("unknown", b.Mine, id.New(id.Operation))
@@ -305,9 +281,7 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 
 // TestRevertOperation_InSeveralCalls undoes an operation with more links than one call may change.
 func TestRevertOperation_InSeveralCalls(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 2 * link.MaxBatch
 		operationID := id.New(id.Operation)
 		b.operate(t, operationID, urls(0, link.MaxBatch)...)
@@ -317,21 +291,21 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)
 			}
 		}
-		left, err := d.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").Count(db.AsSystem(t.Context()))
+		left, err := b.DB.NewSelect().Model((*link.Link)(nil)).Where("deleted_at IS NULL").
+			Count(db.AsSystem(t.Context()))
 		if err != nil || left != 0 {
 			t.Errorf("%d links are left: %v", left, err)
 		}
 	})
 }
 
-// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before it.
+// TestRevertOperation_UndoesRevival: a link that a call has restored with other fields is as before
+// it.
 func TestRevertOperation_UndoesRevival(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
 			ExternalID: new("1")})
-		purged, _ := b.create(t, creation.Input{URL: "https://example.com/purged"})
+		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
@@ -341,12 +315,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		b.operate(t, creating,
 			&creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
 			&creation.Input{URL: purged.OriginalURL})
-		if diff := cmp.Diff(map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating))); diff != "" {
-			t.Errorf("outcomes (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
-			t.Errorf("after createLinks (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating)), "outcomes")
+		linktest.Equal(t, before, b.state(t, l), "after createLinks")
 		if b.Reload(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
@@ -357,29 +327,21 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 			t.Fatal(err, upserted)
 		}
 		b.undo(t, *link.OperationOf(upserted))
-		if diff := cmp.Diff(before, b.state(t, l)); diff != "" {
-			t.Errorf("after upsertLinks (-want +got):\n%s", diff)
-		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("differences: %v", got)
-		}
+		linktest.Equal(t, before, b.state(t, l), "after upsertLinks")
+		b.ExpectConsistent(t)
 	})
 }
 
-// TestRevertOperation_KnowsLaterUndo whose events lie behind those that the operation can have.
+// TestRevertOperation_KnowsLaterUndo finds an undo with events after the range of the operation.
 func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
 		b.undo(t, operationID)
 		later := id.From(id.Event, time.Now().Add(time.Hour))
-		must.Value(d.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
+		must.Value(b.DB.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
 			Where("version = 3").
 			Exec(db.AsSystem(t.Context())))(t)
-		if diff := cmp.Diff(map[string]string{l.ID: ""}, undone(b.undo(t, operationID))); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]string{l.ID: ""}, undone(b.undo(t, operationID)), "difference")
 	})
 }

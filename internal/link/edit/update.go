@@ -14,9 +14,9 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c link.Chang
 }
 
 // UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
-// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, ExternalIDTaken, Immutable and, for a link
-// that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
-// InvalidInput or Forbidden. The call is an operation, see RevertOperation.
+// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, ExternalIDTaken, Immutable
+// and, for a link that does not have the UpdatedAt in Seen, Conflict. An error means that nothing
+// was changed: InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) UpdateMany(
 	ctx context.Context, m workspace.Membership, changes []link.Change, policy link.Policy,
 ) ([]link.Result, error) {

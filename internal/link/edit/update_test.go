@@ -8,8 +8,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -18,11 +18,9 @@ import (
 )
 
 func TestStore_UpdateChangesSetFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
-		l, _ := b.create(t,
+		l := b.Make(t,
 			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
@@ -41,19 +39,17 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 			t.Errorf("the code leads to %+v: %v", target, err)
 		}
 		// The code is the new URL's now: creating that again finds it, and the old URL does not.
-		if again, created := b.create(t, custom("https://example.com/b", code)); created || again.ID != l.ID {
+		if again, created := b.MakeOrFind(t, custom("https://example.com/b", code)); created || again.ID != l.ID {
 			t.Errorf("created %t, id %s", created, again.ID)
 		}
-		b.refuse(t, custom("https://example.com/a", code), errs.CodeTaken)
+		b.Refuse(t, custom("https://example.com/a", code), errs.CodeTaken)
 	})
 }
 
 func TestStore_UpdateRefusals(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		fixed, _ := b.create(t, creation.Input{URL: "https://example.com/fixed"})
-		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+	each(t, func(t *testing.T, b *bundle) {
+		fixed := b.Make(t, creation.Input{URL: "https://example.com/fixed"})
+		free := b.Make(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/"})
 		must.NoError(t, err)
 		past, later, lines := b.Now, b.Now.Add(time.Hour), "two\nlines"
@@ -92,10 +88,8 @@ func TestStore_UpdateRefusals(t *testing.T) {
 
 // TestStore_UpdateConcurrently: of concurrent updates of the same version exactly one succeeds.
 func TestStore_UpdateConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		var mu sync.Mutex
 		won, lost := 0, 0
 		var all sync.WaitGroup
@@ -124,11 +118,9 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 }
 
 func TestStore_Restore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		title := "kept"
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/", Title: &title})
+		l := b.Make(t, creation.Input{URL: "https://example.com/", Title: &title})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Edit.Restore(t.Context(), b.Mine, l.ID)
@@ -136,14 +128,11 @@ func TestStore_Restore(t *testing.T) {
 				t.Errorf("%+v: %v", got, err)
 			}
 		}
-		if _, err := b.Edit.Restore(t.Context(), b.Foreign, l.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a foreign link: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Foreign, l.ID))(t, errs.NotFound, "a foreign link")
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		must.Value(d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+		must.Value(b.DB.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
-		if _, err := b.Edit.Restore(t.Context(), b.Mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("a link that the operator has disabled: %v", err)
-		}
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t, errs.UnsafeURL,
+			"a link that the operator has disabled")
 	})
 }

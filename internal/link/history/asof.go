@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// AsOf returns the version of a link at an instant; nil before its creation. It returns InvalidInput for
-// the future, Expired for a version that was dropped, and Forbidden.
+// AsOf returns the version of a link at an instant; nil before its creation. It returns
+// InvalidInput for the future, Expired for a version that was dropped, and Forbidden.
 func (s *Store) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {
 	if err := s.CheckNotFuture(at); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (s *Store) unwrittenAt(ctx context.Context, l *link.Link, at time.Time) (fo
 	return found, err
 }
 
-// supersededAt returns the number of the superseded version of an instant; zero before the creation of the
-// link. It returns Expired for a version that was dropped, and Forbidden.
+// supersededAt returns the number of the superseded version of an instant; zero before the creation
+// of the link. It returns Expired for a version that was dropped, and Forbidden.
 func (s *Store) supersededAt(ctx context.Context, l *link.Link, at time.Time) (int, error) {
 	ctx, err := l.In.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

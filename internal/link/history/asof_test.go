@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestStore_AsOfReturnsIntervals: versions end where their successors begin, also before these are written.
+// TestStore_AsOfReturnsIntervals: versions end where their successors begin, also before these are
+// written.
 func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,6 @@
-// Package history reads the versions of links: their list, the one of an instant, and what a short
-// URL answered then. It also compares them with the links and events. Package link writes versions.
-// The GraphQL resolvers and the commands call it.
+// Package history reads the versions of links: their list, the version at an instant, and the
+// response of a short URL at that instant. It also compares them with the links and events. Package
+// link writes versions. The GraphQL resolvers and the commands call it.
 package history
 
 import (
@@ -23,8 +23,8 @@ type Store struct{ *link.Store }
 // now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Versions returns one page of the versions of a link, newest first. The cursor is a number. It returns
-// InvalidInput for one that is not, and Forbidden.
+// Versions returns one page of the versions of a link, newest first. The cursor is a number. It
+// returns InvalidInput for one that is not, and Forbidden.
 func (s *Store) Versions(
 	ctx context.Context, l *link.Link, size int, after string,
 ) (p page.Page[*link.Version], err error) {

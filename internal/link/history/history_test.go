@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
@@ -49,8 +47,9 @@ func randomChange(random *rand.Rand, l *link.Link) link.Change {
 	return c
 }
 
-// TestStore_VersionsHaveNoGaps makes random changes: versions are numbered without gaps, each begins where
-// its predecessor ends, each has one event, and each state can be read at its instant and restored.
+// TestStore_VersionsHaveNoGaps makes random changes: versions are numbered without gaps, each
+// begins where its predecessor ends, each has one event, and each state can be read at its instant
+// and restored.
 func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -84,18 +83,14 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 		now.In = b.Mine
 		for at, want := range states {
 			got := must.Value(b.History.AsOf(t.Context(), now, at))(t)
-			if diff := cmp.Diff(want, got.Snapshot); diff != "" {
-				t.Errorf("at %s (-want +got):\n%s", at, diff)
-			}
+			linktest.Equal(t, want, got.Snapshot, "at %s", at)
 		}
 		for i, e := range b.Events(t, len(all)) {
 			if e.Version == nil || *e.Version != i+1 {
 				t.Errorf("event %d is %s of version %v", i, e.Action, e.Version)
 			}
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("links verify: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -120,8 +115,6 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 		if all := b.AllVersions(t, again); len(all) != 1 || all[0].Number != 1 {
 			t.Errorf("%d versions of a link that was purged before", len(all))
 		}
-		if got := b.Differences(t); len(got) > 0 {
-			t.Errorf("links verify: %v", got)
-		}
+		b.ExpectConsistent(t)
 	})
 }

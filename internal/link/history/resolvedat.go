@@ -64,7 +64,8 @@ func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Ti
 	return nil, link.ErrNotFound()
 }
 
-// pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have no end.
+// pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have
+// no end.
 func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
 	if a.Host == "" {
 		return s.DB.NewSelect().Table("slugs").Column("workspace_id").
@@ -76,8 +77,8 @@ func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
 		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at)
 }
 
-// ResolvedAt returns the version of a link that answered at one of its addresses at an instant; nil if it
-// did not. It returns the errors of AsOf.
+// ResolvedAt returns the version of a link that answered at one of its addresses at an instant; nil
+// if it did not. It returns the errors of AsOf.
 func (s *Store) ResolvedAt(ctx context.Context, l *link.Link, a resolve.Address, at time.Time) (*link.Version, error) {
 	v, err := s.AsOf(ctx, l, at)
 	isAtRoot := a.Slug == "" && a.Host == ""

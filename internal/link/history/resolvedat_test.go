@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/destination"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -17,7 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
-// TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the workspace has it.
+// TestStore_ByPastAddressKnowsWhenSlugsBegan: a slug answers from the instant on at which the
+// workspace has it.
 func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,17 +29,16 @@ func TestStore_ByPastAddressKnowsWhenSlugsBegan(t *testing.T) {
 		const add = "INSERT INTO slugs (slug, workspace_id, created_at) VALUES (?, ?, ?)"
 		must.Value(d.ExecContext(db.AsSystem(t.Context()), add, "renamed", b.Mine.ID(), began))(t)
 		a := resolve.Address{Slug: "renamed", Code: "promo"}
-		if _, err := b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)); !errs.Is(err,
-			errs.NotFound) {
-			t.Errorf("before the slug: %v", err)
-		}
+		linktest.Refused(b.History.ByPastAddress(t.Context(), a, began.Add(-time.Microsecond)))(t, errs.NotFound,
+			"before the slug")
 		if got, err := b.History.ByPastAddress(t.Context(), a, began); err != nil || got.ID != l.ID {
 			t.Errorf("with the slug: %+v, %v", got, err)
 		}
 	})
 }
 
-// TestStore_ByPastAddressKnowsCodesOfDomains: a domain that was removed had codes of its own before.
+// TestStore_ByPastAddressKnowsCodesOfDomains: a domain that was removed had codes of its own
+// before.
 func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -74,7 +75,7 @@ func TestStore_ByPastAddressKnowsCodesOfDomains(t *testing.T) {
 
 type valueKey struct{}
 
-// everyValue returns a context in which everyRecord proves a domain.
+// everyValue returns a context with a value for everyRecord that proves a domain.
 func everyValue(t *testing.T, d *domain.Domain) context.Context {
 	t.Helper()
 	return context.WithValue(t.Context(), valueKey{}, d.RecordValue())

@@ -28,8 +28,9 @@ type Difference struct {
 }
 
 // Verify compares every link that has a history with its versions and events: versions are numbered
-// without gaps, each begins where the one before ends, and each has exactly one event, with the fields that
-// differ. It reports differences to found, and returns the number of links. It works while servers run.
+// without gaps, each begins where the one before ends, and each has exactly one event, with the
+// fields that differ. It reports differences to found, and returns the number of links. It works
+// while servers run.
 func (s *Store) Verify(ctx context.Context, found func(Difference)) (links int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
@@ -55,7 +56,8 @@ func (s *Store) Verify(ctx context.Context, found func(Difference)) (links int, 
 	}
 }
 
-// history is a link and its tags, with its superseded versions, oldest first, and the events that name a version.
+// history is a link and its tags, with its superseded versions, oldest first, and the events that
+// name a version.
 type history struct {
 	link   *link.Link
 	rows   []link.VersionRow
@@ -65,8 +67,8 @@ type history struct {
 	found func(Difference)
 }
 
-// histories reads the links after an id, in the order of their ids. It locks them, so that no transaction
-// changes them between its statements.
+// histories reads the links after an id, in the order of their ids. It locks them, so that no
+// transaction changes them between its statements.
 func (s *Store) histories(ctx context.Context, tx bun.Tx, last string) (histories []*history, err error) {
 	var links []*link.Link
 	err = s.DB.ForChange(tx.NewSelect().Model(&links).Where("id > ?", last).Where("purged_at IS NULL").
@@ -135,8 +137,8 @@ func (h *history) verify() error {
 		if len(events) > 1 {
 			h.differs("version %d has %d events", v.Number, len(events))
 		}
-		// Links that are older than the history, and links that were created without an account, have no event
-		// of their first version.
+		// Links that are older than the history, and links that were created without an account,
+		// have no event of their first version.
 		if len(events) == 0 && v.Number > 1 && !v.From.Before(h.since) {
 			h.differs("version %d has no event", v.Number)
 		}
@@ -182,7 +184,8 @@ func (h *history) versions() (versions []*link.Version, err error) {
 	return append(versions, newest), nil
 }
 
-// verifyChanges checks that the event of a version lists the fields that differ from the version before.
+// verifyChanges checks that the event of a version lists the fields that differ from the version
+// before.
 func (h *history) verifyChanges(e *audit.Event, before, after *link.Version) error {
 	listed, err := e.FieldChanges()
 	if err != nil {

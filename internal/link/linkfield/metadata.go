@@ -25,8 +25,8 @@ type Pair struct {
 	Value string `json:"value"`
 }
 
-// Metadata is the caller's own data of a link: JSON with the pairs in the order of their keys, so that
-// equal data is equal text. Empty means none.
+// Metadata is the caller's own data of a link: JSON with the pairs in the order of their keys, so
+// that equal data is equal text. Empty means none.
 type Metadata string
 
 var pairKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,50}$`)
@@ -58,7 +58,8 @@ func NewMetadata(pairs []*Pair) (Metadata, error) {
 	return Metadata(text), err
 }
 
-// CheckPair checks one pair and returns it with the validate.Normal form of its value. It returns InvalidInput.
+// CheckPair checks one pair and returns it with the validate.Normal form of its value. It returns
+// InvalidInput.
 func CheckPair(p *Pair) (*Pair, error) {
 	p = &Pair{Key: p.Key, Value: validate.Normal(p.Value)}
 	if !pairKey.MatchString(p.Key) {

@@ -24,7 +24,8 @@ const (
 // maxExternalID is a length in characters.
 const maxExternalID = 255
 
-// CheckTitle and CheckNote return the normal form of a text, or nil for a blank one. They return InvalidInput.
+// CheckTitle and CheckNote return the normal form of a text, or nil for a blank one. They return
+// InvalidInput.
 func CheckTitle(title *string) (*string, error) {
 	line, err := validate.Line("The title", optional.Value(title), 0, maxTitle)
 	if err != nil {
@@ -61,7 +62,8 @@ func CheckTags(tags []string) ([]string, error) {
 	return checked, nil
 }
 
-// CheckTagPrefix returns the normal form of the beginning of a tag, which may be empty. It returns InvalidInput.
+// CheckTagPrefix returns the normal form of the beginning of a tag, which may be empty. It returns
+// InvalidInput.
 func CheckTagPrefix(prefix string) (string, error) {
 	prefix, err := validate.Line("The prefix", prefix, 0, maxTag)
 	if err != nil {
@@ -70,8 +72,8 @@ func CheckTagPrefix(prefix string) (string, error) {
 	return prefix, nil
 }
 
-// CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are compared. It returns
-// InvalidInput.
+// CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are
+// compared. It returns InvalidInput.
 func CheckExternalID(externalID string) (string, error) {
 	externalID = validate.Normal(externalID)
 	if n := utf8.RuneCountInString(externalID); n < 1 || n > maxExternalID {

@@ -43,6 +43,13 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
 func (b *bundle) create(t *testing.T, in creation.Input) *link.Link {
 	t.Helper()
 	l, _, err := b.links.Create(t.Context(), b.mine, in)

@@ -28,8 +28,8 @@ var reindexing = map[db.Kind][]string{
 	},
 }
 
-// granted is the SQL of what a link with a maximum has granted. PostgreSQL has a function of low cost for it: of a
-// subquery it would expect the cost for every link, although few have a maximum.
+// granted is the SQL of the granted clicks of a link with a maximum. PostgreSQL has a function of
+// low cost for it: the planner would charge a subquery for every link, although few have a maximum.
 var granted = map[db.Kind]string{
 	db.Postgres: "granted_of(link.id)",
 	db.SQLite:   "(SELECT granted FROM grants WHERE subject_id = link.id)",
@@ -54,9 +54,10 @@ func (s *Store) textLookups(workspaceID string, words []string) []*bun.SelectQue
 	return []*bun.SelectQuery{waiting, s.trigramLookup(workspaceID, words)}
 }
 
-// indexable reports whether the index can find a word. pg_trgm cannot find those without three letters
-// or digits in a row, and would read the whole index
-// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8); FTS5 needs three characters.
+// indexable reports whether the index can find a word. pg_trgm cannot find those without three
+// letters or digits in a row, and would read the whole index
+// (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8); FTS5 needs three
+// characters.
 var indexable = map[db.Kind]func(word string) bool{
 	db.Postgres: hasTrigram,
 	db.SQLite:   func(word string) bool { return utf8.RuneCountInString(word) >= 3 },

@@ -36,7 +36,8 @@ func (s *Store) Export(ctx context.Context, a account.Actor, after string) (link
 		Where("workspace_id IN (SELECT workspace_id FROM members WHERE account_id = ?)", a.AccountID).
 		Where("created_by = ?", a.AccountID).Where("purged_at IS NULL").Where("id > ?", after).
 		Apply(workspace.Opened(a)).
-		// In the system's scope, because it spans workspaces: the conditions bind it to the account.
+		// In the system's scope, because it spans workspaces: the conditions bind it to the
+		// account.
 		Order("id").Limit(exportBatch).Scan(db.AsSystem(ctx))
 	if err != nil {
 		return nil, "", fmt.Errorf("exporting links: %w", err)

@@ -38,7 +38,8 @@ type Filter struct {
 	ExternalIDs []string
 	// Metadata is a pair that a link must have.
 	Metadata *linkfield.Pair
-	// CreatedByID is the user who created or claimed the links; it needs the permission to read members.
+	// CreatedByID is the user who created or claimed the links; it needs the permission to read
+	// members.
 	CreatedByID *string
 	// Host is the host of the destination, or one above it.
 	Host *string
@@ -52,11 +53,13 @@ type Filter struct {
 	Destination []link.DestinationState
 	// LastClickedBefore selects links without a click since then.
 	LastClickedBefore *time.Time
-	// HasRouting and HasScheduledChanges select the links that have some, or the others; nil selects both.
+	// HasRouting and HasScheduledChanges select the links that have some, or the others; nil
+	// selects both.
 	HasRouting, HasScheduledChanges *bool
 	// Origin is a source that the links were imported from; nil permits all.
 	Origin *importsource.Source
-	// DomainIDs are up to maxDomains domains: links with own codes of any of them. Empty permits all.
+	// DomainIDs are up to maxDomains domains: links with own codes of any of them. Empty permits
+	// all.
 	DomainIDs []string
 }
 

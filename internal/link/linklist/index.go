@@ -18,19 +18,19 @@ const (
 	indexBatch = 500
 	// lookEvery is how often a node looks for texts without news of any.
 	lookEvery = time.Minute
-	// indexRest is the pause after a batch, as a multiple of its duration, which leaves the database to
-	// requests.
+	// indexRest is the pause after a batch, as a multiple of its duration, which leaves the
+	// database to requests.
 	indexRest = 2
 	// indexDeadline bounds a batch.
 	indexDeadline = 30 * time.Second
 )
 
-// indexLength bounds the texts of a batch in characters. On PostgreSQL edits of its links wait for it, on SQLite
-// all writers.
+// indexLength bounds the texts of a batch in characters. On PostgreSQL edits of its links wait for
+// it, on SQLite all writers.
 var indexLength = map[db.Kind]int{db.Postgres: 256 << 10, db.SQLite: 32 << 10}
 
-// RunIndex indexes the texts of new and changed links until the context ends. Searches read the texts
-// that wait. Of several nodes one works at a time. It returns nil.
+// RunIndex indexes the texts of new and changed links until the context ends. Searches read the
+// texts that wait. Of several nodes one works at a time. It returns nil.
 func (s *Store) RunIndex(ctx context.Context, log *slog.Logger) error {
 	failures := poll.Failures{Log: log, Message: "indexing the texts of links failed"}
 	poll.OnSignal(ctx, s.wake, lookEvery, failures, func(ctx context.Context) error {
@@ -108,8 +108,9 @@ type queuedText struct {
 	Length int
 }
 
-// dequeue removes texts from the queue and returns the IDs of their links. Texts of locked links stay: edits lock
-// links in the order of their IDs, and the index in that of the queue, so waiting could deadlock.
+// dequeue removes texts from the queue and returns the IDs of their links. Texts of locked links
+// stay: edits lock links in the order of their IDs, and the index in that of the queue, so waiting
+// could deadlock.
 func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err error) {
 	queue, err := s.queue(ctx, tx)
 	if err != nil || len(queue) == 0 {
@@ -141,8 +142,8 @@ func (s *Store) queue(ctx context.Context, tx bun.Tx) (head []queuedText, err er
 	return head, err
 }
 
-// reindex replaces the texts of links in the index. It reads them after it has removed the links from
-// the queue: a later change has a place of its own there.
+// reindex replaces the texts of links in the index. It reads them after it has removed the links
+// from the queue: a later change has a place of its own there.
 func (s *Store) reindex(ctx context.Context, tx bun.Tx, ids []string) error {
 	for _, statement := range reindexing[s.DB.Kind] {
 		if _, err := tx.NewRaw(statement, bun.In(ids)).Exec(ctx); err != nil {

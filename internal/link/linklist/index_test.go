@@ -21,12 +21,10 @@ func (b *bundle) found(t *testing.T, search string) int {
 	return len(got.Items)
 }
 
-// TestIndex_FindsTextsInEachState: a search finds a text before and after it was indexed and changed,
-// and only its present words.
+// TestIndex_FindsTextsInEachState: a search finds a text before and after it was indexed and
+// changed, and only its present words.
 func TestIndex_FindsTextsInEachState(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
 		for range 2 * indexBatch / 100 { // more than one batch
 			var some []*creation.Input
@@ -61,7 +59,8 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 	})
 }
 
-// TestIndex_SkipsLockedLinks: links that a change has locked stay in the queue, and the others are indexed meanwhile.
+// TestIndex_SkipsLockedLinks: links that a change has locked stay in the queue, and the others are
+// indexed meanwhile.
 func TestIndex_SkipsLockedLinks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -152,7 +152,8 @@ func (q *query) list(ctx context.Context, r page.Request) (links page.Page[*link
 	return links, nil
 }
 
-// dropOutside drops links that a change which is due and not written yet has moved out of the fence.
+// dropOutside drops links that a change which is due and not written yet has moved out of the
+// fence.
 func (q *query) dropOutside(links *page.Page[*link.Link]) {
 	all, cursors := links.Items, links.Cursors
 	links.Items, links.Cursors = nil, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -125,11 +126,9 @@ func randomFilter(r *rand.Rand) *Filter {
 }
 
 func TestList_AppliesEachFilter(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		samples := mixed(rand.New(rand.NewPCG(1, 2)), b.mine, 200)
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		for name, f := range map[string]*Filter{
 			"nothing":             {},
 			"search":              {Search: new("abc")},
@@ -199,11 +198,10 @@ func TestList_AppliesEachFilter(t *testing.T) {
 	})
 }
 
-// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of its inputs.
+// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of
+// its inputs.
 func TestList_StatusMatchesRouting(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		ever := []*time.Time{nil, new(noon)}
 		times := []*time.Time{nil, new(noon.Add(-time.Microsecond)), new(noon), new(noon.Add(time.Microsecond))}
 		var samples []sample
@@ -223,7 +221,7 @@ func TestList_StatusMatchesRouting(t *testing.T) {
 				}
 			}
 		}
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		for _, status := range []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted,
 			routing.Deleted, routing.Disabled} {
 			if b.lister().check(t, samples, &Filter{Status: []routing.Status{status}}, nil, 100) == 0 {
@@ -237,9 +235,7 @@ func TestList_StatusMatchesRouting(t *testing.T) {
 // TestSearch_TreatsTextLiterally looks for everything that means something in LIKE, in FTS5 or in a
 // literal.
 func TestSearch_TreatsTextLiterally(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var samples []sample
 		for i, word := range vocabulary {
 			for j, title := range []string{word, "x" + word + "y", strings.ToUpper(word)} {
@@ -248,7 +244,7 @@ func TestSearch_TreatsTextLiterally(t *testing.T) {
 				samples = append(samples, s)
 			}
 		}
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		for _, word := range vocabulary {
 			for _, limit := range []int{0, maxCandidates} {
 				l := lister{bundle: b, member: b.mine, maxCandidates: limit}
@@ -263,9 +259,7 @@ func TestSearch_TreatsTextLiterally(t *testing.T) {
 }
 
 func TestList_RefusesBadFilters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		tags := func(n int) (tags []string) {
 			for i := range n {
 				tags = append(tags, fmt.Sprint(i))
@@ -321,27 +315,20 @@ func TestList_RefusesBadFilters(t *testing.T) {
 }
 
 func TestList_RequiresMembership(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err,
-			errs.Forbidden) {
-			t.Errorf("listing without a membership: %v", err)
-		}
-		if _, err := b.Count(t.Context(), workspace.Membership{}, nil); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("counting without a membership: %v", err)
-		}
+	each(t, func(t *testing.T, b *bundle) {
+		linktest.Refused(b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}))(t, errs.Forbidden,
+			"listing without a membership")
+		linktest.Refused(b.Count(t.Context(), workspace.Membership{}, nil))(t, errs.Forbidden,
+			"counting without a membership")
 	})
 }
 
 // TestCursor_BelongsToItsOrder: a cursor of one order says nothing in another.
 func TestCursor_BelongsToItsOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		title, numbers := plain(b.mine, 1), plain(b.mine, 2)
 		title.Title, numbers.Title = new(strings.Repeat("\ufdfa", 200)), new("12") // which has the longest folded form
-		put(t, d, []sample{title, numbers})
+		put(t, b.DB, []sample{title, numbers})
 		for _, from := range orders {
 			for i, cursor := range b.lister().page(t, nil, from, nil, nil, nil, nil).Cursors {
 				for _, to := range orders {
@@ -364,13 +351,11 @@ func TestCursor_BelongsToItsOrder(t *testing.T) {
 
 // TestExport_HasCodesAsShown: also those of links at a domain with codes of its own.
 func TestExport_HasCodesAsShown(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		s, domainID, me := plain(b.mine, 1), id.New(id.Domain), b.mine.AccountID()
 		s.DomainID, s.CreatedBy = &domainID, &me
 		s.Code, s.OwnAddress = domainID+"/promo", new(domainID+".example/Promo")
-		put(t, d, []sample{s})
+		put(t, b.DB, []sample{s})
 		links, next, err := b.Export(t.Context(), account.Actor{AccountID: me}, "")
 		if err != nil || next != "" || len(links) != 1 || links[0].Code != "Promo" || links[0].ID != s.ID {
 			t.Errorf("%+v, %q, %v", links, next, err)
@@ -378,8 +363,8 @@ func TestExport_HasCodesAsShown(t *testing.T) {
 	})
 }
 
-// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order, while
-// others are added.
+// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order,
+// while others are added.
 func TestList_IsStableDuringInserts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -419,13 +404,11 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 							got = append(got, linkID)
 						}
 					}
-					if added++; added <= 5 { // otherwise an order in which new links come last never ends
+					if added++; added <= 5 { // otherwise an order with new links at its end never ends
 						put(t, d, some(3))
 					}
 				}
-				if diff := gocmp.Diff(want, got); diff != "" {
-					t.Errorf("%+v %s (-want +got):\n%s", o, name, diff)
-				}
+				linktest.Equal(t, want, got, "%+v %s", o, name)
 			}
 		}
 	})
@@ -433,9 +416,7 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 
 // TestGet_HidesForeignLinks, even if they differ in the workspace only.
 func TestGet_HidesForeignLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var samples []sample
 		for _, m := range []workspace.Membership{b.mine, b.foreign} {
 			for i := range 5 {
@@ -444,7 +425,7 @@ func TestGet_HidesForeignLinks(t *testing.T) {
 				samples = append(samples, s)
 			}
 		}
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		for _, limit := range []int{0, maxCandidates} {
 			l := lister{bundle: b, member: b.mine, maxCandidates: limit}
 			for _, f := range []*Filter{{}, {Search: new("title")}, {Tags: []string{"tag"}},
@@ -458,9 +439,7 @@ func TestGet_HidesForeignLinks(t *testing.T) {
 }
 
 func TestList_Pages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var want []string
 		for i := range 5 {
 			l := b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
@@ -489,12 +468,8 @@ func TestList_Pages(t *testing.T) {
 			backward = append(ids, backward...)
 			r.Before, more = ids[0], p.HasPrevious
 		}
-		if diff := gocmp.Diff(want, forward); diff != "" {
-			t.Errorf("forward (-want +got):\n%s", diff)
-		}
-		if diff := gocmp.Diff(want, backward); diff != "" {
-			t.Errorf("backward (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, forward, "forward")
+		linktest.Equal(t, want, backward, "backward")
 	})
 }
 
@@ -506,9 +481,7 @@ func (b *bundle) list(t *testing.T, r page.Request) page.Page[*link.Link] {
 
 // TestList_FindsCreatedLinks searches what package link has written, instead of a test's own rows.
 func TestList_FindsCreatedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		in := creation.Input{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
 			Note: new("For Ada"), Tags: []string{"Launch"}}
 		var samples []sample

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -51,7 +51,8 @@ type sample struct {
 	// pairs are the metadata, and ended the check of its endedUrl if it has routing.
 	pairs map[string]string
 	ended link.Check
-	// image and planned are those of URLs that do not count: of the card, and of a scheduled change.
+	// image and planned are those of URLs that do not count: of the card, and of a scheduled
+	// change.
 	image, planned link.Check
 	// origin is where it was imported from; empty for nowhere.
 	origin importsource.Source
@@ -360,7 +361,7 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 	return samples
 }
 
-// hosts are above, below and beside each other.
+// hosts are parents, children and siblings of each other.
 var hosts = []string{
 	"", "example.com", "www.example.com", "a.www.example.com", "example.com.evil", "myexample.com", "com",
 	"[2001:db8::1]",
@@ -574,12 +575,8 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 	want := naive(samples, f, o)
 	size = max(size, len(want)/15)
 	forward, backward := l.all(t, f, o, size)
-	if diff := gocmp.Diff(want, forward); diff != "" {
-		t.Errorf("%s in pages of %d forward (-want +got):\n%s", describe(f, o, l.maxCandidates), size, diff)
-	}
-	if diff := gocmp.Diff(want, backward); diff != "" {
-		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.maxCandidates), size, diff)
-	}
+	linktest.Equal(t, want, forward, "%s in pages of %d forward", describe(f, o, l.maxCandidates), size)
+	linktest.Equal(t, want, backward, "%s in pages of %d backward", describe(f, o, l.maxCandidates), size)
 	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
 	q := must.Value(l.prepare(ctx, l.member, f, l.maxCandidates))(t)
 	if n, err := q.count(ctx); err != nil || n != int64(len(want)) {

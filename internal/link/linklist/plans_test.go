@@ -31,8 +31,8 @@ func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []str
 	})
 }
 
-// TestList_UsesIndexes looks at how lists are found where they are long: from an index, without a look at
-// every link, and without sorting them.
+// TestList_UsesIndexes looks at how lists are found where they are long: from an index, without a
+// look at every link, and without sorting them.
 func TestList_UsesIndexes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -103,8 +103,8 @@ func (q *query) narrow(ctx context.Context, limit int) error {
 	if common, err := q.wordsAreCommon(ctx); err != nil || common {
 		return err
 	}
-	// The resolver sees the links of all workspaces: PostgreSQL does not use the text index before it
-	// has checked whose a row is. All candidates are read again in the scope of the workspace.
+	// The resolver sees the links of all workspaces: PostgreSQL does not use the text index before
+	// it has checked whose a row is. All candidates are read again in the scope of the workspace.
 	ctx, cancel := q.DB.Briefly(db.AsResolver(ctx))
 	defer cancel()
 	return q.narrowTo(ctx, limit, lookups...)
@@ -127,8 +127,8 @@ func (q *query) narrowTo(ctx context.Context, limit int, lookups ...*bun.SelectQ
 }
 
 const (
-	// sampleSize is how many of the newest links are checked to find out how common words are. Words
-	// that one of commonRatio links has are common: walking any order fills the page soon.
+	// sampleSize is how many of the newest links are checked to find out how common words are.
+	// Words that one of commonRatio links has are common: walking any order fills the page soon.
 	sampleSize  = 500
 	commonRatio = 10
 )

@@ -20,7 +20,8 @@ type StoredSize struct {
 	Pending      int64 // changes
 }
 
-// SizeOf returns the size of the routings of the first links, and of the pending changes of the second.
+// SizeOf returns the size of the routings of the first links, and of the pending changes of the
+// second.
 func (s *Store) SizeOf(ctx context.Context, m workspace.Membership, routed, pending Keys) (size StoredSize, err error) {
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
 		return size, err

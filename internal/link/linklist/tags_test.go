@@ -7,10 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -39,14 +36,11 @@ func (b *bundle) tagPages(t *testing.T, prefix string, size int) (all []Tag) {
 
 // TestListTags_MatchesLists compares tags with a naive count, and their counts with those of lists.
 func TestListTags_MatchesLists(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		r := rand.New(rand.NewPCG(1, 2))
 		names := []string{
 			"a", "A", "ab", "Äpfel", "äpfel", "APFEL", "Straße", "STRASSE", "strass", "ΟΔΟΣ", "οδος", "İstanbul",
-			"ISTANBUL", "日本", "日本語",
-			"new york", "new", "New Year", "z%", "z_", "zz", "🚀",
+			"ISTANBUL", "日本", "日本語", "new york", "new", "New Year", "z%", "z_", "zz", "🚀",
 		}
 		mine, foreign := mixed(r, b.mine, 200), mixed(r, b.foreign, 20)
 		for _, samples := range [][]sample{mine, foreign} {
@@ -66,8 +60,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 				mine[i].tags = append(mine[i].tags, "deleted only", "zzz")
 			}
 		}
-		put(t, d, mine)
-		put(t, d, foreign)
+		put(t, b.DB, mine)
+		put(t, b.DB, foreign)
 		counts := map[string]int64{}
 		for _, s := range mine {
 			if s.DeletedAt == nil || s.DisabledAt != nil {
@@ -77,7 +71,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 			}
 		}
 		for _, prefix := range []string{
-			"", "a", "A", "ä", "Ä", "a\u0308", "ss", "stras", "STRASSE", "οδοσ", "i", "İ", "日本", "new ", "NEW Y", "z", "%", "_", "zzz", "x",
+			"", "a", "A", "ä", "Ä", "a\u0308", "ss", "stras", "STRASSE", "οδοσ", "i", "İ", "日本", "new ", "NEW Y", "z",
+			"%", "_", "zzz", "x",
 		} {
 			want := []Tag{}
 			for name, n := range counts {
@@ -87,9 +82,8 @@ func TestListTags_MatchesLists(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b Tag) int { return strings.Compare(a.Name, b.Name) })
 			for _, size := range []int{1, 3, 100} {
-				if diff := gocmp.Diff(want, append([]Tag{}, b.tagPages(t, prefix, size)...)); diff != "" {
-					t.Errorf("%q in pages of %d (-want +got):\n%s", prefix, size, diff)
-				}
+				linktest.Equal(t, want, append([]Tag{}, b.tagPages(t, prefix, size)...), "%q in pages of %d", prefix,
+					size)
 			}
 		}
 		for _, tag := range b.tagPages(t, "", 7) {
@@ -102,9 +96,7 @@ func TestListTags_MatchesLists(t *testing.T) {
 
 // TestListTags_ReadsOn after the names of a statement without the prefix.
 func TestListTags_ReadsOn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var samples []sample
 		for i := range 2*tagBatch + 100 {
 			s := plain(b.mine, i)
@@ -113,14 +105,12 @@ func TestListTags_ReadsOn(t *testing.T) {
 		}
 		samples[3].tags, samples[2*tagBatch].tags = []string{"00003", "Xa"}, []string{"xb", "y"}
 		samples[2*tagBatch+99].tags = []string{"XC"}
-		put(t, d, samples)
+		put(t, b.DB, samples)
 		var got []string
 		for _, tag := range b.tagPages(t, "x", 1) {
 			got = append(got, tag.Name)
 		}
-		if diff := gocmp.Diff([]string{"XC", "Xa", "xb"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"XC", "Xa", "xb"}, got, "difference")
 		if n := len(b.tagPages(t, "", 100)); n != 2*tagBatch+100+2 {
 			t.Errorf("%d tags", n)
 		}
@@ -128,9 +118,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 }
 
 func TestListTags_RefusesInvalid(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, prefix := range []string{strings.Repeat("ä", 51), "\x00", "\xff"} {
 			_, err := b.ListTags(t.Context(), b.mine, prefix, page.Request{Order: TagOrder, Size: 1})
 			if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{"prefix"}) {

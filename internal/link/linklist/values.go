@@ -88,9 +88,9 @@ func (q *query) visible(folderIDs []string) (visible []string) {
 	return visible
 }
 
-// valueLookups select the IDs of links by indexes of values, those with the fewest links first. There is
-// none for the creator and the host: the index of creations has both, so a walk along it reads no other
-// links.
+// valueLookups select the IDs of links by indexes of values, those with the fewest links first.
+// There is none for the creator and the host: the index of creations has both, so a walk along it
+// reads no other links.
 func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 	links := func(order ...string) *bun.SelectQuery {
 		return q.DB.NewSelect().TableExpr("links AS link").Column("id").Where("workspace_id = ?", q.member.ID()).

@@ -1,6 +1,6 @@
-// Package linktest has what the tests of the packages that create, change and read links have in
-// common: a store with two workspaces and a clock. It does not create links, so that package
-// creation can use it.
+// Package linktest has the common fixture of the packages that create, change and read links: a
+// store with two workspaces and a clock. It does not create links, so that package creation can use
+// it.
 package linktest
 
 import (
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -198,8 +199,8 @@ func (w *World) Differences(t *testing.T) map[string][]string {
 	return found
 }
 
-// Events waits until the feed of the workspace has n events, and returns them. On PostgreSQL, an event
-// waits for all transactions that began before its own.
+// Events waits until the feed of the workspace has n events, and returns them. On PostgreSQL, an
+// event waits for all transactions that began before its own.
 func (w *World) Events(t *testing.T, n int) (all []*audit.Event) {
 	t.Helper()
 	polltest.Until(t, fmt.Sprint("the feed has ", n, " events"), func() bool {
@@ -267,4 +268,31 @@ func Outcomes(results []link.Result) []string {
 		}
 	}
 	return said
+}
+
+// Equal reports a difference between two values, described by a format.
+func Equal(t testing.TB, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}
+
+// Refused returns a function that reports if a call did not fail with a kind of error, described by
+// a format: Refused(call())(t, errs.NotFound, "a foreign link").
+func Refused[V any](_ V, err error) func(t testing.TB, want errs.Kind, format string, args ...any) {
+	return func(t testing.TB, want errs.Kind, format string, args ...any) {
+		t.Helper()
+		if !errs.Is(err, want) {
+			t.Errorf("%s: %v, want %s", fmt.Sprintf(format, args...), err, want)
+		}
+	}
+}
+
+// ExpectConsistent reports disagreements between links, their versions and their events.
+func (w *World) ExpectConsistent(t *testing.T) {
+	t.Helper()
+	if all := w.Differences(t); len(all) > 0 {
+		t.Errorf("differences: %v", all)
+	}
 }

@@ -34,8 +34,8 @@ type Blocklist struct {
 	Now func() time.Time
 }
 
-// Blocked returns a lookup, and a function that returns those of the hosts that are blocked, or below a blocked host,
-// after it.
+// Blocked returns a lookup, and a function that returns those of the hosts that are blocked, or
+// below a blocked host, after it.
 func (b *Blocklist) Blocked(conn bun.IDB, hosts ...string) (lookup db.Lookup, blocked func() map[string]bool) {
 	below := map[string][]string{} // the given hosts by themselves and their parents
 	for _, host := range hosts {

@@ -25,9 +25,10 @@ type OperatorLink struct {
 	ShortURL string `bun:"-"`
 }
 
-// FindLinks returns at most limit links of any workspace for the operator, newest first, in every state
-// but purged: the one with the id or at the short URL, or else all that have the code, redirect to
-// the URL, or contain the text in their title, note, URL or code. It returns InvalidInput.
+// FindLinks returns at most limit links of any workspace for the operator, newest first, in every
+// state but purged: the one with the id or at the short URL, or else all that have the code,
+// redirect to the URL, or contain the text in their title, note, URL or code. It returns
+// InvalidInput.
 func (s *Store) FindLinks(ctx context.Context, query string, limit int) ([]OperatorLink, error) {
 	query, err := validate.Opaque("What is looked for", query, 1, urlnorm.MaxBytes)
 	if err != nil {
@@ -93,9 +94,9 @@ type CodeCandidate struct {
 	Holders []OperatorLink
 }
 
-// CodeHolders returns the candidate codes of a URL in a workspace, in the order of their use, with the
-// links that have them in any workspace and state, including purged ones. It is for the operator.
-// It returns InvalidURL.
+// CodeHolders returns the candidate codes of a URL in a workspace, in the order of their use, with
+// the links that have them in any workspace and state, including purged ones. It is for the
+// operator. It returns InvalidURL.
 func (s *Store) CodeHolders(ctx context.Context, workspaceID, raw string) ([]CodeCandidate, error) {
 	u, err := link.Canonical(raw)
 	if err != nil {

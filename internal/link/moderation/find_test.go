@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/linktest"
@@ -83,9 +81,7 @@ func TestStore_FindLinks(t *testing.T) {
 			t.Errorf("of two at most one: %d: %v", len(found), err)
 		}
 		for _, what := range []string{"", " ", "a\nb", "\x00", "\xff"} {
-			if _, err := b.moderation.FindLinks(t.Context(), what, 10); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%q: %v", what, err)
-			}
+			linktest.Refused(b.moderation.FindLinks(t.Context(), what, 10))(t, errs.InvalidInput, "%q", what)
 		}
 	})
 }
@@ -146,11 +142,7 @@ func TestStore_CodeHolders(t *testing.T) {
 		for salt := 4; salt < shortcode.Salts; salt++ {
 			want = append(want, b.Candidate(url, b.Mine.ID(), salt))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if _, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), "nothing"); !errs.Is(err, errs.InvalidURL) {
-			t.Errorf("no URL: %v", err)
-		}
+		linktest.Equal(t, want, got, "difference")
+		linktest.Refused(b.moderation.CodeHolders(t.Context(), b.Mine.ID(), "nothing"))(t, errs.InvalidURL, "no URL")
 	})
 }

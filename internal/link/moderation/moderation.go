@@ -49,8 +49,8 @@ type Settings interface {
 	ClearURLs(ctx context.Context, matches func(url string) bool) (int, error)
 }
 
-// ClearHost removes the URLs to a host and its subdomains from the settings of workspaces and domains,
-// and returns how many. It returns InvalidInput.
+// ClearHost removes the URLs to a host and its subdomains from the settings of workspaces and
+// domains, and returns how many. It returns InvalidInput.
 func (s *Store) ClearHost(ctx context.Context, host string) (cleared int, err error) {
 	if host, err = canonicalHost(host); err != nil {
 		return 0, err
@@ -96,8 +96,8 @@ func (s *Store) setHostDisabled(
 	})
 }
 
-// CancelHost cancels the pending changes of links that set a URL at a host and its subdomains, and returns how
-// many. It returns InvalidInput.
+// CancelHost cancels the pending changes of links that set a URL at a host and its subdomains, and
+// returns how many. It returns InvalidInput.
 func (s *Store) CancelHost(ctx context.Context, host string) (canceled int, err error) {
 	if host, err = canonicalHost(host); err != nil {
 		return 0, err
@@ -109,7 +109,8 @@ func (s *Store) CancelHost(ctx context.Context, host string) (canceled int, err 
 		})
 }
 
-// inBatches changes the candidates, which are locked, in transactions, and returns how many the function has changed.
+// inBatches changes the candidates, which are locked, in transactions, and returns how many the
+// function has changed.
 func (s *Store) inBatches(
 	ctx context.Context, candidates string,
 	change func(ctx context.Context, tx bun.Tx, links []*link.Link) (int, error),

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -24,61 +25,54 @@ import (
 )
 
 func TestBlocklist_RefusesEveryOperation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		before, _ := b.create(t, creation.Input{URL: "https://www.evil.example/before"})
-		free, _ := b.create(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+	each(t, func(t *testing.T, b *bundle) {
+		before := b.Make(t, creation.Input{URL: "https://www.evil.example/before"})
+		free := b.Make(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.block(t, "EVIL.example.")
 		b.block(t, "192.0.2.7")
 		b.block(t, "münchen.example")
 		for _, url := range []string{
-			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/",
-			"https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x", "http://[::ffff:c000:207]:8080/",
+			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example",
+			"https://192.0.2.7/", "https://xn--mnchen-3ya.example/", "http://[::ffff:192.0.2.7]/x",
+			"http://[::ffff:c000:207]:8080/",
 		} {
-			b.refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
-			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
-				t.Errorf("previewing %s: %v", url, err)
-			}
-			if _, err := b.edit.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err,
-				errs.UnsafeURL) {
-				t.Errorf("leading a link to %s: %v", url, err)
-			}
+			b.Refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
+			linktest.Refused(b.Preview(t.Context(), b.Mine, url))(t, errs.UnsafeURL, "previewing %s", url)
+			linktest.Refused(
+				b.Edit.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)}),
+			)(t, errs.UnsafeURL, "leading a link to %s", url)
 		}
 		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/",
 			"https://1.192.0.2.example/"} {
-			b.create(t, creation.Input{URL: url})
+			b.Make(t, creation.Input{URL: url})
 		}
-		if got := outcomes(b.createMany(t, link.SkipFailed, &creation.Input{URL: "https://evil.example/"},
+		if got := outcomes(b.MakeMany(t, link.SkipFailed, &creation.Input{URL: "https://evil.example/"},
 			&creation.Input{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
 			t.Errorf("a batch came to %v", got)
 		}
 		// Existing links continue to redirect, but are not restored after a deletion.
-		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
+		if l, err := b.Get(t.Context(), b.Mine, before.ID); err != nil || l.Status(b.Now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
-		must.Value(b.edit.Delete(t.Context(), b.mine, before.ID))(t)
-		if _, err := b.edit.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
-			t.Errorf("restored: %v", err)
-		}
-		b.refuse(t, creation.Input{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, before.ID))(t)
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, before.ID))(t, errs.UnsafeURL, "restored")
+		b.Refuse(t, creation.Input{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
 		if was, err := b.blocklist.Unblock(t.Context(), "evil.example"); err != nil || !was {
 			t.Errorf("unblocked %t: %v", was, err)
 		}
-		b.create(t, creation.Input{URL: "https://www.evil.example/before"})
+		b.Make(t, creation.Input{URL: "https://www.evil.example/before"})
 	})
 }
 
-// TestStore_CancelHost cancels the pending changes to a host, and what is not valid without them.
+// TestStore_CancelHost cancels the pending changes to a host, and pending changes that depend on
+// them.
 func TestStore_CancelHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
-			return must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(in), c))(t).ID
+			return must.Value(b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(in), c))(t).ID
 		}
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
-		other, _ := b.create(t, creation.Input{URL: "https://example.com/2", Strategy: new(link.Random)})
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
+		other := b.Make(t, creation.Input{URL: "https://example.com/2", Strategy: new(link.Random)})
 		schedule(l, time.Hour, link.Change{URL: to("https://sub.evil.example/")})
 		title := schedule(l, 2*time.Hour, link.Change{Title: to(new("a title"))})
 		routed := link.Change{Routing: to(&routing.Change{EndedURL: to(new("https://evil.example/{code}"))})}
@@ -90,12 +84,12 @@ func TestStore_CancelHost(t *testing.T) {
 				t.Errorf("canceled %d, want %d: %v", n, want, err)
 			}
 		}
-		changes := must.Value(b.schedule.ByLink(t.Context(), b.mine, l.ID, other.ID))(t)
+		changes := must.Value(b.Schedule.ByLink(t.Context(), b.Mine, l.ID, other.ID))(t)
 		if len(changes[l.ID]) != 1 || changes[l.ID][0].ID != title || len(changes[other.ID]) != 1 ||
 			changes[other.ID][0].ID != stays {
 			t.Errorf("%+v", changes)
 		}
-		canceled := must.Value(d.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
+		canceled := must.Value(b.DB.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
 			Where("actor_id = ''").Count(db.AsSystem(t.Context())))(t)
 		if canceled != 2 {
 			t.Errorf("%d events", canceled)
@@ -107,12 +101,10 @@ func TestStore_CancelHost(t *testing.T) {
 }
 
 func TestStore_DisableHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		bad, _ := b.create(t, creation.Input{URL: "https://a.evil.example/"})
-		good, _ := b.create(t, creation.Input{URL: "https://notevil.example/"})
-		anonymous, token := b.anonymous(t, "https://evil.example/")
+	each(t, func(t *testing.T, b *bundle) {
+		bad := b.Make(t, creation.Input{URL: "https://a.evil.example/"})
+		good := b.Make(t, creation.Input{URL: "https://notevil.example/"})
+		anonymous, token := b.Anonymous(t, "https://evil.example/")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
 				t.Errorf("disabled %d, want %d: %v", n, want, err)
@@ -120,39 +112,39 @@ func TestStore_DisableHost(t *testing.T) {
 		}
 		for _, l := range []*link.Link{bad, anonymous} {
 			if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
-				target.Status(b.now) != routing.Disabled {
+				target.Status(b.Now) != routing.Disabled {
 				t.Errorf("%v, %v", target, err)
 			}
 		}
-		if l, err := b.Get(t.Context(), b.mine, good.ID); err != nil || l.Status(b.now) != routing.Active {
+		if l, err := b.Get(t.Context(), b.Mine, good.ID); err != nil || l.Status(b.Now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
 		// It survives deletion and creation, and claiming.
-		must.Value(b.edit.Delete(t.Context(), b.mine, bad.ID))(t)
-		b.refuse(t, creation.Input{URL: "https://a.evil.example/"}, errs.UnsafeURL)
-		if c := b.claimOne(t, b.mine, token); c.Status != edit.ClaimRefused {
+		must.Value(b.Edit.Delete(t.Context(), b.Mine, bad.ID))(t)
+		b.Refuse(t, creation.Input{URL: "https://a.evil.example/"}, errs.UnsafeURL)
+		if c := b.ClaimOne(t, b.Mine, token); c.Status != edit.ClaimRefused {
 			t.Errorf("claimed: %+v", c)
 		}
 		if n, err := b.moderation.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
 			t.Errorf("enabled %d: %v", n, err)
 		}
-		b.create(t, creation.Input{URL: "https://a.evil.example/"})
+		b.Make(t, creation.Input{URL: "https://a.evil.example/"})
 	})
 }
 
 func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	l, _ := b.create(t, creation.Input{URL: "http://[::1]:8080/abc"})
+	l := b.Make(t, creation.Input{URL: "http://[::1]:8080/abc"})
 	for _, host := range []string{"::1", "[0:0::1]"} {
 		b.block(t, host)
-		b.refuse(t, creation.Input{URL: "https://[::1]/"}, errs.UnsafeURL)
+		b.Refuse(t, creation.Input{URL: "https://[::1]/"}, errs.UnsafeURL)
 		if was, err := b.blocklist.Unblock(t.Context(), host); err != nil || !was {
 			t.Errorf("unblocking %s: %t, %v", host, was, err)
 		}
 	}
 	b.block(t, "::ffff:192.0.2.7")
-	b.refuse(t, creation.Input{URL: "http://192.0.2.7/"}, errs.UnsafeURL)
+	b.Refuse(t, creation.Input{URL: "http://192.0.2.7/"}, errs.UnsafeURL)
 	if n, err := b.moderation.DisableHost(t.Context(), "::1"); err != nil || n != 1 {
 		t.Errorf("disabled %d links like %s: %v", n, l.OriginalURL, err)
 	}
@@ -163,32 +155,26 @@ func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com",
 		"\x1b[2J", "user@example.com", "?"} {
-		if _, err := b.blocklist.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%q: %v", host, err)
-		}
+		linktest.Refused(b.blocklist.Block(t.Context(), host, ""))(t, errs.InvalidInput, "%q", host)
 	}
 }
 
 // TestStore_DisabledLinkFailsAllOrNothingBatch: nothing else in the batch is created or revived.
 func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		bad, _ := b.create(t, creation.Input{URL: "https://evil.example/"})
-		gone, _ := b.create(t, creation.Input{URL: "https://example.com/gone"})
+	each(t, func(t *testing.T, b *bundle) {
+		bad := b.Make(t, creation.Input{URL: "https://evil.example/"})
+		gone := b.Make(t, creation.Input{URL: "https://example.com/gone"})
 		for _, l := range []*link.Link{bad, gone} {
-			must.Value(b.edit.Delete(t.Context(), b.mine, l.ID))(t)
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
 		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
-		results := b.createMany(t, link.AllOrNothing, &creation.Input{URL: "https://example.com/new"},
+		results := b.MakeMany(t, link.AllOrNothing, &creation.Input{URL: "https://example.com/new"},
 			&creation.Input{URL: "https://example.com/gone"}, &creation.Input{URL: "https://evil.example/"})
-		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if l, err := b.Get(t.Context(), b.mine, gone.ID); err != nil || l.DeletedAt == nil {
+		linktest.Equal(t, []string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results), "difference")
+		if l, err := b.Get(t.Context(), b.Mine, gone.ID); err != nil || l.DeletedAt == nil {
 			t.Errorf("revived all the same: %v, %v", l, err)
 		}
-		if got := b.usage(t); got != 2 {
+		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
 	})
@@ -197,16 +183,14 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 // TestStore_EditsDoNotReactivateBlockedLinks: neither a new end, nor more clicks, nor another
 // destination of a disabled link.
 func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, one := dbtest.Noon.Add(time.Hour), int64(1)
-		expired, _ := b.create(t, creation.Input{URL: "https://evil.example/expired", ExpiresAt: &soon})
-		used, _ := b.create(t, creation.Input{URL: "https://evil.example/used", MaxClicks: &one})
+		expired := b.Make(t, creation.Input{URL: "https://evil.example/expired", ExpiresAt: &soon})
+		used := b.Make(t, creation.Input{URL: "https://evil.example/used", MaxClicks: &one})
 		b.exhaust(t, used)
-		disabled, _ := b.create(t, creation.Input{URL: "https://disabled.example/", Strategy: new(link.Random)})
-		fine, _ := b.create(t, creation.Input{URL: "https://example.com/"})
-		b.now = soon
+		disabled := b.Make(t, creation.Input{URL: "https://disabled.example/", Strategy: new(link.Random)})
+		fine := b.Make(t, creation.Input{URL: "https://example.com/"})
+		b.Now = soon
 		b.block(t, "evil.example")
 		must.Value(b.moderation.DisableHost(t.Context(), "disabled.example"))(t)
 		title := "fine"
@@ -215,15 +199,15 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)},
 			{ID: used.ID, Title: to(&title)},
 		}
-		results, err := b.edit.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
+		results, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 		if err != nil ||
 			!cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		for l, want := range map[*link.Link]routing.Status{expired: routing.Expired, used: routing.Exhausted,
 			disabled: routing.Disabled, fine: routing.Active} {
-			if got, err := b.Get(t.Context(), b.mine, l.ID); err != nil || got.Status(b.now) != want {
-				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.now), err)
+			if got, err := b.Get(t.Context(), b.Mine, l.ID); err != nil || got.Status(b.Now) != want {
+				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.Now), err)
 			}
 		}
 	})
@@ -231,14 +215,12 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 
 // TestStore_CreateRefusesDisabledLink, deleted or not.
 func TestStore_CreateRefusesDisabledLink(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, in := range []creation.Input{{URL: "https://evil.example/"},
 			{URL: "https://evil.example/", CustomCode: new("promo")}} {
-			b.create(t, in)
+			b.Make(t, in)
 			must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
-			b.refuse(t, in, errs.UnsafeURL)
+			b.Refuse(t, in, errs.UnsafeURL)
 		}
 	})
 }
@@ -246,17 +228,17 @@ func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 // TestStore_DisableHostDoesNotDeadlock would end in a deadlock if either locked links in another
 // order than that of their ids.
 func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		made := b.createMany(t, link.SkipFailed, urls(0, 100)...)
+	each(t, func(t *testing.T, b *bundle) {
+		made := b.MakeMany(t, link.SkipFailed, urls(0, 100)...)
 		for _, i := range rand.Perm(len(made)) { // changes the physical order of the rows
-			b.update(t, made[i].Link, link.Change{RedirectStatus: to(301)})
+			b.Change(t, made[i].Link, link.Change{RedirectStatus: to(301)})
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
 			for range 10 {
-				for _, do := range []func(context.Context, string) (int, error){b.moderation.DisableHost, b.moderation.EnableHost} {
+				for _, do := range []func(context.Context, string) (int, error){
+					b.moderation.DisableHost, b.moderation.EnableHost,
+				} {
 					if _, err := do(t.Context(), "example.com"); err != nil {
 						t.Error(err)
 					}
@@ -270,7 +252,7 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 					for _, r := range made {
 						changes = append(changes, link.Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
 					}
-					if _, err := b.edit.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
+					if _, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}
@@ -281,11 +263,9 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 }
 
 func TestStore_SetDisabled(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l, _ := b.create(t, creation.Input{URL: "https://example.com/"})
-		other, _ := b.create(t, creation.Input{URL: "https://example.com/other"})
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
+		other := b.Make(t, creation.Input{URL: "https://example.com/other"})
 		for _, step := range []struct {
 			disabled, changes bool
 		}{{true, true}, {true, false}, {false, true}, {false, false}} {
@@ -301,7 +281,8 @@ func TestStore_SetDisabled(t *testing.T) {
 			t.Errorf("the other link is %s", got)
 		}
 		var actions []audit.Action
-		err := d.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).Where("actor_id = ''").
+		err := b.DB.NewSelect().Table("audit_events").Column("action").
+			Where("target_id = ?", l.ID).Where("actor_id = ''").
 			Order("id").Scan(db.AsSystem(t.Context()), &actions)
 		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
 			t.Errorf("the audit log has %v: %v", actions, err)
@@ -317,21 +298,19 @@ func TestStore_SetDisabled(t *testing.T) {
 // statusOf is the link's state as the database has it.
 func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 	t.Helper()
-	l := must.Value(b.Get(t.Context(), b.mine, linkID))(t)
-	return l.Status(b.now)
+	l := must.Value(b.Get(t.Context(), b.Mine, linkID))(t)
+	return l.Status(b.Now)
 }
 
 // TestStore_DisableHostFindsScheduledURLs: also those of a routing.
 func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for i, change := range []link.Change{
 			{URL: to("https://a.evil.example/")},
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
 		} {
-			l, _ := b.create(t, creation.Input{URL: "https://example.com/", Strategy: new(link.Random)})
-			must.Value(b.schedule.Add(t.Context(), b.mine, l.ID, b.now.Add(time.Hour), change))(t)
+			l := b.Make(t, creation.Input{URL: "https://example.com/", Strategy: new(link.Random)})
+			must.Value(b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(time.Hour), change))(t)
 			for _, disabled := range []bool{true, false} {
 				do := b.moderation.EnableHost
 				if disabled {

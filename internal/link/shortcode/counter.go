@@ -15,11 +15,12 @@ const (
 	// Counters is how many counters there are: 62^7, each with a code of its own.
 	Counters = uint64(62 * 62 * 62 * 62 * 62 * 62 * 62)
 
-	// A Feistel network works on two halves: 42 bits are the fewest even number that holds every counter.
+	// A Feistel network works on two halves: 42 bits are the fewest even number that holds every
+	// counter.
 	halfBits = 21
 	halfMask = 1<<halfBits - 1
-	// rounds: four make a strong pseudo-random permutation (Luby and Rackoff, 1988); the others are margin, the
-	// blocks being small.
+	// rounds: four make a strong pseudo-random permutation (Luby and Rackoff, 1988); the others are
+	// margin, the blocks being small.
 	rounds = 10
 )
 
@@ -29,7 +30,8 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // Permutation encodes counters as codes. No two counters share a code, and without the secret a
 // code reveals neither its counter nor its neighbours.
 type Permutation struct {
-	// macs are HMAC-SHA256 keyed with the secret: one is needed at a time, and keying one costs two blocks.
+	// macs are HMAC-SHA256 keyed with the secret: one is needed at a time, and keying one costs two
+	// blocks.
 	macs sync.Pool
 }
 

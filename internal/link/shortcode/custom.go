@@ -20,8 +20,9 @@ type InvalidError struct {
 // Error returns the reason.
 func (e *InvalidError) Error() string { return e.Reason }
 
-// ValidateCustom checks the form of a code that a caller chose: 1 to 64 letters, digits, hyphens and underscores.
-// It returns an *InvalidError for any other. Whether the code is a Reserved word is a separate question.
+// ValidateCustom checks the form of a code that a caller chose: 1 to 64 letters, digits, hyphens
+// and underscores. It returns an *InvalidError for any other. Whether the code is a Reserved word
+// is a separate question.
 func ValidateCustom(code string) error {
 	if len(code) < MinLength || len(code) > MaxLength {
 		return &InvalidError{Reason: fmt.Sprintf("A custom code must have %d to %d characters.", MinLength, MaxLength)}

@@ -51,7 +51,8 @@ func IsOwn(c rune) bool {
 	return unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.S) || strings.ContainsRune(ownMarks, c)
 }
 
-// IsDomainPath reports whether the first segment of a path at a domain is the server's, so that no code begins with it.
+// IsDomainPath reports whether the first segment of a path at a domain is the server's, so that no
+// code begins with it.
 func IsDomainPath(segment string) bool {
 	return segment == "robots.txt" || segment == "favicon.ico" || segment == ".well-known"
 }

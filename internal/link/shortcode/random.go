@@ -23,7 +23,8 @@ func Random() string {
 		var raw [16]byte
 		rand.Read(raw[:]) // never fails: the program ends instead
 		for _, b := range raw {
-			// 248 is the largest multiple of 62 in a byte: what lies above would favour the first digits.
+			// 248 is the largest multiple of 62 in a byte: what lies above would favour the first
+			// digits.
 			if b < 248 && i < len(code) {
 				code[i] = base62[b%62]
 				i++

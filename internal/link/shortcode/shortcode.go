@@ -1,6 +1,6 @@
 // Package shortcode computes and checks the codes at the end of short URLs, and lists the reserved
-// words. It is pure: package codecounter issues the codes of counters, package creation decides which code
-// a link gets.
+// words. It is pure: package codecounter issues the codes of counters, package creation decides
+// which code a link gets.
 package shortcode
 
 import (
@@ -59,8 +59,8 @@ func digest(canonical, workspaceID string, salt int) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// base58 returns the first ten Base58 digits of a 128-bit number, or all of them padded on the left when it has
-// fewer.
+// base58 returns the first ten Base58 digits of a 128-bit number, or all of them padded on the left
+// when it has fewer.
 func base58(high, low uint64) string {
 	for high != 0 || low >= tooManyDigits {
 		rest := high % base

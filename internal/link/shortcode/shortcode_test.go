@@ -155,8 +155,8 @@ func TestDeterministic_SeparatesWorkspaces(t *testing.T) {
 			}
 		}
 	}
-	// By the order of hashing, salt 1 of workspace "1" is salt 0 of workspace "1|1". No workspace id
-	// holds a bar.
+	// By the order of hashing, salt 1 of workspace "1" is salt 0 of workspace "1|1". No workspace
+	// id holds a bar.
 	if got, want := len(seen), 3*3*Salts-3; got != want {
 		t.Errorf("%d codes, want %d", got, want)
 	}

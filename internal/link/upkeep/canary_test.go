@@ -64,8 +64,8 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// TestCheck_NeverReachesPrivateAddresses has a server inside the network, and links that redirect to it
-// in every possible way. Neither checks by members nor the job's reach it. A checker with an
+// TestCheck_NeverReachesPrivateAddresses has a server inside the network, and links that redirect
+// to it in every possible way. Neither checks by members nor the job's reach it. A checker with an
 // unrestricted client reaches it by each of them.
 func TestCheck_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func checkWithUnrestrictedClient(t *testing.T, d *db.DB) {
 	}
 }
 
-// checkAll checks links to all URLs, none of which may receive a response.
+// checkAll checks links to all URLs and expects that none receives a response.
 func (b *checks) checkAll(t *testing.T, urls map[string]string) {
 	t.Helper()
 	for name, url := range urls {

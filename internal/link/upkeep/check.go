@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due again, for other
-// nodes.
+// CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due
+// again, for other nodes.
 const CheckLease = 15 * time.Minute
 
 // Due is a URL to check: the destination of a link, or a URL of its routing.
@@ -30,9 +30,10 @@ type Due struct {
 }
 
 // DueChecks returns up to limit URLs of all workspaces that are due, the longest waiting first, and
-// postpones them by CheckLease in the same statement, so that concurrent callers get different ones. URLs
-// of routings are at most half of them, so that neither kind delays the other without bound. Links that
-// have ended are not checked, except for the URL that an expired link redirects to.
+// postpones them by CheckLease in the same statement, so that concurrent callers get different
+// ones. URLs of routings are at most half of them, so that neither kind delays the other without
+// bound. Links that have ended are not checked, except for the URL that an expired link redirects
+// to.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
 	due, err := s.dueRoutingURLs(ctx, (limit+1)/2)
@@ -94,9 +95,9 @@ type CheckResult struct {
 // State returns the state of the URL.
 func (r *CheckResult) State() link.DestinationState { return link.StateOf(r.Status) }
 
-// RecordCheck records a check and d.Failures wherever the link has the URL: as its destination, or in its
-// routing. The second failure in a row, and the first success after it, write an event. Links that no longer
-// have the URL are unchanged. The link's UpdatedAt does not change.
+// RecordCheck records a check and d.Failures wherever the link has the URL: as its destination, or
+// in its routing. The second failure in a row, and the first success after it, write an event.
+// Links that no longer have the URL are unchanged. The link's UpdatedAt does not change.
 func (s *Store) RecordCheck(ctx context.Context, d Due, r CheckResult) error {
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		l := &link.Link{}
@@ -145,8 +146,8 @@ func reportedState(ctx context.Context, tx bun.Tx, l *link.Link, url string) (st
 	return state, nil
 }
 
-// report returns the state to report after a check, and the event; none if it is empty. Links without
-// an account, and those that are deleted or disabled, have no events.
+// report returns the state to report after a check, and the event; none if it is empty. Deleted and
+// disabled links, and links without an account, have no events.
 func (r *CheckResult) report(
 	l *link.Link, before link.DestinationState, failures int,
 ) (link.DestinationState, audit.Action) {
@@ -191,7 +192,8 @@ func (s *Store) RequestChecks(ctx context.Context, linkID string) error {
 }
 
 // PostponeChecks postpones the check of URLs that DueChecks has returned, without changing their
-// results. Links whose URL has changed since are not postponed. Locked links are due again when CheckLease ends.
+// results. Links whose URL has changed since are not postponed. Locked links are due again when
+// CheckLease ends.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	urls := make([][]string, 0, len(due))
 	for _, d := range due {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -32,9 +33,7 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 }
 
 func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		urls := make([]string, 3)
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
@@ -42,25 +41,19 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 			b.Set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
-			if diff := cmp.Diff(want, b.due(t, 2)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			linktest.Equal(t, want, b.due(t, 2), "difference")
 		}
 		b.Now = noon.Add(CheckLease - time.Microsecond)
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
 		b.Now = noon.Add(CheckLease) // the node with the lease has died
-		if diff := cmp.Diff(urls, b.due(t, 5)); diff != "" {
-			t.Errorf("after the claim (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, urls, b.due(t, 5), "after the claim")
 	})
 }
 
 func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		var want []string
 		for column, due := range map[string]bool{
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
@@ -77,16 +70,12 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 		later := b.create(t, creation.Input{URL: "https://example.com/later"})
 		b.Set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
-		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.due(t, 100), "difference")
 	})
 }
 
 func TestUpkeep_DueChecksConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const links = 60
 		for i := range links {
 			b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
@@ -127,9 +116,7 @@ func TestUpkeep_DueChecksConcurrently(t *testing.T) {
 }
 
 func TestUpkeep_Checked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/"})
 		seen := b.Reload(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
@@ -156,9 +143,7 @@ func TestUpkeep_Checked(t *testing.T) {
 }
 
 func TestUpkeep_PostponeChecks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		kept := b.create(t, creation.Input{URL: "https://example.com/kept"})
 		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
 		b.Set(t, kept, "destination_status = 200")
@@ -172,14 +157,12 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
 		}
-		if diff := cmp.Diff([]string{"https://example.com/edited"}, b.due(t, 5)); diff != "" {
-			t.Errorf("due (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"https://example.com/edited"}, b.due(t, 5), "due")
 	})
 }
 
-// TestPostponeChecks_SkipsLockedRows postpones several URLs while one link and one URL of a routing are locked: only
-// the others are postponed beyond CheckLease.
+// TestPostponeChecks_SkipsLockedRows postpones several URLs while one link and one URL of a routing
+// are locked: only the others are postponed beyond CheckLease.
 func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -199,9 +182,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	})
 	b.Now = noon.Add(CheckLease)
 	want := []string{"https://example.com/locked", "https://example.com/locked/target"}
-	if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
-		t.Errorf("due after the lease (-want +got):\n%s", diff)
-	}
+	linktest.Equal(t, want, b.due(t, 100), "due after the lease")
 }
 
 // states returns the URLs of a link in order with their states.
@@ -215,9 +196,7 @@ func (b *bundle) states(t *testing.T, l *link.Link) (states []string) {
 }
 
 func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		expired := b.routed(t, "expired", "after", "{code}")
 		b.Set(t, expired, "expires_at = ?", noon)
 		deleted := b.routed(t, "deleted", "deleted-after", "deleted-before")
@@ -227,9 +206,7 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 			"https://example.com/active", "https://example.com/active-after", "https://example.com/after",
 			"https://example.com/before", "https://example.com/own/active",
 		}
-		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.due(t, 100), "difference")
 		if got := b.due(t, 100); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
@@ -248,9 +225,7 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 }
 
 func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l, other := b.routed(t, "a", "b", "c"), b.routed(t, "d", "b", "c")
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		for url, status := range map[string]*int{"own/a": new(403), "a": new(200), "b": new(404), "c": nil} {
@@ -259,20 +234,14 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 		}
 		const rule = "routing.rules.0.targets.0.url "
 		want := []string{"url OK", rule + "OK", "routing.pendingUrl UNREACHABLE", "routing.endedUrl BROKEN"}
-		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.states(t, l), "difference")
 		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED",
 			"routing.endedUrl UNCHECKED"}
-		if diff := cmp.Diff(want, b.states(t, other)); diff != "" {
-			t.Errorf("another link (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.states(t, other), "another link")
 		change := link.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
 		must.Value(b.Edit.Update(t.Context(), b.Mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
-		if diff := cmp.Diff(want, b.states(t, l)); diff != "" {
-			t.Errorf("after an edit (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.states(t, l), "after an edit")
 		if due := b.due(t, 100); !slices.Contains(due, "https://example.com/new") {
 			t.Errorf("the new URL is not due: %s", due)
 		}
@@ -289,8 +258,6 @@ func TestUpkeep_PostponeChecksOfRoutings(t *testing.T) {
 		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
 		b.Now = noon.Add(CheckLease)
 		want := []string{"https://example.com/b", "https://example.com/c", "https://example.com/own/a"}
-		if diff := cmp.Diff(want, b.due(t, 100)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.due(t, 100), "difference")
 	})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// checkBatch is the number of destinations per batch, atOnce the number of hosts that are checked
-	// at the same time.
+	// checkBatch is the number of destinations per batch, atOnce the number of hosts that are
+	// checked at the same time.
 	checkBatch = 500
 	atOnce     = 8
 	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
@@ -45,7 +45,7 @@ type run struct {
 	hosts map[string]*host
 
 	mu sync.Mutex
-	// results are those of the present batch, of which nothing is stored yet.
+	// results are those of the present batch; none is stored yet.
 	results []result
 }
 
@@ -56,7 +56,8 @@ type host struct {
 	// asked means that it was checked before; until is the end of its pause, zero if it has none.
 	asked bool
 	until time.Time
-	// responded means that a check had a response, fellSilent that one had none whose URL worked before.
+	// responded means that a check had a response, fellSilent that one had none whose URL worked
+	// before.
 	responded, fellSilent bool
 }
 
@@ -86,8 +87,9 @@ func (r *run) add(h *host, d Due, a answer) {
 	r.results = append(r.results, result{d, a, r.Now()})
 }
 
-// isDoubtful reports whether the server's own network is at fault: more hosts have fallen silent than respond.
-// Hosts that failed before prove nothing, and neither does a single silent one: then the last verdict stands.
+// isDoubtful reports whether the server's own network is at fault: more hosts have fallen silent
+// than respond. Hosts that failed before prove nothing, and neither does a single silent one: then
+// the last verdict stands.
 func (r *run) isDoubtful() bool {
 	responding, silent := 0, 0
 	for _, h := range r.hosts {
@@ -145,8 +147,8 @@ func hostOf(original string) string {
 	return u.Host()
 }
 
-// checkHost checks the host's destinations one after another. When the host needs a pause, the others
-// are postponed.
+// checkHost checks the host's destinations one after another. When the host needs a pause, the
+// others are postponed.
 func (r *run) checkHost(ctx context.Context, h *host) error {
 	for i, d := range h.due {
 		if !h.until.IsZero() {

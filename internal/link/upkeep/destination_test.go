@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -90,9 +89,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 					for _, one := range c.checks {
 						b.record(t, l, "a", one.failures, one.status, one.isDoubtful)
 					}
-					if diff := cmp.Diff(c.want, b.destinationEvents(t, l)); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
-					}
+					linktest.Equal(t, c.want, b.destinationEvents(t, l), "difference")
 					if got := b.Reload(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
 						t.Errorf("a check made version %d", got.Version)
 					}
@@ -104,9 +101,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 
 // TestUpkeep_RecordCheckConcurrently: several nodes record the same failure, and write one event.
 func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		for _, one := range []checked{{1, 500, false}, {2, 500, false}, {3, 0, false}, {0, 200, false}} {
 			var all sync.WaitGroup
@@ -119,18 +114,14 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 			`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`,
 			`DESTINATION_RECOVERED /a destinationState "BROKEN" "OK"`,
 		}
-		if diff := cmp.Diff(want, b.destinationEvents(t, l)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
 	})
 }
 
-// TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled links have no
-// events.
+// TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled
+// links have no events.
 func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		fail := func(l *link.Link, path string) {
 			b.record(t, l, path, 1, 500, false)
 			b.record(t, l, path, 2, 500, false)
@@ -145,9 +136,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		b.record(t, l, "a", 0, 200, false) // the former URL
 		b.record(t, l, "b", 0, 200, false)
 		want := []string{`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`}
-		if diff := cmp.Diff(want, b.destinationEvents(t, l)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
 		for _, column := range []string{"deleted_at", "disabled_at"} {
 			off := b.create(t, creation.Input{URL: "https://example.com/" + column, Strategy: new(link.Random)})
 			b.Set(t, off, column+" = ?", noon)

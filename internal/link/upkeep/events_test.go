@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -27,8 +27,8 @@ func (b *checks) eventsOf(t *testing.T, l *link.Link) (actions []string) {
 	return actions
 }
 
-// TestRun_WritesDestinationEventsOnce: a destination fails twice, an hour apart, with two nodes running the
-// job; then it recovers.
+// TestRun_WritesDestinationEventsOnce: a destination fails twice, an hour apart, with two nodes
+// running the job; then it recovers.
 func TestRun_WritesDestinationEventsOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -64,23 +64,20 @@ func TestRun_WritesDestinationEventsOnce(t *testing.T) {
 			b.now = b.now.Add(step.wait)
 			status.Store(step.status)
 			runAtTwoNodes()
-			if diff := cmp.Diff(step.want, b.eventsOf(t, l)); diff != "" {
-				t.Errorf("after %s (-want +got):\n%s", step.wait, diff)
-			}
+			linktest.Equal(t, step.want, b.eventsOf(t, l), "after %s", step.wait)
 		}
 		// A member's check follows the same rules.
 		status.Store(http.StatusGone)
 		b.check(t, l)
 		b.check(t, l)
 		b.check(t, l)
-		if diff := cmp.Diff([]string{failed, recovered, failed}, b.eventsOf(t, l)); diff != "" {
-			t.Errorf("after checks by a member (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{failed, recovered, failed}, b.eventsOf(t, l), "after checks by a member")
 	})
 }
 
-// TestRun_WritesNoEventsWithoutNetwork: when most hosts fall silent, the fault is the server's own network. It
-// is, until a host responds. Then the events of hosts that still fail are written, also if no other is due.
+// TestRun_WritesNoEventsWithoutNetwork: when most hosts fall silent, the fault is the server's own
+// network. It is, until a host responds. Then the events of hosts that still fail are written, also
+// if no other is due.
 func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -120,9 +117,7 @@ func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 			for _, l := range links {
 				counts = append(counts, len(b.eventsOf(t, l)))
 			}
-			if diff := cmp.Diff(step.want, counts); diff != "" {
-				t.Errorf("events after %q (-want +got):\n%s", step.name, diff)
-			}
+			linktest.Equal(t, step.want, counts, "events after %q", step.name)
 		}
 	})
 }
@@ -136,7 +131,8 @@ func (b *checks) makeDue(t *testing.T, ids ...string) {
 	}
 }
 
-// TestRun_OneHostIsNoNetwork: a run that checks one host alone cannot tell whether the network is at fault.
+// TestRun_OneHostIsNoNetwork: a run that checks a single host cannot distinguish a fault of the
+// host from one of the network.
 func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	t.Parallel()
 	b := setupChecks(t, dbtest.MigratedSQLite(t), func(http.ResponseWriter, *http.Request) {
@@ -146,7 +142,5 @@ func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	b.run(t)
 	b.now = b.now.Add(time.Hour)
 	b.run(t)
-	if diff := cmp.Diff([]string{string(audit.DestinationFailed)}, b.eventsOf(t, l)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, l), "difference")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// machineColumns are the columns that setMachine may write: no user changes them. Transitions and checks of
-// destinations write events of some changes.
+// machineColumns are the columns that setMachine may write: no user changes them. Transitions and
+// checks of destinations write events of some changes.
 var machineColumns = []string{
 	"started_at", "expired_at", "ended_at", "destination_status", "last_checked_at", "check_at",
 	"check_failures", "reported_state",

@@ -51,9 +51,9 @@ type Checker struct {
 // UserAgent is the name that a client for a Checker goes by. It says where to complain.
 func UserAgent(publicURL string) string { return "LinkforgeBot/1.0 (+" + publicURL + ")" }
 
-// Check requests a link's destination now, and returns the link as it is then. The URLs in its routing
-// become due for the job, which spares their hosts. A destination that does not respond is no error. It
-// returns NotFound, Forbidden or RateLimited.
+// Check requests a link's destination now, and returns the link as it is then. The URLs in its
+// routing become due for the job, which spares their hosts. A destination that does not respond is
+// no error. It returns NotFound, Forbidden or RateLimited.
 func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -217,9 +217,7 @@ func TestCheck_SendsHEADThenGET(t *testing.T) {
 				if outcome(got) != c.status || !got.LastCheckedAt.Equal(noon) {
 					t.Errorf("said %s, want %s", outcome(got), c.status)
 				}
-				if diff := cmp.Diff(c.happened, b.takeEvents()); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				linktest.Equal(t, c.happened, b.takeEvents(), "difference")
 			})
 		}
 		if got := outcome(b.check(t, b.linkTo(t, "a", "/loop"))); got != "nothing" {
@@ -272,9 +270,7 @@ func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
 			b.linkTo(t, "a", "/never")
 		}
 		b.run(t)
-		if diff := cmp.Diff([]string{"HEAD /never"}, b.takeEvents()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, []string{"HEAD /never"}, b.takeEvents(), "difference")
 	})
 }
 
@@ -288,9 +284,7 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	if got := outcome(b.check(t, b.linkTo(t, "a", "/stalls"))); got != "nothing" {
 		t.Errorf("said %s", got)
 	}
-	if diff := cmp.Diff([]string{"HEAD /stalls", "HEAD /never"}, b.takeEvents()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	linktest.Equal(t, []string{"HEAD /stalls", "HEAD /never"}, b.takeEvents(), "difference")
 	stalling := []*link.Link{b.linkTo(t, "a", "/stalls"), b.linkTo(t, "a", "/stalls")}
 	b.run(t)
 	for _, l := range stalling {
@@ -375,16 +369,10 @@ func TestCheck_RequiresEditor(t *testing.T) {
 		b := setupChecks(t, d, site, nil)
 		l := b.linkTo(t, "a", "/200")
 		m, stranger := workspacetest.Join(t, d, b.member.ID(), workspace.Viewer), workspacetest.Actor(t, d)
-		if _, err := b.Check(t.Context(), m, l.ID); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("a viewer: %v", err)
-		}
+		linktest.Refused(b.Check(t.Context(), m, l.ID))(t, errs.Forbidden, "a viewer")
 		foreign := must.Value(b.workspaces.Create(t.Context(), stranger, "Other", "other"))(t)
-		if _, err := b.Check(t.Context(), foreign, l.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a stranger: %v", err)
-		}
-		if _, err := b.Check(t.Context(), b.member, "no id"); !errs.Is(err, errs.NotFound) {
-			t.Errorf("no link: %v", err)
-		}
+		linktest.Refused(b.Check(t.Context(), foreign, l.ID))(t, errs.NotFound, "a stranger")
+		linktest.Refused(b.Check(t.Context(), b.member, "no id"))(t, errs.NotFound, "no link")
 		if got := b.takeEvents(); len(got) > 0 || outcome(b.get(t, l)) != "not requested" {
 			t.Errorf("got requests %s, want none", got)
 		}
@@ -439,7 +427,7 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 	})
 }
 
-// TestRun_StopsAtDeadline ends a run during a check, with which the next run starts.
+// TestRun_StopsAtDeadline ends a run during a check. The next run starts with that check.
 func TestRun_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	b := setupChecks(t, dbtest.MigratedSQLite(t), site, nil)

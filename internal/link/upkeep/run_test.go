@@ -44,8 +44,8 @@ func TestRun_PacesRequestsToAHost(t *testing.T) {
 	})
 }
 
-// TestRun_ChecksHostsConcurrently: hosts respond only after the maximum number of concurrent requests has
-// arrived, and a moment has passed in which more could arrive.
+// TestRun_ChecksHostsConcurrently: hosts respond only after the maximum number of concurrent
+// requests has arrived, and no other has followed within a moment.
 func TestRun_ChecksHostsConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -236,7 +236,8 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 	})
 }
 
-// TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request too.
+// TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request
+// too.
 func TestRun_ChecksRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

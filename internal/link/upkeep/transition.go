@@ -18,12 +18,13 @@ import (
 // since clean-up would purge it at once.
 const lateAfter = 24 * time.Hour
 
-// transition is a change of a link's state that no caller makes. Its mark is null until it is recorded, and
-// set in the transaction of the event, so each is recorded exactly once. An edit that moves it into the
-// future clears the mark, see package link.
+// transition is a change of a link's state that no caller makes. Its mark is null until it is
+// recorded, and set in the transaction of the event, so each is recorded exactly once. An edit that
+// moves it into the future clears the mark, see package link.
 type transition struct {
 	action audit.Action
-	// due selects the ids of links whose transition has come, in the order of an index that has no others.
+	// due selects the ids of links whose transition has come, in the order of an index that has no
+	// others.
 	due func() *bun.SelectQuery
 	// mark sets the marks of selected links, and returns their fields that the event needs.
 	mark func(due *bun.SelectQuery) *bun.UpdateQuery
@@ -31,8 +32,8 @@ type transition struct {
 	at func(l *link.Link) time.Time
 }
 
-// transitions returns all transitions. Deleted and disabled links have none. Links are exhausted once their recorded
-// clicks reach MaxClicks, which is after the redirects have been granted.
+// transitions returns all transitions. Deleted and disabled links have none. Links are exhausted
+// once their recorded clicks reach MaxClicks, which is after the redirects have been granted.
 func (s *Store) transitions(now time.Time) []transition {
 	const isPublished = "link.deleted_at IS NULL AND link.disabled_at IS NULL"
 	come := func(instant, mark string) func() *bun.SelectQuery {
@@ -80,8 +81,8 @@ func (s *Store) markExhausted(due *bun.SelectQuery, now time.Time) *bun.UpdateQu
 }
 
 // RecordTransitions records that links have started, expired or been exhausted, in batches with a
-// transaction each. No state depends on it, but clean-up purges recorded expired links only. It may run on
-// several nodes at once.
+// transaction each. No state depends on it, but clean-up purges recorded expired links only. It may
+// run on several nodes at once.
 func (s *Store) RecordTransitions(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for _, t := range s.transitions(s.now()) {
@@ -103,7 +104,8 @@ func (s *Store) RecordTransitions(ctx context.Context) error {
 	return nil
 }
 
-// record records a batch of transitions, and returns how many. Links without an account have no events.
+// record records a batch of transitions, and returns how many. Links without an account have no
+// events.
 func (s *Store) record(ctx context.Context, tx bun.Tx, t transition) (int, error) {
 	var links []*link.Link
 	if err := t.mark(s.DB.SkipLocked(t.batch(tx))).Conn(tx).Scan(ctx, &links); err != nil {

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -45,17 +44,14 @@ func (b *bundle) transitionsOf(t *testing.T, l *link.Link) (all []string) {
 func (b *bundle) expectTransitions(t *testing.T, when string, l *link.Link, want ...string) {
 	t.Helper()
 	b.recordTransitions(t)
-	if diff := cmp.Diff(want, b.transitionsOf(t, l)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", when, diff)
-	}
+	linktest.Equal(t, want, b.transitionsOf(t, l), "%s", when)
 }
 
-// TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more than one
-// batch. The event takes effect at the planned instant, and is in the log in the order of commits.
+// TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more
+// than one batch. The event takes effect at the planned instant, and is in the log in the order of
+// commits.
 func TestTransitions_AreRecordedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		const many = batchSize + 20
 		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
 		in := creationtest.URLs(0, many)
@@ -84,9 +80,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 			}
 		}
 		want := map[string]int{"LINK_CREATED 0s": many, "LINK_STARTED 1m0s": many, "LINK_EXPIRED 2m0s": many}
-		if diff := cmp.Diff(want, counts); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, counts, "difference")
 		if len(feed) != 3 || feed[0] != "LINK_CREATED" {
 			t.Errorf("the feed has %v", feed)
 		}
@@ -98,9 +92,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 
 // TestTransitions_EditsClearMarks when they move a transition into the future, not otherwise.
 func TestTransitions_EditsClearMarks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
 		l := b.create(t, creation.Input{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
 		b.Now = *at(2)
@@ -120,12 +112,10 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 	})
 }
 
-// TestTransitions_NotOfDeletedLinks, of disabled ones, or of links without an account. A passed instant is
-// recorded once the link is restored, with its own time.
+// TestTransitions_NotOfDeletedLinks, of disabled ones, or of links without an account. A passed
+// instant is recorded once the link is restored, with its own time.
 func TestTransitions_NotOfDeletedLinks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
 		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts,
 			ExpiresAt: &expires}
@@ -138,7 +128,7 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 		for _, l := range []*link.Link{deleted, disabled, anonymous} {
 			b.expectTransitions(t, "not", l)
 		}
-		ended, err := d.NewSelect().Model((*link.Link)(nil)).Where("id = ?", anonymous.ID).
+		ended, err := b.DB.NewSelect().Model((*link.Link)(nil)).Where("id = ?", anonymous.ID).
 			Where("ended_at = expires_at").
 			Count(db.AsSystem(t.Context()))
 		if err != nil || ended != 1 {
@@ -160,12 +150,10 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	})
 }
 
-// TestTransitions_ExhaustionCountsRecordedClicks: granted redirects alone do not exhaust a link. After its
-// maximum is raised, it can be exhausted again.
+// TestTransitions_ExhaustionCountsRecordedClicks: granted redirects alone do not exhaust a link.
+// After its maximum is raised, it can be exhausted again.
 func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(2))})
 		plain := b.create(t, creation.Input{URL: "https://example.com/plain"})
 		b.grant(t, l)
@@ -195,11 +183,10 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	})
 }
 
-// TestTransitions_RecordPastStarts: startsAt has come, although no visitor has waited for it. It is recorded once.
+// TestTransitions_RecordPastStarts: startsAt has come, although no visitor has waited for it. It is
+// recorded once.
 func TestTransitions_RecordPastStarts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
 		created := b.create(t, creation.Input{URL: "https://example.com/created", StartsAt: &past})
 		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
@@ -214,14 +201,13 @@ func TestTransitions_RecordPastStarts(t *testing.T) {
 
 // TestTransitions_ReadTheirIndexes: links without a transition to record cost nothing.
 func TestTransitions_ReadTheirIndexes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.createMany(t, creationtest.URLs(0, link.MaxBatch)...)
-		must.Value(d.ExecContext(db.AsSystem(t.Context()),
-			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) SELECT id, id, workspace_id, 5 FROM links"))(t)
-		dbtest.Analyze(t, d)
-		plans := strings.Join(dbtest.Plans(t, d, func(watched *db.DB) {
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
+			"INSERT INTO grants (subject_id, link_id, workspace_id, max_clicks) "+
+				"SELECT id, id, workspace_id, 5 FROM links"))(t)
+		dbtest.Analyze(t, b.DB)
+		plans := strings.Join(dbtest.Plans(t, b.DB, func(watched *db.DB) {
 			for _, one := range b.transitions(noon) {
 				var ids []string
 				if err := one.batch(watched).Scan(db.AsSystem(t.Context()), &ids); err != nil {

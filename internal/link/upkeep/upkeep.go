@@ -1,5 +1,6 @@
-// Package upkeep does for links what no caller requests: it records the transitions of their state and the checks of
-// their URLs, and purges links that have ended. The jobs of stores and package probe call it.
+// Package upkeep does for links what no caller requests: it records the transitions of their state
+// and the checks of their URLs, and purges links that have ended. The jobs of package stores call
+// it.
 package upkeep
 
 import (
@@ -46,8 +47,8 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	return failed
 }
 
-// purge purges a batch of links that ended longer ago than Tombstones, and returns how many. Disabled links are
-// retained, because their URLs must not be shortened again.
+// purge purges a batch of links that ended longer ago than Tombstones, and returns how many.
+// Disabled links are retained, because their URLs must not be shortened again.
 func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var links []*link.Link

@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -37,9 +36,7 @@ func (b *bundle) there(t *testing.T, links map[string]*link.Link) map[string]boo
 }
 
 func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
 		tagged := creation.Input{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
 		links := map[string]*link.Link{}
@@ -59,7 +56,7 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, links[name].ID))(t)
 		}
-		must.Value(d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
+		must.Value(b.DB.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
 			Exec(db.AsSystem(t.Context())))(t)
 		all := map[string]bool{}
 		for name := range links {
@@ -71,18 +68,14 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
 		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
-			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, all, b.there(t, links), "before the tombstones' end")
 		b.Now = soon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
 		}
-		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
-			t.Errorf("after it (-want +got):\n%s", diff)
-		}
-		if n, err := d.NewSelect().Table("link_tags").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		linktest.Equal(t, all, b.there(t, links), "after it")
+		if n, err := b.DB.NewSelect().Table("link_tags").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d tags of purged links: %v", n, err)
 		}
 	})
@@ -90,9 +83,7 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 
 // TestUpkeep_PurgedURLKeepsItsCode: nothing else of the link is left.
 func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon, title := noon.Add(time.Hour), "title"
 		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
 		b.Now = soon
@@ -104,7 +95,7 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 
 			TitleKey, Search string
 		}
-		must.NoError(t, d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
+		must.NoError(t, b.DB.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())))
 		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil ||
 			kept.Note != nil ||
 			kept.CreatedBy != nil {
@@ -140,9 +131,7 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 
 // TestUpkeep_CleanUpInBatches: more links than one batch, from two nodes at once.
 func TestUpkeep_CleanUpInBatches(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)
 		var in []*creation.Input
 		for i := range 2*batchSize + 10 {
@@ -166,7 +155,7 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		}
 		must.NoError(t, b.CleanUp(t.Context())) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()),
+		if err := b.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()),
 			&left); err != nil ||
 			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
@@ -176,30 +165,27 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 
 // TestUpkeep_FailingStepDelaysNoOther of a clean-up.
 func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)
 		l := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
 		b.Now = soon
 		must.NoError(t, b.RecordTransitions(t.Context()))
 		b.Now = soon.Add(linktest.Tombstones)
-		clicktest.Rename(t, d, "grants", "elsewhere") // which transitions read
+		clicktest.Rename(t, b.DB, "grants", "elsewhere") // which transitions read
 		if err := b.CleanUp(t.Context()); err == nil {
 			t.Error("transitions were recorded without their table")
 		}
-		clicktest.Rename(t, d, "elsewhere", "grants")
+		clicktest.Rename(t, b.DB, "elsewhere", "grants")
 		if b.there(t, map[string]*link.Link{"it": l})["it"] {
 			t.Error("the link is not purged")
 		}
 	})
 }
 
-// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored, or enabled again.
+// TestUpkeep_LinkThatReturnsGetsANewTombstone, although it expired long ago: one that is restored,
+// or enabled again.
 func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)
 		deleted := b.create(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
 		disabled := b.create(t, creation.Input{URL: "https://example.com/b", ExpiresAt: &soon})
@@ -212,25 +198,18 @@ func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
 		b.Set(t, disabled, "disabled_at = NULL")
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(map[string]bool{"deleted": true, "disabled": true}, b.there(t, links)); diff != "" {
-			t.Errorf("returned, and gone with the next clean-up (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]bool{"deleted": true, "disabled": true}, b.there(t, links),
+			"returned, and gone with the next clean-up")
+		linktest.Equal(t, []string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled), "difference")
 		b.Now = returned.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if diff := cmp.Diff(map[string]bool{"deleted": false, "disabled": false}, b.there(t, links)); diff != "" {
-			t.Errorf("stands for ever (-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, map[string]bool{"deleted": false, "disabled": false}, b.there(t, links), "stands for ever")
 	})
 }
 
 // TestUpkeep_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
 func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		l := b.create(t, creation.Input{URL: "https://example.com/a"})
 		b.Follow(t, l, 10)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
@@ -253,9 +232,7 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 
 // TestUpkeep_PurgeForgetsValues of the events of a link, but not the fact of each event.
 func TestUpkeep_PurgeForgetsValues(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
 			l := b.create(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
 			b.Change(t, l, link.Change{Title: optional.Set(new("secret"))})
@@ -273,9 +250,7 @@ func TestUpkeep_PurgeForgetsValues(t *testing.T) {
 		want := map[audit.Action]int{
 			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
 		}
-		if diff := cmp.Diff(want, actions); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		linktest.Equal(t, want, actions, "difference")
 	})
 }
 

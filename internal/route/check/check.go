@@ -1,9 +1,9 @@
-// Package check validates changes of routings. Apply is what members set of a link or of the defaults of a
-// workspace becomes: checked, in normal form (routing.go, condition.go, sample.go) and with the ids of
-// rules and targets (identity.go). Warnings lists what is valid and has no effect, Differences what an existing
-// link has otherwise than its next creation.
+// Package check validates changes of routings. Apply turns the input of members, for a link or for
+// the defaults of a workspace, into a stored routing: checked, in normal form (routing.go,
+// condition.go, sample.go) and with the ids of rules and targets (identity.go). Warnings lists
+// valid input that has no effect. Differences lists where an existing link differs from a creation.
 //
-// Packages link and workspace call it for each change, package config for fallback URLs.
+// Packages link and workspace call it for each change, and package config for fallback URLs.
 package check
 
 import (
@@ -43,9 +43,10 @@ const (
 	maxNotice      = 2000
 )
 
-// Apply returns the routing after a change, checked and with ids; nil for a plain link. The arguments
-// stay as they are. A nil change makes the link plain. It returns InvalidInput or InvalidURL with the
-// position of the value. Whether URLs may be redirected to is for the caller to check, see Routing.URLs.
+// Apply returns the routing after a change, checked and with ids; nil for a plain link. The
+// arguments stay as they are. A nil change makes the link plain. It returns InvalidInput or
+// InvalidURL with the position of the value. Whether URLs may be redirected to is for the caller to
+// check, see Routing.URLs.
 func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 	if c == nil {
 		return nil, nil
@@ -71,8 +72,8 @@ func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 	return after, nil
 }
 
-// Routing validates a routing that Change.Merge has returned. It returns InvalidInput or InvalidURL with the
-// position of the value.
+// Routing validates a routing that Change.Merge has returned. It returns InvalidInput or InvalidURL
+// with the position of the value.
 func Routing(r *routing.Routing) error {
 	if r == nil {
 		return nil
@@ -112,8 +113,8 @@ func UTM(u *routing.UTM) error { return run(func(c *checker) { c.utm(u) }) }
 // Sample validates a visit. It returns InvalidInput.
 func Sample(s *routing.Sample) error { return run(func(c *checker) { c.sample(s) }) }
 
-// Fallback validates a URL to which visitors without a destination are redirected, with its
-// placeholders. It returns InvalidURL.
+// Fallback validates a URL that receives visitors without a destination, with its placeholders. It
+// returns InvalidURL.
 func Fallback(url string) error { return run(func(c *checker) { c.fallback(url) }) }
 
 // run returns the first error that a check finds.
@@ -142,7 +143,7 @@ func (c *checker) in(name string, check func()) {
 	c.path = c.path[:len(c.path)-1]
 }
 
-// each checks the elements of a list, of which there are from least to most.
+// each checks the elements of a list, and that their number is from least to most.
 func each[T any](c *checker, name string, list []T, least, most int, check func(i int)) {
 	c.in(name, func() {
 		if len(list) < least || len(list) > most {

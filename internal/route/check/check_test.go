@@ -48,7 +48,8 @@ func parse(t *testing.T, text string) *routing.Change {
 
 func TestApply_KeepsIdentities(t *testing.T) {
 	t.Parallel()
-	const declared = `{"rules": [{"name": "de", "when": [{"country": ["DE"]}], "targets": [{"url": "https://a.example/"}]},
+	const declared = `{"rules": [
+		{"name": "de", "when": [{"country": ["DE"]}], "targets": [{"url": "https://a.example/"}]},
 		{"targets": [{"name": "x"}, {"url": "https://b.example/", "share": 3}]}]}`
 	first, err := Apply(parse(t, declared), nil)
 	must.NoError(t, err)
@@ -162,8 +163,8 @@ func TestApply_RefusesLargeValues(t *testing.T) {
 	}
 }
 
-// TestApply_CountsIDsInTheSize adds targets until a routing is too large: what was accepted before can
-// still be changed.
+// TestApply_CountsIDsInTheSize adds targets until a routing is too large: a routing that was
+// accepted before can still be changed.
 func TestApply_CountsIDsInTheSize(t *testing.T) {
 	t.Parallel()
 	var stored *routing.Routing
@@ -243,7 +244,8 @@ func TestApply_GateKeepsAbsentFields(t *testing.T) {
 	}
 }
 
-// TestApply_StoresNormalForms: values that are compared with those of visits are stored as visits have them.
+// TestApply_StoresNormalForms: values that are compared with those of visits are stored as visits
+// have them.
 func TestApply_StoresNormalForms(t *testing.T) {
 	t.Parallel()
 	after := must.Value(Apply(parse(t, `{"rules": [{"name": " de ", "targets": [{}], "when": [

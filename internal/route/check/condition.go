@@ -48,8 +48,8 @@ func (c *checker) condition(k *routing.Condition) {
 	}
 }
 
-// values replaces values by their normal forms. Normal returns an error message for a value that has
-// none.
+// values replaces values by their normal forms. Normal returns an error message for a value that
+// has none.
 func (c *checker) values(name string, values []string, normal func(string) (form, refusal string)) {
 	if values == nil {
 		return

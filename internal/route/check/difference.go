@@ -11,12 +11,13 @@ import (
 type Difference struct {
 	// Path is that of the field in the input.
 	Path []string
-	// Restricts means that the given value restricts which visitors get a destination, which one, or when.
+	// Restricts means that the given value restricts which visitors get a destination, which one,
+	// or when.
 	Restricts bool
 }
 
-// Differences returns the fields that the change sets and an existing routing has otherwise. Created is the routing
-// that the change gives a new link.
+// Differences returns the fields that the change sets and an existing routing has otherwise.
+// Created is the routing that the change gives a new link.
 func Differences(c *routing.Change, created, existing *routing.Routing) (all []Difference) {
 	if c == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// identify gives the rules and targets their ids. An element keeps the id that it names; without one it
-// takes the id of the previous element with the same name, else of an equal one, else a new one. So a
-// caller that sends the same rules again changes nothing. It returns InvalidInput for an id that is not
-// that of a previous element, or that two elements name.
+// identify gives the rules and targets their ids. An element keeps the id that it names; without
+// one it takes the id of the previous element with the same name, else of an equal one, else a new
+// one. So a caller that sends the same rules again changes nothing. It returns InvalidInput for an
+// id that is not that of a previous element, or that two elements name.
 func identify(r, previous *routing.Routing) error {
 	if previous == nil {
 		previous = &routing.Routing{}
@@ -47,7 +47,7 @@ func errUnknownID(field ...string) error {
 		"The id is unknown, or used twice in this list. Omit it to create a new element.").At(field...)
 }
 
-// identity is what a rule or a target is recognized by. The content is JSON without ids.
+// identity identifies a rule or a target across changes. The content is JSON without ids.
 type identity struct{ id, name, content string }
 
 func ruleIdentity(r *routing.Rule) identity {
@@ -78,9 +78,9 @@ func textOf(element any) string {
 	return string(text)
 }
 
-// matchElements pairs each element with the previous one whose id it keeps, by id, then by name, then by
-// content; nil for a new element. Refused is the index of an element whose id is unknown or was used
-// before; -1 if there is none.
+// matchElements pairs each element with the previous one whose id it keeps, by id, then by name,
+// then by content; nil for a new element. Refused is the index of an element whose id is unknown or
+// was used before; -1 if there is none.
 func matchElements[T any](elements, previous []*T, identityOf func(*T) identity) (match []*T, refused int) {
 	match = make([]*T, len(elements))
 	before := make([]identity, 0, len(previous))

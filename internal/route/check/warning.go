@@ -32,7 +32,8 @@ type Warning struct {
 
 // WarningContext is what warnings depend on besides the routing.
 type WarningContext struct {
-	// HasCountries and HasVisits mean that the server knows countries, and the first visits of a day.
+	// HasCountries and HasVisits mean that the server knows countries, and the first visits of a
+	// day.
 	HasCountries, HasVisits bool
 	// AtRoot means that the short URL is at the root of the instance.
 	AtRoot bool

@@ -1,5 +1,6 @@
-// Package explain reports how a link decides about a visit, in sentences: for explainRedirect, and for the tests
-// that members store with a routing. Package routing decides; it returns the reason and a trace of the rules.
+// Package explain reports how a link decides about a visit, in sentences: for explainRedirect, and
+// for the tests that members store with a routing. Package routing decides; it returns the reason
+// and a trace of the rules.
 //
 // Package link calls Decision with the request that a sample describes.
 package explain
@@ -32,8 +33,8 @@ const (
 	StepLocation   StepKind = "LOCATION"
 )
 
-// beforeRules are the steps before the rules, each with the sentence for one that passes, and the sentences for
-// the reasons with which it decides.
+// beforeRules are the steps before the rules, each with the sentence for a step that passes, and
+// the sentences for the reasons of its decisions.
 var beforeRules = [...]struct {
 	step    StepKind
 	passed  string
@@ -76,8 +77,8 @@ const (
 type Step struct {
 	Step    StepKind
 	Outcome Outcome
-	// RuleIndex is the position of the rule, ConditionIndex that of the condition that decided it, in
-	// when and then unless; nil for steps that are not about one.
+	// RuleIndex is the position of the rule, ConditionIndex that of the condition that decided it,
+	// in when and then unless; nil for steps that are not about one.
 	RuleIndex, ConditionIndex *int
 	// Detail is one sentence.
 	Detail string
@@ -101,9 +102,9 @@ type Explanation struct {
 	locations []string
 }
 
-// Decision explains the answer to a request, with each step up to the one that decides. It needs no fact:
-// visits whose kind is not set are neither first nor returning, and of a draw without a seed the
-// candidate with the largest share is returned.
+// Decision explains the answer to a request, with each step up to the one that decides. It needs no
+// fact: visits whose kind is not set are neither first nor returning, and of a draw without a seed
+// the candidate with the largest share is returned.
 func Decision(p *routing.Program, r *routing.Request) *Explanation {
 	request := *r
 	request.AssumeGrants = true
@@ -161,7 +162,8 @@ func (e *Explanation) addBeforeRules(p *routing.Program, r *routing.Request, d *
 	return false
 }
 
-// skipped returns why a step before the one that decides does not apply to the link; empty if it does.
+// skipped returns why a step before the one that decides does not apply to the link; empty if it
+// does.
 func skipped(step StepKind, p *routing.Program, r *routing.Request) string {
 	_, hasGate := p.Compiled.Gate()
 	switch {
@@ -239,7 +241,7 @@ func (e *Explanation) addLocation(t *routing.Trace, source string) {
 	e.add(StepLocation, Applied, detail)
 }
 
-// reading describes what a condition sees of the request.
+// reading describes the value that a condition compares.
 func reading(condition string, r *routing.Request) string {
 	v := &r.Visit
 	switch condition {
@@ -280,8 +282,9 @@ func known(what, value string) string {
 	return what + " is " + strconv.Quote(value)
 }
 
-// Check compares an explanation with what a test expects. It returns what the link answers instead, or
-// an empty text if the test passes. A draw passes if one of its candidates has the location.
+// Check compares an explanation with the expectation of a test. It returns the actual response of
+// the link, or an empty text if the test passes. A draw passes if one of its candidates has the
+// location.
 func (e *Explanation) Check(t *routing.Test) string {
 	got := "no Location"
 	if e.Location != nil {

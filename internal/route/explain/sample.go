@@ -7,12 +7,12 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// ReadHeaders returns what conditions see of the headers of a visit. A nil agent is a browser without a
-// name.
+// ReadHeaders returns what conditions see of the headers of a visit. A nil agent is a browser
+// without a name.
 type ReadHeaders func(agent *string, acceptLanguage, referrer string) routing.Visit
 
-// Request returns the request that a visit describes, to a link with the routing. The fields that do not
-// depend on the visit are those of base; the visit's instant replaces Now if it is known.
+// Request returns the request that a visit describes, to a link with the routing. The fields that
+// do not depend on the visit are those of base; the visit's instant replaces Now if it is known.
 func Request(s *routing.Sample, base routing.Request, r *routing.Routing, read ReadHeaders) routing.Request {
 	if s.At != nil {
 		base.Now = *s.At

@@ -2,8 +2,8 @@ package routing
 
 import "github.com/linkforge/linkforge/internal/platform/optional"
 
-// Change is a change of a routing. Fields without Set stay; nil resets a field to its default. Lists are
-// replaced as a whole.
+// Change is a change of a routing. Fields without Set stay; nil resets a field to its default.
+// Lists are replaced as a whole.
 type Change struct {
 	Rules                optional.Edit[[]*Rule]
 	Query                optional.Edit[*Forwarding]
@@ -17,8 +17,8 @@ type Change struct {
 	Tests                optional.Edit[[]*Test]
 }
 
-// With returns a copy of a routing with the fields of a change, which is not checked. A nil routing has all
-// defaults.
+// With returns a copy of a routing with the fields of a change, which is not checked. A nil routing
+// has all defaults.
 func (r *Routing) With(c *Change) *Routing {
 	after := &Routing{}
 	if r != nil {
@@ -46,8 +46,8 @@ func (r *Routing) With(c *Change) *Routing {
 	return after
 }
 
-// Merge returns a routing after a change that Complete has returned; nil for a plain link. Rules and targets keep
-// their ids, and nothing is checked, so that it cannot fail.
+// Merge returns a routing after a change that Complete has returned; nil for a plain link. Rules
+// and targets keep their ids, and nothing is checked, so that it cannot fail.
 func (c *Change) Merge(from *Routing) *Routing {
 	if c == nil {
 		return nil
@@ -59,8 +59,8 @@ func (c *Change) Merge(from *Routing) *Routing {
 	return after
 }
 
-// Complete returns the change with the checked values and the ids of the routing that check.Apply has returned;
-// nil stays nil.
+// Complete returns the change with the checked values and the ids of the routing that check.Apply
+// has returned; nil stays nil.
 func (c *Change) Complete(after *Routing) *Change {
 	if c == nil {
 		return nil

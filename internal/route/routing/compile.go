@@ -10,12 +10,12 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// Compiled is a routing as Decide reads it: bytes without pointers, see package flat. Empty means that
+// Compiled is a routing as Decide reads it: bytes without pointers, see flat.go. Empty means that
 // the link has no routing. A disabled rule is left out.
 //
-// It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How the query is
-// forwarded, the values of UTM, the names of QR codes and the rules follow, each rule with its length, so that
-// one that does not hold is skipped.
+// It begins with flags, the gate with hasGate, the fallback URLs, and the card with hasCard. How
+// the query is forwarded, the values of UTM, the names of QR codes and the rules follow, each rule
+// with its length, so that one that does not hold is skipped.
 type Compiled string
 
 // The flags of a compiled routing.
@@ -29,8 +29,8 @@ const (
 	hasLanguages
 )
 
-// The kinds of conditions, in the order in which a rule's are evaluated: the cheap ones first, and the
-// one that needs a network call last.
+// The kinds of conditions, in the order of their evaluation in a rule: the cheap ones first, and
+// the one that needs a network call last.
 const (
 	onBot byte = iota
 	onCountry
@@ -299,8 +299,8 @@ type forwardingBuffer struct {
 	added [len(utmNames)]Parameter
 }
 
-// open returns how locations are formed, the declared names of QR codes, the number of rules, which includes
-// disabled ones, and the enabled rules.
+// open returns how locations are formed, the declared names of QR codes, the number of rules, which
+// includes disabled ones, and the enabled rules.
 func (c Compiled) open(buffer *forwardingBuffer) (f forwarding, sources FlatReader, count byte, rules FlatReader) {
 	r := c.afterGate()
 	r.Text()

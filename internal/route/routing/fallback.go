@@ -2,8 +2,8 @@ package routing
 
 import "strings"
 
-// Fill replaces {code} and {host} of a fallback URL by what was requested, percent-encoded.
-// Check lets them occur in path and query only.
+// Fill replaces {code} and {host} of a fallback URL by those of the request, percent-encoded. Check
+// lets them occur in path and query only.
 func Fill(url, code, host string) string {
 	if strings.IndexByte(url, '{') < 0 {
 		return url

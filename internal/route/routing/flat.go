@@ -29,7 +29,7 @@ func (r *FlatReader) Byte() byte {
 	return b
 }
 
-// Number returns the next number of so many bytes.
+// Number returns the next number, which has the given number of bytes.
 func (r *FlatReader) Number(bytes int) (n uint64) {
 	for i := range bytes {
 		n |= uint64((*r)[i]) << (8 * i)

@@ -8,11 +8,11 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// Gate is a page that visitors must pass before the redirect. The hash of its password is not part of it:
-// it is Settings.PasswordHash, so that versions and events do not have it.
+// Gate is a page that visitors must pass before the redirect. The hash of its password is not part
+// of it: it is Settings.PasswordHash, so that versions and events do not have it.
 type Gate struct {
-	// PasswordID is the random name of the password, which changes with it; empty means that none is
-	// required.
+	// PasswordID is the random name of the password, which changes with it; empty means that none
+	// is required.
 	PasswordID string `json:"passwordId,omitempty"`
 	// Notice is a text that is shown; nil means none.
 	Notice *string `json:"notice,omitempty"`
@@ -33,8 +33,8 @@ type GateChange struct {
 	Confirm  optional.Edit[*bool]     `json:"confirm,omitzero"`
 }
 
-// Password is a new password of a gate. ID and Hash replace Text before the change is applied; they are
-// those of the present password if the text is the same.
+// Password is a new password of a gate. ID and Hash replace Text before the change is applied; they
+// are those of the present password if the text is the same.
 type Password struct {
 	Text string `json:"-"`
 	ID   string `json:"id,omitempty"`
@@ -98,8 +98,8 @@ func (c *Change) PasswordHash(hash *string) *string {
 	return &c.Gate.To.Password.To.Hash
 }
 
-// WithPasswordOf returns a routing of a former state of a link with the present password: none is stored
-// with former states. It returns Conflict if there was one and is none now.
+// WithPasswordOf returns a routing of a former state of a link with the present password: none is
+// stored with former states. It returns Conflict if there was one and is none now.
 func (r *Routing) WithPasswordOf(present *Routing) (*Routing, error) {
 	if !r.HasPassword() {
 		return r, nil
@@ -138,13 +138,14 @@ var gatePages = [...]Page{
 
 // CompiledGate is the gate of a program.
 type CompiledGate struct {
-	// PasswordHash is compared with the visitor's password if NeedsPassword holds. No password has an
-	// empty hash.
+	// PasswordHash is compared with the visitor's password if NeedsPassword holds. No password has
+	// an empty hash.
 	NeedsPassword bool
 	PasswordHash  string
 	// Notice is a text that is shown; empty means none.
 	Notice string
-	// Version changes with the gate and its password, so that a pass of another version is not accepted.
+	// Version changes with the gate and its password, so that a pass of another version is not
+	// accepted.
 	Version uint64
 }
 

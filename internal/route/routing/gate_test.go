@@ -7,7 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// gated returns the program of an active link with a gate, and with a maximum of clicks if there is one.
+// gated returns the program of an active link with a gate, and with a maximum of clicks if there is
+// one.
 func gated(g *Gate, bots BotPolicy, maxClicks int64) *Program {
 	p := NewProgram("lnk_1", &Settings{
 		RedirectStatus: 302, MaxClicks: optional.Of(maxClicks), Routing: &Routing{Gate: g, Bots: bots},

@@ -6,18 +6,21 @@ import (
 	"golang.org/x/text/language"
 )
 
-// languageAliases replaces deprecated and equivalent subtags: iw by he, nb by no, cmn by zh, UK by GB.
+// languageAliases replaces deprecated and equivalent subtags: iw by he, nb by no, cmn by zh, UK by
+// GB.
 const languageAliases = language.Default | language.Macro
 
 // maxParsedTag bounds the language tags that are parsed, in bytes. BCP 47 recommends room for 35.
 const maxParsedTag = 64
 
-// languageForm returns the canonical form of a language tag, in lower case: the language, its script, its region
-// and the rest. A tag of a rule names the languages of visitors whose forms begin with its own, as the lookup of RFC
-// 4647: zh names all, and zh-TW (zh-hant-tw) names zh-TW and zh-Hant-TW, but not zh or zh-Hans-TW.
+// languageForm returns the canonical form of a language tag, in lower case: the language, its
+// script, its region and the rest. A tag of a rule names the languages of visitors whose forms
+// begin with its own, as the lookup of RFC 4647: zh names all, and zh-TW (zh-hant-tw) names zh-TW
+// and zh-Hant-TW, but not zh or zh-Hans-TW.
 //
-// The form of a visitor's language always has a script, the likely one if the tag has none. With a script but no
-// region, it has the likely region: zh-Hant is that of zh-TW. What BCP 47 does not know is compared as it is.
+// The form of a visitor's language always has a script, the likely one if the tag has none. With a
+// script but no region, it has the likely region: zh-Hant is that of zh-TW. What BCP 47 does not
+// know is compared as it is.
 func languageForm(tag string, ofVisitor bool) string {
 	if len(tag) > maxParsedTag {
 		return strings.ToLower(tag)
@@ -55,8 +58,9 @@ func (c Compiled) ComparesLanguages() bool { return c.has(hasLanguages) }
 // visitLanguage is a language of a visitor: its tag as sent, and its form.
 type visitLanguage struct{ tag, form string }
 
-// decidingLanguage returns the one language that conditions see: the first of the visitor's that a condition of
-// the compiled rules names, so that a later one does not beat it. If none is named, it is the first.
+// decidingLanguage returns the one language that conditions see: the first of the visitor's that a
+// condition of the compiled rules names, so that a later one does not beat it. If none is named, it
+// is the first.
 func decidingLanguage(tags []string, rules FlatReader) (first visitLanguage) {
 	for i, tag := range tags {
 		l := visitLanguage{tag, languageForm(tag, true)}
@@ -84,7 +88,8 @@ func nameLanguage(rules FlatReader, form string) bool {
 	return false
 }
 
-// hasLanguage reports whether a list has the beginning of a form. The empty text is the form of no language.
+// hasLanguage reports whether a list has the beginning of a form. The empty text is the form of no
+// language.
 func hasLanguage(values FlatReader, form string) bool {
 	for len(values) > 0 {
 		value := values.Text()

@@ -73,7 +73,8 @@ func (l *Lifecycle) Status(now time.Time) Status {
 }
 
 // StatusSQL returns an SQL expression for the state at an instant of a row of links, aliased
-// "link", and its arguments. Granted is an SQL expression for how many redirects the link has granted.
+// "link", and its arguments. Granted is an SQL expression for how many redirects the link has
+// granted.
 func StatusSQL(now time.Time, granted string) (expression string, args []any) {
 	b := new(strings.Builder)
 	b.WriteString("CASE")

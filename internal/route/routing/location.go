@@ -8,7 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left out.
+// MaxLocation is the largest location in bytes. Beyond it, the visitor's query and path are left
+// out.
 const MaxLocation = 8192
 
 // MaxPath is the longest path after the code that is forwarded, in bytes.
@@ -39,9 +40,10 @@ type Forwarding struct {
 // Parameter is a decoded query parameter that the link adds to its destination.
 type Parameter struct{ Name, Value string }
 
-// Location adds to a destination, whose bytes stay as they are: parameters that it does not have yet,
-// the visitor's raw query as far as it is forwarded, and the path after the code, which PathAllowed has
-// accepted. Everything goes before the fragment. The visitor's part never reaches scheme, host or port.
+// Location adds to a destination, whose bytes stay as they are: parameters that it does not have
+// yet, the visitor's raw query as far as it is forwarded, and the path after the code, which
+// PathAllowed has accepted. Everything goes before the fragment. The visitor's part never reaches
+// scheme, host or port.
 func (f *Forwarding) Location(destination string, added []Parameter, rawQuery, path string) string {
 	location := f.form(destination, added, rawQuery, path)
 	if len(location) > MaxLocation && (rawQuery != "" || path != "") {
@@ -78,7 +80,8 @@ func (f *Forwarding) form(destination string, added []Parameter, rawQuery, path 
 	return b.String()
 }
 
-// writeOwnQuery writes the destination's own query, without the parameters that the visitor's replace.
+// writeOwnQuery writes the destination's own query, without the parameters that the visitor's
+// replace.
 func (f *Forwarding) writeOwnQuery(pairs *queryWriter, query, rawQuery string) {
 	if query == "" {
 		return
@@ -144,7 +147,8 @@ func (f *Forwarding) forwardsSame(rawQuery, name string) bool {
 	return false
 }
 
-// queryWriter writes parameters, each after a separator; zero means that there is one already.
+// queryWriter writes parameters, each after a separator; zero means that the query ends with one
+// already.
 type queryWriter struct {
 	b         *strings.Builder
 	separator byte
@@ -214,8 +218,8 @@ func PathAllowed(path string) bool {
 	return true
 }
 
-// maxEncodings is how often a segment is decoded at most: a server behind the destination may decode
-// again what another has decoded.
+// maxEncodings is how often a segment is decoded at most: a server behind the destination may
+// decode again what another has decoded.
 const maxEncodings = 4
 
 func segmentAllowed(segment string) bool {
@@ -237,7 +241,7 @@ func segmentAllowed(segment string) bool {
 	return false
 }
 
-// decodePath replaces percent-encoded bytes once. What is not an encoding stays.
+// decodePath replaces percent-encoded bytes once. Other bytes stay.
 func decodePath(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -268,7 +272,8 @@ func nameOf(piece string) string {
 	return name
 }
 
-// hasDecodedName reports whether a query, with its question mark, has a parameter of the decoded name.
+// hasDecodedName reports whether a query, with its question mark, has a parameter of the decoded
+// name.
 func hasDecodedName(query, name string) bool {
 	for piece := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
 		if piece != "" && equalsDecoded(nameOf(piece), name) {

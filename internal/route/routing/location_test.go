@@ -107,8 +107,8 @@ func TestPathAllowed_RefusesTraversal(t *testing.T) {
 	}
 }
 
-// FuzzLocation: whatever a visitor sends, the scheme, the host and the port are the destination's, and
-// Add leaves its bytes up to the fragment.
+// FuzzLocation: for any input of a visitor, the scheme, the host and the port are the
+// destination's, and Add leaves its bytes up to the fragment.
 func FuzzLocation(f *testing.F) {
 	for _, destination := range []string{"https://example.com", "https://example.com:8443/a?b=1&c#d",
 		"http://[::1]/?", "https://e.com/a%2F/"} {

@@ -14,8 +14,8 @@ type Visit struct {
 	OS       string
 	Browser  string
 	Referrer string
-	// Languages are tags, the most preferred first. They are for links that compare them. Language is set by
-	// package explain: the tag that decides, see decidingLanguage.
+	// Languages are tags, the most preferred first. They are for links that compare them. Language
+	// is set by package explain: the tag that decides, see decidingLanguage.
 	Languages []string
 	Language  string
 	// Bot means that the visit is automated.
@@ -75,9 +75,9 @@ func matches(kind byte, values FlatReader, r *Request, language string) match {
 	return matchesVisit(values.Byte() == 1, r)
 }
 
-// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one. It is
-// undetermined until the request has the kind of the visit. For bots, private visitors and HEAD it is
-// neither.
+// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one.
+// It is undetermined until the request has the kind of the visit. For bots, private visitors and
+// HEAD it is neither.
 func matchesVisit(wantsFirst bool, r *Request) match {
 	switch {
 	case r.Head || r.Visit.Bot || r.Visit.Private || r.VisitKind == NoKind:

@@ -28,8 +28,9 @@ var (
 	}
 )
 
-// TestLocation_KeepsOriginsOfPublicURLs compares origins by the parser of browsers, with each hostile
-// query and path in each mode. Add also leaves the bytes of the destination, up to the fragment.
+// TestLocation_KeepsOriginsOfPublicURLs compares origins by the parser of browsers, with each
+// hostile query and path in each mode. Add also leaves the bytes of the destination, up to the
+// fragment.
 func TestLocation_KeepsOriginsOfPublicURLs(t *testing.T) {
 	t.Parallel()
 	destinations := strings.Fields(publicURLs)

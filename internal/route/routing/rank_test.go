@@ -24,7 +24,8 @@ func visitorSeed(n int) uint64 {
 	return VisitorSeed([]byte("key"), "lnk_a", "rul_a", address, "agent")
 }
 
-// TestDraw_FollowsShares compares the targets of 20,000 visitors with the shares by a chi-squared test.
+// TestDraw_FollowsShares compares the targets of 20,000 visitors with the shares by a chi-squared
+// test.
 func TestDraw_FollowsShares(t *testing.T) {
 	t.Parallel()
 	shares := map[string]int{"tgt_a": 70, "tgt_b": 20, "tgt_c": 10, "tgt_paused": 0}

@@ -1,10 +1,10 @@
-// Package routing decides the response of a link to a request at an instant. Routing is the value that
-// members set (value.go); Compile translates it for Decide (compile.go, match.go, network.go, weekly.go, target.go,
-// location.go). The life cycle of links is in lifecycle.go. Package check validates changes of a routing, and package
-// explain reports the steps of a decision.
+// Package routing decides the response of a link to a request at an instant. Routing is the value
+// that members set (value.go); Compile translates it for Decide (compile.go, match.go, network.go,
+// weekly.go, target.go, location.go). The life cycle of links is in lifecycle.go. Package check
+// validates changes of a routing, and package explain reports the steps of a decision.
 //
-// Decide uses no clock, database or network: the Request contains all facts. Package redirect calls it for each
-// request. Packages link and linklist use the life cycle.
+// Decide uses no clock, database or network: the Request contains all facts. Package redirect calls
+// it for each request. Packages link and linklist use the life cycle.
 package routing
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
-// Settings are what members set of a link and redirects obey. Each field is a column of links, which
-// package link writes and package resolve reads. NewProgram translates them.
+// Settings are what members set of a link and redirects obey. Each field is a column of links,
+// which package link writes and package resolve reads. NewProgram translates them.
 type Settings struct {
 	// RedirectStatus is 301, 302, 307 or 308.
 	RedirectStatus int
@@ -25,13 +25,13 @@ type Settings struct {
 	MaxClicks *int64
 	// Routing is how the link answers visitors otherwise; nil means a plain link.
 	Routing *Routing
-	// PasswordHash is the hash of the gate's password; nil if the gate has none. It must not be shown or
-	// logged.
+	// PasswordHash is the hash of the gate's password; nil if the gate has none. It must not be
+	// shown or logged.
 	PasswordHash *string
 }
 
-// Program is the part of a link that determines its responses. Decide ignores Lifecycle.Exhausted: the
-// Request states it.
+// Program is the part of a link that determines its responses. Decide ignores Lifecycle.Exhausted:
+// the Request states it.
 type Program struct {
 	Lifecycle
 	// LinkID distinguishes the draws of links.
@@ -61,43 +61,47 @@ func NewProgram(linkID string, s *Settings, location string) Program {
 	}
 }
 
-// Request has the facts about one request. If a decision depends on another fact, Decision.Needs names it:
-// the handler obtains it, sets it here, and calls Decide again.
+// Request has the facts about one request. If a decision depends on another fact, Decision.Needs
+// names it: the handler obtains it, sets it here, and calls Decide again.
 type Request struct {
 	Now time.Time
-	// Head means that the request is not counted. Post means POST, and Writes this or PUT, PATCH or DELETE. SentForm
-	// means that the body is the form of a page, which must not reach the destination.
+	// Head means that the request is not counted. Post means POST, and Writes this or PUT, PATCH or
+	// DELETE. SentForm means that the body is the form of a page, which must not reach the
+	// destination.
 	Head, Post, Writes, SentForm bool
 	// Host and Code are as requested, for fallback URLs.
 	Host, Code string
 	// Path is the path after the code as requested, with its slash; Query the raw query.
 	Path, Query string
 
-	// The following are for links with routing only: what conditions see, the raw Cookie headers, the
-	// key by which visitors are drawn, and a random seed.
+	// The following are for links with routing only: the values of conditions, the raw Cookie
+	// headers, the key that draws a variant for a visitor, and a random seed.
 	Visit    Visit
 	Cookies  []string
 	DrawKey  []byte
 	DrawSeed uint64
 
-	// Prefetch means that a browser sent the request before its user followed the link, Confirmed that the
-	// visitor has pressed the button of a page of this host. Prefetch and Visit.PreviewCrawler are for links
-	// with MaxClicks, and the latter for those with a card.
+	// Prefetch means that a browser sent the request before its user followed the link, Confirmed
+	// that the visitor has pressed the button of a page of this host. Prefetch and
+	// Visit.PreviewCrawler are for links with MaxClicks, and the latter for those with a card.
 	Prefetch, Confirmed bool
-	// Gate is whether the request has passed the gate of the link; GateRetryAfter is for GateThrottled.
+	// Gate is whether the request has passed the gate of the link; GateRetryAfter is for
+	// GateThrottled.
 	Gate           GateState
 	GateRetryAfter time.Duration
 
 	// AssumeGrants lets a decision choose targets with a limit without a grant, for explanations.
 	AssumeGrants bool
 
-	// The handler sets the following once a redirect was decided and something is refused: the link's
-	// grant, the monthly hit, or the client's rate. Of these, a card needs the grant and the rate.
+	// The handler sets the following once a redirect was decided and something is refused: the
+	// link's grant, the monthly hit, or the client's rate. Of these, a card needs the grant and the
+	// rate.
 	Exhausted, OverQuota bool
-	// IsAvailable means that the link has not reached its MaxClicks, which NeedExhausted asks for.
+	// IsAvailable means that the link has not reached its MaxClicks; NeedExhausted requests this
+	// fact.
 	IsAvailable bool
-	// Throttled is positive if the address network of the client has exceeded a rate: the time after
-	// which it may try again.
+	// Throttled is positive if the address network of the client has exceeded a rate: the time
+	// after which it may try again.
 	Throttled time.Duration
 	// Failed means that a dependency was unavailable.
 	Failed bool
@@ -109,7 +113,7 @@ type Request struct {
 	ExhaustedTargets []string
 }
 
-// NoKind is the kind of visits that are neither first nor returning, or of which that is unknown.
+// NoKind is the kind of visits that are neither first nor returning, or unknown.
 const NoKind VisitKind = "NONE"
 
 // Refused reports whether a fact forbids the redirect.
@@ -122,7 +126,8 @@ type Page int
 const (
 	Redirect Page = iota
 	PageNotFound
-	// PagePending is never shown: the pendingUrl of a link replaces it, and tells that there is a link.
+	// PagePending is never shown: the pendingUrl of a link replaces it, and reveals that the link
+	// exists.
 	PagePending
 	PageExpired
 	PageExhausted
@@ -154,8 +159,8 @@ var pageStatuses = [...]int{
 	PageBlocked: 403, PageMethod: 405,
 }
 
-// IsHeld reports whether the page holds back a visitor of an active link: such a request is neither a click
-// nor one without a link.
+// IsHeld reports whether the page holds back a visitor of an active link: such a request is neither
+// a click nor one without a link.
 func (p Page) IsHeld() bool { return p >= PageGate }
 
 // Need is a fact that a decision depends on.
@@ -173,22 +178,23 @@ const (
 	NeedExhausted
 )
 
-// Decision is an answer: a redirect with a location and a status, a card, or another page. A page with a location is
-// a fallback: visitors are redirected there, and nothing is consumed.
+// Decision is an answer: a redirect with a location and a status, a card, or another page. A page
+// with a location is a fallback: visitors are redirected there, and nothing is consumed.
 type Decision struct {
 	Page   Page
 	Status int
-	// Location is the header. It is empty for a page without a fallback URL, and for a HEAD request whose
-	// redirect would consume a grant.
+	// Location is the header. It is empty for a page without a fallback URL, and for a HEAD request
+	// whose redirect would consume a grant.
 	Location string
-	// Rule and Target are the ids of those that chose the location; empty means the link's own URL.
+	// Rule and Target are the ids of the rule and the target that chose the location; empty means
+	// the link's own URL.
 	Rule, Target string
 	// Source is the name of the scanned QR code; empty: none that the link declares.
 	Source string
 	// SetsCookie means that the response sets a cookie, which remembers the target of the rule.
 	SetsCookie bool
-	// Needs names a missing fact, without which the decision is not final. For NeedGrant, MaxClicks is the
-	// limit of the target.
+	// Needs names a missing fact, without which the decision is not final. For NeedGrant, MaxClicks
+	// is the limit of the target.
 	Needs     Need
 	MaxClicks int64
 	// Reason is why it is this answer; empty for failures and rates.
@@ -280,7 +286,8 @@ func decide(p *Program, r *Request, t *Trace) Decision {
 	return p.route(r, t)
 }
 
-// showForm returns a page with a form. That of a link with MaxClicks needs to know that it is not exhausted.
+// showForm returns a page with a form. That of a link with MaxClicks needs to know that it is not
+// exhausted.
 func (p *Program) showForm(r *Request, page Page, reason Reason) Decision {
 	d := show(page, reason)
 	if p.MaxClicks != 0 && !r.IsAvailable {
@@ -289,8 +296,8 @@ func (p *Program) showForm(r *Request, page Page, reason Reason) Decision {
 	return d
 }
 
-// KeepsMethod reports whether clients repeat the method and the body of a request at the destination, so that
-// the link accepts every method.
+// KeepsMethod reports whether clients repeat the method and the body of a request at the
+// destination, so that the link accepts every method.
 func (p *Program) KeepsMethod() bool { return p.RedirectStatus == 307 || p.RedirectStatus == 308 }
 
 // redirectStatus returns the status of a redirect: after a form, 303 makes the browser use GET.
@@ -310,8 +317,8 @@ func (p *Program) redirect(r *Request) Decision {
 	return d
 }
 
-// hidesDestination reports whether a HEAD request must not learn the destination, because a GET request
-// would consume a grant, or the link has a gate.
+// hidesDestination reports whether a HEAD request must not learn the destination, because a GET
+// request would consume a grant, or the link has a gate.
 func (p *Program) hidesDestination(r *Request) bool {
 	return r.Head && (p.MaxClicks != 0 || p.Compiled.has(hasCappedTarget|hasGate))
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// program returns the program of an active link to https://example.com/own with a routing, which gets ids.
+// program returns the program of an active link to https://example.com/own with a routing, which
+// gets ids.
 func program(r *Routing) *Program {
 	for i, rule := range r.Rules {
 		rule.ID = cmp.Or(rule.ID, fmt.Sprintf("rul_%d", i))

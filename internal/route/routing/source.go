@@ -18,8 +18,8 @@ func WithSource(shortURL, source string) string {
 	return shortURL + "?" + SourceParameter + "=" + source
 }
 
-// splitSource returns the first declared name of a QR code in the visitor's query, and what of the query may
-// be forwarded: everything but declared names.
+// splitSource returns the first declared name of a QR code in the visitor's query, and what of the
+// query may be forwarded: everything but declared names.
 func splitSource(declared FlatReader, query string) (source, rest string) {
 	if len(declared) == 0 || query == "" {
 		return "", query
@@ -39,7 +39,8 @@ func splitSource(declared FlatReader, query string) (source, rest string) {
 	return source, strings.Join(others, "&")
 }
 
-// sourceIn returns the declared name of a QR code in a parameter, as in qr=flyer; empty if there is none.
+// sourceIn returns the declared name of a QR code in a parameter, as in qr=flyer; empty if there is
+// none.
 func sourceIn(piece string, declared FlatReader) string {
 	name, value, _ := strings.Cut(piece, "=")
 	if !equalsDecoded(name, SourceParameter) {

@@ -2,8 +2,8 @@ package routing
 
 import "testing"
 
-// TestDecide_RecordsSources: a declared source is recorded and not forwarded; all other parameters are
-// ordinary ones.
+// TestDecide_RecordsSources: a declared source is recorded and not forwarded; all other parameters
+// are ordinary ones.
 func TestDecide_RecordsSources(t *testing.T) {
 	t.Parallel()
 	forwarding := &Routing{QRSources: []string{"flyer", "poster-2"}, Query: Forwarding{Mode: Add}}

@@ -70,8 +70,8 @@ type choice struct {
 	reason            Reason
 }
 
-// try returns the target of a compiled rule; ok is false if the rule does not hold or has no available
-// target. If a fact is missing, c.needs names it.
+// try returns the target of a compiled rule; ok is false if the rule does not hold or has no
+// available target. If a fact is missing, c.needs names it.
 func (p *Program) try(rule FlatReader, r *Request, language string, t *Trace) (c choice, ok bool) {
 	index, stickiness, id := readRule(&rule)
 	c.rule, c.reason = id, ByRule
@@ -153,8 +153,8 @@ func (p *Program) choose(c choice, stickiness byte, targets FlatReader, r *Reque
 	return c, true
 }
 
-// draw returns an available target and its position, or -1 if there is none. It is certain if each such
-// visit gets this target. Without a seed, it is the target with the largest share.
+// draw returns an available target and its position, or -1 if there is none. It is certain if each
+// such visit gets this target. Without a seed, it is the target with the largest share.
 func (p *Program) draw(
 	rule string, stickiness byte, targets FlatReader, r *Request,
 ) (chosen target, at int, isCertain bool) {

@@ -1,10 +1,12 @@
 package routing
 
-// Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace do nothing.
+// Trace is how the rules of a routing were tried, for package explain. The methods of a nil trace
+// do nothing.
 type Trace struct {
 	// Language is the tag that decides, see decidingLanguage.
 	Language string
-	// Rules are the enabled rules that were tried, in their order; RuleCount is the number of all rules.
+	// Rules are the enabled rules that were tried, in their order; RuleCount is the number of all
+	// rules.
 	Rules     []TriedRule
 	RuleCount int
 	// HasUTM, HasQuery and HasPath mean that the location has these in addition to the destination.
@@ -19,12 +21,13 @@ type Trace struct {
 type TriedRule struct {
 	// Index is the position of the rule.
 	Index int
-	// Failed is the name of the condition because of which the rule does not hold; empty for a rule that holds.
+	// Failed is the name of the condition that does not hold; empty for a rule that holds.
 	// FailedIndex is its position in when and then unless; IsUnless means the latter.
 	Failed      string
 	FailedIndex int
 	IsUnless    bool
-	// Target is the position of the chosen target, -1 for none. IsCertain means that each such visit gets it.
+	// Target is the position of the chosen target, -1 for none. IsCertain means that each such
+	// visit gets it.
 	Target    int
 	IsCertain bool
 	// Candidates are the positions of all targets that the draw may choose.
@@ -44,7 +47,7 @@ func (t *Trace) start(index int) {
 	}
 }
 
-// fail records the condition because of which the rule does not hold.
+// fail records the condition that does not hold.
 func (t *Trace) fail(k *ruleCondition) {
 	if t != nil {
 		rule := &t.Rules[len(t.Rules)-1]

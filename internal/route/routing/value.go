@@ -20,8 +20,8 @@ type Routing struct {
 	ForwardPath bool `json:"forwardPath,omitempty"`
 	// UTM are added to the destination; nil means none.
 	UTM *UTM `json:"utm,omitempty"`
-	// PendingURL is where visitors are redirected before the start, EndedURL once the link is expired
-	// or exhausted; nil means that there is no such URL.
+	// PendingURL receives visitors before the start, EndedURL once the link is expired or
+	// exhausted; nil means no URL.
 	PendingURL *string `json:"pendingUrl,omitempty"`
 	EndedURL   *string `json:"endedUrl,omitempty"`
 	// Card is what preview crawlers are shown; nil means that they are answered like other bots.
@@ -36,7 +36,7 @@ type Routing struct {
 	Tests []*Test `json:"tests,omitempty"`
 }
 
-// Rule chooses a destination for the visits in which its conditions hold.
+// Rule chooses a destination for visits that satisfy its conditions.
 type Rule struct {
 	// ID stays while the list of rules is edited: statistics are counted under it.
 	ID string `json:"id,omitempty"`
@@ -116,7 +116,7 @@ type Weekday string
 // VisitKind is whether a visitor has followed the link before on this UTC day.
 type VisitKind string
 
-// The kinds of visits. A visit of which the kind is not known is neither.
+// The kinds of visits. A visit of unknown kind is neither.
 const (
 	FirstToday     VisitKind = "FIRST_TODAY"
 	ReturningToday VisitKind = "RETURNING_TODAY"
@@ -183,7 +183,7 @@ type Sample struct {
 // PassesGate reports whether the gate is passed.
 func (s *Sample) PassesGate() bool { return s.GatePassed == nil || *s.GatePassed }
 
-// OrDefaults returns a copy of a routing in which everything has a value; nil means all defaults.
+// OrDefaults returns a copy of a routing with a value in every field; nil means all defaults.
 func OrDefaults(r *Routing) *Routing {
 	filled := &Routing{}
 	if r != nil {
@@ -246,8 +246,9 @@ func (t *Target) share() int {
 	return *t.Share
 }
 
-// Label describes a rule or a target with an id to people: by its name, the position of the rule, or the URL of the
-// target, which may be that of the link. It is empty for what the routing does not have.
+// Label describes a rule or a target to users: by its name, the position of the rule, or the URL of
+// the target, which may be that of the link. It is empty for an ID that the routing does not
+// contain.
 func (r *Routing) Label(elementID, linkURL string) string {
 	for i, rule := range r.Rules {
 		if rule.ID == elementID {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// weekly are times of the week on the clock of a time zone. If to is not after from, the window ends on
-// the next day, and belongs to the day on which it begins.
+// weekly are times of the week on the clock of a time zone. If to is not after from, the window
+// ends on the next day, and belongs to the day on which it begins.
 type weekly struct {
 	zone *time.Location
 	// days has a bit for each time.Weekday.

@@ -14,7 +14,8 @@ import (
 //go:embed zoneinfo.zip
 var database string
 
-// zones returns the zones by their names; each is parsed once, because that takes longer than a redirect.
+// zones returns the zones by their names; each is parsed once, because that takes longer than a
+// redirect.
 var zones = sync.OnceValue(func() map[string]func() *time.Location {
 	files, err := zip.NewReader(strings.NewReader(database), int64(len(database)))
 	if err != nil {
@@ -28,8 +29,8 @@ var zones = sync.OnceValue(func() map[string]func() *time.Location {
 })
 
 // LoadZone returns the zone with a name of the tz database, as in Europe/Berlin; nil for another
-// name. The database is embedded in the binary, so that all nodes agree, whatever zone files their
-// machines have.
+// name. The database is embedded in the binary, so that all nodes agree, regardless of the zone
+// files of their machines.
 func LoadZone(name string) *time.Location {
 	load, ok := zones()[name]
 	if !ok {

@@ -20,12 +20,14 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoad_HasOneNameForAZone: another spelling of a path is no name, and neither is what depends on the machine.
+// TestLoad_HasOneNameForAZone: another spelling of a path is no name, and neither is what depends
+// on the machine.
 func TestLoad_HasOneNameForAZone(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"", "Local", "localtime", "./localtime", "posixrules", "posix/Europe/Berlin", "right/UTC", "Europe", "Europe/", "Europe//Berlin",
-		"./Europe/Berlin", "/Europe/Berlin", "Europe/../Europe/Berlin", "europe/berlin", "Europe/Berlin ", "Europe/Berlin\x00", "CEST-2",
+		"", "Local", "localtime", "./localtime", "posixrules", "posix/Europe/Berlin", "right/UTC", "Europe", "Europe/",
+		"Europe//Berlin", "./Europe/Berlin", "/Europe/Berlin", "Europe/../Europe/Berlin", "europe/berlin",
+		"Europe/Berlin ", "Europe/Berlin\x00", "CEST-2",
 	} {
 		if at := routing.LoadZone(name); at != nil {
 			t.Errorf("%q is %v", name, at)

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// headBytes bounds the head of a plain request. Heads of browsers are smaller, even with cookies.
+	// headBytes bounds the head of a plain request. Heads of browsers are smaller, even with
+	// cookies.
 	headBytes = 4 << 10
-	// firstDeadline bounds the wait for the first request of a connection, like ReadHeaderTimeout of
-	// net/http.
+	// firstDeadline bounds the wait for the first request of a connection, like ReadHeaderTimeout
+	// of net/http.
 	firstDeadline = 5 * time.Second
-	// idleDeadline bounds the wait for the next request, and for the client to read a response. It is
-	// extended at most every moveEvery, because extending it costs as much as parsing a header.
+	// idleDeadline bounds the wait for the next request, and for the client to read a response. It
+	// is extended at most every moveEvery, because extending it costs as much as parsing a header.
 	idleDeadline = 2 * time.Minute
 	moveEvery    = 10 * time.Second
 )

@@ -143,8 +143,8 @@ func (h *head) readFields(lines string) bool {
 // obsolete name.
 func isPlain(header http.Header) bool {
 	for _, name := range [...]string{
-		"Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Http2-Settings",
-		"Pragma",
+		"Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection",
+		"Http2-Settings", "Pragma",
 	} {
 		if header[name] != nil {
 			return false

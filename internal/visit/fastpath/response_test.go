@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestResponse_BodyMatchesContentLength: whatever was said of it, or the next answer would begin in it.
+// TestResponse_BodyMatchesContentLength: for any Content-Length that the handler sets. Otherwise
+// the next response would begin inside the body.
 func TestResponse_BodyMatchesContentLength(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"0", "1", "5"} {

@@ -1,6 +1,6 @@
-// Package firstvisit records in Redis which visitors have followed a link on a UTC day, for all nodes. It
-// stores the hashes by which daily visitors are counted, until the end of the day. Package redirect calls
-// it if a decision depends on a visit condition.
+// Package firstvisit records in Redis which visitors have followed a link on a UTC day, for all
+// nodes. It stores the hashes of daily visitors until the end of the day. Package redirect calls it
+// if a decision depends on a visit condition.
 package firstvisit
 
 import (
@@ -26,8 +26,8 @@ type Visits struct {
 	Timeout time.Duration
 }
 
-// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on that
-// UTC day. Of several simultaneous visits, exactly one is the first.
+// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on
+// that UTC day. Of several simultaneous visits, exactly one is the first.
 func (v *Visits) Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.Timeout, defaultTimeout))
 	defer cancel()

@@ -43,7 +43,8 @@ func TestMark_OneVisitIsFirst(t *testing.T) {
 	}
 }
 
-// TestMark_LostAnswerIsNoReturn: the client library does not send the command again, which would find its own mark.
+// TestMark_LostAnswerIsNoReturn: the client library does not send the command again, which would
+// find its own mark.
 func TestMark_LostAnswerIsNoReturn(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")

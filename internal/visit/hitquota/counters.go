@@ -15,8 +15,8 @@ type Claim struct {
 	Month  click.Month
 	// Limit is the quota of the month.
 	Limit int64
-	// Clicks is how many clicks of the link in the month the database had at the instant ReadAt. The zero instant
-	// means that it is unknown.
+	// Clicks is how many clicks of the link in the month the database had at the instant ReadAt.
+	// The zero instant means that it is unknown.
 	Clicks int64
 	ReadAt time.Time
 }
@@ -26,18 +26,20 @@ type Request struct {
 	Claim
 	// Want is the number of requested hits. Number identifies the lease in this process's log.
 	Want, Number int64
-	// Take raises the counter to Floor first. With MustExist it asks for another floor if there is no counter.
+	// Take raises the counter to Floor first. With MustExist it requests another floor if no
+	// counter exists.
 	Floor     int64
 	MustExist bool
 	// Open are the leases of this process to register again with the counter.
 	Open []Lease
 
-	// Granted is the number of granted hits, at most Want. Remaining is the number of hits that remain.
+	// Granted is the number of granted hits, at most Want. Remaining is the number of hits that
+	// remain.
 	Granted, Remaining int64
-	// NeedsFloor means that there is no counter to rely on. Nothing was granted then.
+	// NeedsFloor means that no reliable counter exists. Nothing was granted then.
 	NeedsFloor bool
-	// Err is errFault if nothing was granted. Other errors mean that the counters did not answer, and that they may
-	// have granted hits.
+	// Err is errFault if nothing was granted. Other errors mean that the counters did not answer,
+	// and that they may have granted hits.
 	Err error
 
 	mustLoad bool // the server does not have the script
@@ -51,7 +53,7 @@ var (
 	errFault     = errs.New(errs.Unavailable, "The quota of the link cannot be checked. Contact the operator.")
 )
 
-// Lease is a number of hits that was granted to a process, some of which may return.
+// Lease is a number of hits that was granted to a process, which may return some.
 type Lease struct {
 	LinkID string
 	Month  click.Month
@@ -65,28 +67,31 @@ type Lease struct {
 // Counters count the hits of links that have been granted, for all nodes. A counter is the only
 // authority for its link and month: nothing grants hits without it.
 type Counters interface {
-	// Take grants requests, each as a lease and as one atomic step, and sets their results. No two of
-	// them have the same link and month. It returns the epoch in which the counters were valid.
+	// Take grants requests, each as a lease and as one atomic step, and sets their results. No two
+	// of them have the same link and month. It returns the epoch of the counters.
 	Take(ctx context.Context, requests []*Request) (epoch int64)
-	// Return ends leases of a process, and returns their unused hits. In Redis it has an effect once for each lease.
-	// Counters in memory ignore the leases of other processes.
+	// Return ends leases of a process, and returns their unused hits. In Redis it has an effect
+	// once for each lease. Counters in memory ignore the leases of other processes.
 	Return(ctx context.Context, logID string, leases []Lease) error
 	// Used returns the granted hits of links in a month, without those of open leases.
 	Used(ctx context.Context, m click.Month, linkIDs []string) (map[string]int64, error)
-	// Epoch changes whenever counters may have lost data. Since is not before the instant at which it began.
+	// Epoch changes whenever counters may have lost data. Since is not before the instant at which
+	// it began.
 	Epoch() int64
 	Since() time.Time
 	// IsDown reports that Take would fail without being sent.
 	IsDown() bool
 }
 
-// memory are the Counters of a single process. They end with it, so leases need no names: each returns once.
+// memory are the Counters of a single process. They end with it, so leases need no names: each
+// returns once.
 type memory struct {
 	logID string
 
 	mu     sync.Mutex
 	months map[click.Month]map[string]counter // by link
-	// carried are clicks in a month, by link, which floors lack because the database does not have them yet.
+	// carried are clicks in a month, by link, which floors lack because the database does not have
+	// them yet.
 	carried      map[string]int64
 	carriedMonth click.Month
 }
@@ -133,8 +138,8 @@ func (c *memory) carry(m click.Month, clicks map[string]int64) {
 	c.carried, c.carriedMonth = clicks, m
 }
 
-// links returns the counters of a month. It removes those of months that are over, except the last one,
-// which late requests still need.
+// links returns the counters of a month. It removes those of months that are over, except the last
+// one, which late requests still need.
 func (c *memory) links(m click.Month) map[string]counter {
 	links := c.months[m]
 	if links == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// eachCounters runs a test with every kind of counters. The test gets those of a process, and a function that
-// returns those of another one.
+// eachCounters runs a test with every kind of counters. The test gets those of a process, and a
+// function that returns those of another one.
 func eachCounters(t *testing.T, test func(t *testing.T, c Counters, other func() Counters)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
@@ -111,7 +111,8 @@ func TestCounters_TakeBack(t *testing.T) {
 	})
 }
 
-// TestRedis_UsedOfOtherLinksThanBrokenOnes: a key that an operator has broken takes the usage of its link only.
+// TestRedis_UsedOfOtherLinksThanBrokenOnes: a key that an operator has broken takes the usage of
+// its link only.
 func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -141,7 +142,8 @@ func TestRedis_UsedOfOtherLinksThanBrokenOnes(t *testing.T) {
 	})
 }
 
-// TestRedis_TakesBackOnce: from the process or the adopter of its log, with the hits that were granted.
+// TestRedis_TakesBackOnce: from the process or the adopter of its log, with the hits that were
+// granted.
 func TestRedis_TakesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -207,7 +209,7 @@ func TestRedis_GrantsOnce(t *testing.T) {
 			loseAnswer()
 			must.NoError(t, c.Return(t.Context(), "log_1", []Lease{lease}))
 			must.NoError(t, c.Return(t.Context(), c.(*inRedis).logID, []Lease{lease}))
-			for number, want := range map[int64]int64{2: 0, 3: 8} { // the command arrives once more
+			for number, want := range map[int64]int64{2: 0, 3: 8} { // the command arrives again
 				if q := ask(t, c, request(linkID, number, 9, 10, noFloor)); q.Granted != want {
 					t.Errorf("%d hits granted as lease %d, want %d", q.Granted, number, want)
 				}
@@ -239,8 +241,8 @@ func TestRedis_KeysAreForOperators(t *testing.T) {
 	})
 }
 
-// TestRedis_NewServerNeedsFloors: each process notices for itself that a server may have earlier counters, because
-// it has restarted or has replaced another one: it knows no scripts then.
+// TestRedis_NewServerNeedsFloors: each process notices for itself that a server may have earlier
+// counters, because it has restarted or has replaced another one: it knows no scripts then.
 func TestRedis_NewServerNeedsFloors(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -420,12 +422,13 @@ func (m *model) lose() {
 	}
 }
 
-// returnedAgain is a schedule with one loss, in which a dead process had returned a lease that the snapshot still has.
+// returnedAgain is a schedule with one loss, where a dead process had returned a lease that the
+// snapshot still has.
 const returnedAgain = 9947797887498918697
 
-// TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and kills. While Redis
-// loses nothing, no quota is exceeded, and it is used up to the last hit. After a loss, the link exceeds it by at
-// most the bound at that moment.
+// TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and
+// kills. While Redis loses nothing, no quota is exceeded, and it is used up to the last hit. After
+// a loss, the link exceeds it by at most the bound at that moment.
 func TestModel_BoundsTheLossOfData(t *testing.T) {
 	t.Parallel()
 	for _, losses := range []int{0, 1, 3} {

@@ -29,8 +29,8 @@ const (
 	recountBatch = 500
 )
 
-// Grants counts the redirects of its subjects, links and targets that have a maximum, in the table grants. No user can
-// change the column granted, and of existing rows only this package does.
+// Grants counts the redirects of its subjects, links and targets that have a maximum, in the table
+// grants. No user can change the column granted, and of existing rows only this package does.
 type Grants struct {
 	// DB is the database.
 	DB *db.DB
@@ -42,7 +42,7 @@ type Grants struct {
 	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
 	open     atomic.Int64  // grants that are being taken, or are neither committed nor released
-	wake     chan struct{} // a grant is to be returned
+	wake     chan struct{} // a grant waits to be returned
 	mu       sync.Mutex
 	owed     map[string]int64 // grants to return, by subject
 }
@@ -77,9 +77,9 @@ func (g *Grant) end(unused int64) {
 	g.grants = nil
 }
 
-// OutstandingGrants is how many grants have no click yet: those of redirects in flight, and unused ones that are
-// to be returned. clicks <= granted <= clicks + those outstanding on all nodes, also after crashes, except that
-// grants stay granted if the answer to their statement was lost.
+// OutstandingGrants is how many grants have no click yet: those of redirects in flight, and unused
+// ones that wait to be returned. clicks <= granted <= clicks + those outstanding on all nodes, also
+// after crashes, except that grants stay granted if the response to their statement was lost.
 func (g *Grants) OutstandingGrants() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +91,8 @@ func (g *Grants) OutstandingGrants() int64 {
 }
 
 // Grant takes one of the remaining redirects of a link or target; false means that none is left.
-// Concurrent calls share a statement. That of a caller who has gone continues, and its grant returns.
+// Concurrent calls share a statement. That of a caller who has gone continues, and its grant
+// returns.
 func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
@@ -142,8 +143,8 @@ type wish struct {
 	subject string
 }
 
-// shares are the grants of a call, which its callers divide. If a statement has failed, err is the outcome of the
-// subjects that were still asked for more.
+// shares are the grants of a call, which its callers divide. If a statement has failed, err is the
+// outcome of the subjects with visitors left.
 type shares struct {
 	mu     sync.Mutex
 	left   map[string]int64
@@ -174,7 +175,8 @@ type change struct {
 	N         int64
 }
 
-// update prepares an update of the subjects in a map, whose numbers are change.n; the caller adds what to set.
+// update prepares an update of the subjects in a map, whose numbers are change.n; the caller adds
+// what to set.
 func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery {
 	changes := make([]change, 0, len(numbers))
 	for _, subject := range slices.Sorted(maps.Keys(numbers)) {
@@ -184,10 +186,11 @@ func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery
 		Where("grants.subject_id = change.subject_id")
 }
 
-// grantAll takes a grant for each visitor who still waits. A conditional statement decides; subjects that have fewer
-// grants left are asked for half as many, until one of them has none. If a later statement fails, what the earlier ones
-// have granted holds. The context has the scope of the system. PostgreSQL itself ends the wait for a row: it would go
-// on when only the context ends, and grant when the row is free.
+// grantAll takes a grant for each visitor who still waits. A conditional statement decides; for
+// subjects with fewer grants left it halves the number, until one of them has none. If a later
+// statement fails, the grants of earlier ones hold. The context has the scope of the system.
+// PostgreSQL itself ends the wait for a row: if only the context ended, PostgreSQL would keep
+// waiting, and grant when the row is free.
 func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
 	ctx, cancel := context.WithTimeout(db.WithShortLockTimeout(ctx), grantDeadline)
 	defer cancel()
@@ -260,8 +263,8 @@ func (g *Grants) Run(ctx context.Context) error {
 	return nil
 }
 
-// returnOwed returns the grants. Those of a commit without an answer may have returned: they stay granted, because a
-// second return would exceed a maximum.
+// returnOwed returns the grants. Those of a commit without an answer may have returned: they stay
+// granted, because a second return would exceed a maximum.
 func (g *Grants) returnOwed(ctx context.Context) error {
 	g.mu.Lock()
 	owed := make(map[string]int64, len(g.owed))
@@ -286,7 +289,7 @@ func (g *Grants) returnOwed(ctx context.Context) error {
 	return err
 }
 
-// settle removes returned grants, which are negative, from those that are owed.
+// settle subtracts returned grants, which are negative, from the owed ones.
 func (g *Grants) settle(returned map[string]int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,7 +300,8 @@ func (g *Grants) settle(returned map[string]int64) {
 	}
 }
 
-// Exhausted reports that a link with maxClicks has none left to grant. Concurrent calls share a statement.
+// Exhausted reports that a link with maxClicks has none left to grant. Concurrent calls share a
+// statement.
 func (g *Grants) Exhausted(ctx context.Context, linkID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
@@ -320,8 +324,9 @@ func (g *Grants) exhausted(ctx context.Context, linkIDs []string) (exhausted []s
 // for a restored database.
 func (g *Grants) RecountGrants(ctx context.Context) error { return g.recount(ctx, "<>") }
 
-// RaiseGrants raises the granted clicks of links with maxClicks to the clicks that they have. Those that were in click
-// logs when the maximum was set or the database was restored are more than it has granted, once they are ingested.
+// RaiseGrants raises the granted clicks of links with maxClicks to the clicks that they have.
+// Clicks that were in click logs when the maximum was set or the database was restored exceed the
+// granted ones, once they are ingested.
 func (g *Grants) RaiseGrants(ctx context.Context) error { return g.recount(ctx, "<") }
 
 // recount sets the granted clicks of links with maxClicks that compare so to the clicks that they

@@ -64,8 +64,8 @@ func runGrants(t *testing.T, d *db.DB) (g *Grants, stop func()) {
 	return g, stop
 }
 
-// TestGrants_AreExact: for links and targets whose maximum is used up by visitors of two nodes at once, for links that
-// have none any more, and after unused grants have returned.
+// TestGrants_AreExact: for links and targets whose maximum is used up by visitors of two nodes at
+// once, for links that have none any more, and after unused grants have returned.
 func TestGrants_AreExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -165,9 +165,9 @@ func TestGrants_FailedReturnIsOutstanding(t *testing.T) {
 	}
 }
 
-// TestGrants_LockedRowDelaysNoOtherLink: links and targets whose visitors share a statement with
-// those of a locked row get their grants by statements of their own, and keep what an earlier
-// statement of the call has granted. Visitors who have gone get none.
+// TestGrants_LockedRowDelaysNoOtherLink: links and targets that share a statement with a locked row
+// get their grants by statements of their own, and keep the grants of earlier statements of the
+// call. Visitors who have gone get none.
 func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -1,19 +1,21 @@
 package hitquota
 
 // Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and
-// the others do nothing, so that a caller may defer Release. A lease that is over returns when all its
-// hits are settled, so the counter has exactly the hits that became clicks. The zero Hit needs no
-// settling.
+// the others do nothing, so that a caller may defer Release. A lease that is over returns when all
+// its hits are settled, so the counter has exactly the hits that became clicks. The zero Hit needs
+// no settling.
 type Hit struct {
 	leases *Leases
 	key    linkKey
 	number int64
 }
 
-// LeaseNumber is the number of the lease that the hit was taken from; zero if it was admitted without one.
+// LeaseNumber is the number of the lease that the hit was taken from; zero if it was admitted
+// without one.
 func (h *Hit) LeaseNumber() int64 { return h.number }
 
-// Commit states that the click of the hit has been recorded, and where its record ends in the click log.
+// Commit states that the click of the hit has been recorded, and where its record ends in the click
+// log.
 func (h *Hit) Commit(end int64) { h.settle(true, end) }
 
 // Release returns the hit unused: to its lease or, once that has ended, to the counter.

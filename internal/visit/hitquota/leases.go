@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// nearLife is the life of a lease near the limit: the longest time for which unused hits are
-	// unavailable to other nodes. It is plentyLife while more than half of a link's hits remain, and
-	// abundantLife while more than nine tenths do. Most links are followed less than once in two
-	// seconds, so each redirect would need a lease otherwise.
+	// nearLife is the life of a lease near the limit: the longest time that unused hits are
+	// unavailable to other nodes. It is plentyLife while more than half of a link's hits remain,
+	// and abundantLife while more than nine tenths do. Most links are followed less than once in
+	// two seconds, so each redirect would need a lease otherwise.
 	nearLife     = 2 * time.Second
 	plentyLife   = time.Minute
 	abundantLife = 5 * time.Minute
 	// reapInterval is how often leases that have ended are returned.
 	reapInterval = 500 * time.Millisecond
-	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once in
-	// scanTurns reaps, because scanning 200,000 links took a sixth of a node's CPU time. Leases with a
-	// short life, and those that pin too much of the log, end in time all the same.
+	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once
+	// in scanTurns reaps, because scanning 200,000 links took a sixth of a node's CPU time. Leases
+	// with a short life, or with a pin that is too old, end in time all the same.
 	minScanLinks = 128
 	scanTurns    = 10
 	// idleLife is how long a link that is not followed is remembered at least, after its lease has
@@ -35,22 +35,23 @@ const (
 	// refusedLife is how long a refusal is remembered. After it, hits that other nodes returned are
 	// found.
 	refusedLife = 250 * time.Millisecond
-	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link: near the
-	// limit, hits are taken one by one. A lease may have the demand of its whole life, because it must last
-	// while Redis is unavailable.
+	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link:
+	// near the limit, hits are taken one by one. A lease may have the demand of its whole life,
+	// because it must last while Redis is unavailable.
 	maxLeaseHits = 1 << 20
 	leaseShare   = 16
 	// takeBatch bounds how many links share a pipeline, or a statement that reads floors.
 	takeBatch = 256
-	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting the links
-	// that wait for one.
+	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting
+	// the links that wait for one.
 	maxTakes   = 4
 	maxWaiting = 20_000
 	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its
 	// floor: a slow one is no outage. takeDeadline bounds a pipeline.
 	visitorWait  = 2 * time.Second
 	takeDeadline = time.Second
-	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first attempt.
+	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first
+	// attempt.
 	retryPause  = 50 * time.Millisecond
 	outageGrace = 900 * time.Millisecond
 	// floorLife is how long a counter may begin with a number of clicks in the database.
@@ -86,15 +87,15 @@ type Leases struct {
 	leasesTaken, hitsReturned atomic.Int64
 }
 
-// linkKey is a link in a month. It has no pointers, like known and ended: a million of them are nothing to the
-// garbage collector.
+// linkKey is a link in a month. It has no pointers, like known and ended: a million of them are
+// nothing to the garbage collector.
 type linkKey struct {
 	id    [30]byte
 	month click.Month
 }
 
-// known is what this node knows of a link in a month. A lease that has ended leaves its demand: size is the
-// number of its used hits then.
+// known is what this node knows of a link in a month. A lease that has ended leaves its demand:
+// size is the number of its used hits then.
 type known struct {
 	number    int64
 	position  int64 // in the log, before the lease's record
@@ -127,8 +128,8 @@ type shard struct {
 	most     int // links that there have been since the map was made
 	requests map[linkKey]*queued
 	ended    map[int64]ended // leases that are over, by number, until they are returned
-	// pin is the oldest position of open leases in the log, due the earliest end of those with a short life. Both may
-	// be too early.
+	// pin is the oldest position of open leases in the log, due the earliest end of those with a
+	// short life. Both may be too early.
 	pin, due int64
 }
 
@@ -137,12 +138,13 @@ type queued struct {
 	Request
 	key      linkKey
 	position int64 // in the log, before the lease's record
-	epoch    int64 // of the counters, in which the link needs no floor if its counter exists
+	epoch    int64 // of the counters; in it, the link needs no floor if its counter exists
 	waiters  int64
 	done     chan struct{}
 }
 
-// ended is a lease that is over. It returns once its pending hits are settled; they count as used until released.
+// ended is a lease that is over. It returns once its pending hits are settled; they count as used
+// until released.
 type ended struct {
 	key                   linkKey
 	number, position      int64
@@ -187,8 +189,8 @@ func (l *Leases) shard(key *linkKey) *shard {
 }
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
-// its click is recorded, or releases it. It waits at most visitorWait. While the counters are unavailable,
-// the hits of open leases are used up; then it returns Unavailable.
+// its click is recorded, or releases it. It waits at most visitorWait. While the counters are
+// unavailable, the hits of open leases are used up; then it returns Unavailable.
 func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok bool, err error) {
 	key, err := keyOf(c.LinkID, c.Month)
 	if err != nil {
@@ -251,8 +253,8 @@ func (s *shard) use(key *linkKey, h known) (number int64) {
 	return h.number
 }
 
-// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit, if so
-// configured. The click is part of the floor, above which the counter continues.
+// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit,
+// if so configured. The click is part of the floor, above which the counter continues.
 func (l *Leases) takeInOutage(key *linkKey, err error) (Hit, bool, error) {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -277,7 +279,7 @@ var errClosed = errors.New("no more hits are taken")
 // enqueue has a request share the next pipeline.
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	var refused error // from here on, Err belongs to the goroutine that takes the hits
+	var refused error // after the unlock, Err belongs to the goroutine that takes the hits
 	switch {
 	case l.ctx.Err() != nil:
 		refused = errClosed
@@ -295,10 +297,12 @@ func (l *Leases) enqueue(q *queued) {
 
 // LeasesStats are the statistics of Leases.
 type LeasesStats struct {
-	// Open is how many there are, and Pending how many of their hits are used by requests in flight. Unused is how
-	// many hits are not used, of open leases, of those that are to be returned and of requested ones.
+	// Open is how many there are, and Pending how many of their hits are used by requests in
+	// flight. Unused is how many hits are not used, of open leases, of leases that wait to be
+	// returned and of requested ones.
 	Open, Unused, Pending int64
-	// Leases and Returned count leases that were taken, and hits that were returned, since the process began.
+	// Leases and Returned count leases that were taken, and hits that were returned, since the
+	// process began.
 	Leases, Returned int64
 	// Away reports that the counters are unavailable.
 	Away bool
@@ -333,7 +337,7 @@ func (l *Leases) Used(ctx context.Context, m click.Month, linkIDs ...string) (ma
 	return l.counters.Used(ctx, m, linkIDs)
 }
 
-// Pin is the position in the log from which on leases are open. The log is retained from there on.
+// Pin is the position of the first open lease in the log. The log is retained from that position.
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
 // Run ends leases and returns them until the context ends, and then returns all of them.

@@ -178,6 +178,16 @@ func newDesk(source Counters) *desk {
 	return d
 }
 
+// inBubble runs the test of a link with a desk, in a bubble with a clock of its own.
+func inBubble(t *testing.T, test func(t *testing.T, source *tally, d *desk, linkID string)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := newTally()
+		test(t, source, newDesk(source), id.New(id.Link))
+	})
+}
+
 // run runs leases until the test's end, or until the function that it returns is called.
 func run(t *testing.T, l *Leases) (stop func()) {
 	t.Helper()
@@ -254,10 +264,7 @@ func after(d time.Duration) {
 }
 
 func TestQuota_TakesHitsFromALease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		stop := run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 300, 200); got != 200 {
 			t.Errorf("%d hits given, want 200", got)
@@ -278,10 +285,7 @@ func TestQuota_TakesHitsFromALease(t *testing.T) {
 
 // TestQuota_TakesSingleHitsNearTheLimit: so that no node holds what another lacks.
 func TestQuota_TakesSingleHitsNearTheLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		run(t, d.Leases)
 		const limit = 10_000
 		left := int64(limit)
@@ -364,13 +368,10 @@ func TestQuota_SizesLeasesByDemand(t *testing.T) {
 	}
 }
 
-// TestQuota_LeasesPinLittleOfTheLog: leases that pin much of the log return early, so that the log does
-// not fill up.
+// TestQuota_LeasesPinLittleOfTheLog: leases that pin much of the log return early, so that the log
+// does not fill up.
 func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		d.room = 1 << 20
 		hold(t, d.Leases, linkID, 20, 1000)
 		run(t, d.Leases)
@@ -401,8 +402,8 @@ func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	}
 }
 
-// TestQuota_EndsLeasesAmongMany: those of a crowded place are looked through now and then, but one that
-// lives shortly, or that keeps too much of the log, ends in time.
+// TestQuota_EndsLeasesAmongMany: those of a crowded place are looked through now and then, but one
+// that lives shortly, or that keeps too much of the log, ends in time.
 func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 	t.Parallel()
 	const others = 2 * minScanLinks
@@ -453,10 +454,7 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 
 // TestQuota_RefusesQuickly: hits that another node returns are found soon.
 func TestQuota_RefusesQuickly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 9, 5); got != 5 {
 			t.Errorf("%d hits given, want 5", got)
@@ -487,7 +485,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		settle func(d *desk, linkID string, h *Hit)
-		used   int64 // of a limit of 3, of which another node uses 2
+		used   int64 // of a limit of 3; another node uses 2
 	}{
 		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit(0) }, 3},
 		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(0); h.Release() }, 3},
@@ -542,10 +540,7 @@ func replaceLease(d *desk, linkID string) {
 // TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log
 // keeps the lease's record.
 func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		run(t, d.Leases)
 		hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 3}, time.Now())
 		if !ok || err != nil {
@@ -566,7 +561,8 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 	})
 }
 
-// TestLeases_CountHitsOnTheirWay: the bound contains hits that are granted or returned at the moment.
+// TestLeases_CountHitsOnTheirWay: the bound contains hits that are granted or returned at the
+// moment.
 func TestLeases_CountHitsOnTheirWay(t *testing.T) {
 	t.Parallel()
 	source := newTally()
@@ -721,13 +717,10 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 	})
 }
 
-// TestLeases_LostAnswerIsNoOutage: a request without an answer is repeated while its visitors wait, and what it
-// was granted returns.
+// TestLeases_LostAnswerIsNoOutage: a request without a response is repeated while its visitors
+// wait, and its grant is returned.
 func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		stop := run(t, d.Leases)
 		source.taking = func(_ context.Context, requests []*Request) error {
 			source.mu.Lock()
@@ -744,8 +737,8 @@ func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond for a while,
-// those of links with hits do not wait, and no call remains.
+// TestLeases_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond
+// for a while, those of links with hits do not wait, and no call remains.
 func TestLeases_HangingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -772,8 +765,8 @@ func TestLeases_HangingIsAnOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a place when their
-// deadline ends them.
+// TestLeases_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a
+// place when their deadline ends them.
 func TestLeases_SlowCallFailsNoOtherLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -842,14 +835,14 @@ func TestLeases_AdmitOnlyInOutage(t *testing.T) {
 	}
 }
 
-// TestLeases_NeedNoDatabaseForACounter: a link that its node has forgotten, or never knew, is followed while the
-// database is away, if other nodes have a counter, and is not if Redis lost it.
+// TestLeases_NeedNoDatabaseForACounter: a link that its node has forgotten, or never knew, is
+// followed while the database is down, if other nodes have a counter, and is not if Redis lost it.
 func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		for _, test := range []struct {
 			readAt time.Time
-			want   int // hits of the counter, to which another node adds one first
+			want   int // hits of the counter, after another node has added one
 		}{
 			{thisMonth().Start().Add(-time.Minute), 2}, // with the clicks of the month before
 			{thisMonth().Start().Add(time.Minute), 8},
@@ -905,10 +898,7 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 
 // TestLeases_RetryReadsFloorsAfterALoss: the counters lose hits between two attempts of a request.
 func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		if got, err := tryTake(t.Context(), d.Leases, linkID, 10, 10); got != 10 || err != nil {
 			t.Fatalf("%d hits given: %v", got, err)
 		}
@@ -927,7 +917,8 @@ func TestLeases_RetryReadsFloorsAfterALoss(t *testing.T) {
 	})
 }
 
-// TestLeases_ReturnAfterTheyAreRegistered: a lease ends while a request registers it again after a loss of data.
+// TestLeases_ReturnAfterTheyAreRegistered: a lease ends while a request registers it again after a
+// loss of data.
 func TestLeases_ReturnAfterTheyAreRegistered(t *testing.T) {
 	t.Parallel()
 	source, linkID := newTally(), id.New(id.Link)
@@ -948,7 +939,8 @@ func TestLeases_ReturnAfterTheyAreRegistered(t *testing.T) {
 	source.want(t, "at the end", linkID, 1, 0)
 }
 
-// TestLeases_ReadNoFloorsInOutage: visitors of links without a known counter are refused without a statement.
+// TestLeases_ReadNoFloorsInOutage: visitors of links without a known counter are refused without a
+// statement.
 func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -982,10 +974,7 @@ func (slowClicks) Since(ctx context.Context, _ string, _ []string, _ click.Month
 
 // TestLeases_SlowFloorIsNoOutage: a visitor who can wait for the statement gets the hit.
 func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		d.Clicks = slowClicks{noClicks}
 		stop := run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 1, 10); got != 1 {
@@ -996,7 +985,7 @@ func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_BrokenKeyIsNoOutage: neither for hits that are taken nor for those that return.
+// TestLeases_BrokenKeyIsNoOutage: neither for taken hits nor for returned ones.
 func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -1024,8 +1013,8 @@ func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_CarryClicksOfDeadProcesses: counters in memory grant nothing before these are counted, and begin above
-// them then, also while each counter is being raised.
+// TestLeases_CarryClicksOfDeadProcesses: counters in memory grant nothing before these are counted,
+// and begin above them then, also while each counter is being raised.
 func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1063,7 +1052,8 @@ func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
 	})
 }
 
-// TestLeases_FailingAtOnceEndsEachRequestOnce: requests end before the visitors who have queued them continue.
+// TestLeases_FailingAtOnceEndsEachRequestOnce: requests end before the visitors who have queued
+// them continue.
 func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	source := &tallied{Counters: NewMemory("log_1")}
@@ -1143,10 +1133,7 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 
 // TestQuota_CancelledCallerDelaysNobody: a hit whose caller has gone is available to others.
 func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		source.taking = func(context.Context, []*Request) error { time.Sleep(time.Second); return nil }
 		stop := run(t, d.Leases)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -1162,7 +1149,7 @@ func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
+// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and ones that could not be
 // returned. The process that adopts the log has to find them in it.
 func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,9 @@
-// Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and by
-// maxClicks. Monthly hits are counted in Redis: a node takes them in leases, redirects consume them from
-// memory, and the node that adopts the click log of a dead process returns its leases. The database counts
-// the clicks of links and targets with maxClicks, one by one. The package owns leases and counters, but
-// neither clicks nor links: it declares the interfaces ClickLog and Clicks, which packages ingest and clickstore
-// implement.
+// Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and
+// by maxClicks. Monthly hits are counted in Redis: a node takes them in leases, redirects consume
+// them from memory, and the node that adopts the click log of a dead process returns its leases.
+// The database counts the clicks of links and targets with maxClicks, one by one. The package owns
+// leases and counters, but neither clicks nor links: it declares the interfaces ClickLog and
+// Clicks, which packages ingest and clickstore implement.
 package hitquota
 
 import (
@@ -24,8 +24,8 @@ type ClickLog interface {
 	LogID() string
 	// Note appends the record of a lease that is about to be taken or, with no hits, was returned.
 	Note(l Lease) error
-	// Span returns the position up to which the database has the log, that which the log has reached, and
-	// how many bytes it may retain; zero means any number.
+	// Span returns the end of the ingested part of the log, the end of the log, and how many bytes
+	// it may retain; zero means any number.
 	Span() (ingested, end, capacity int64)
 	// Waiting counts the clicks behind a position since an instant, by link.
 	Waiting(position int64, since time.Time) (map[string]int64, error)
@@ -33,21 +33,22 @@ type ClickLog interface {
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
-	// Since counts the clicks of links since the start of a month, with those of a log up to a position.
+	// Since counts the clicks of links since the start of a month, with those of a log up to a
+	// position.
 	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]int64, position int64,
 		err error)
 }
 
 // Config is what Quotas need.
 type Config struct {
-	// ClickLog is this process's click log, in which leases are recorded. Clicks counts the clicks in
-	// the database.
+	// ClickLog is this process's click log, which records leases. Clicks counts the clicks in the
+	// database.
 	ClickLog ClickLog
 	Clicks   Clicks
 	// DB is the database.
 	DB *db.DB
-	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and grant nothing
-	// until Carry was called.
+	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and
+	// grant nothing until Carry was called.
 	Redis *redisx.Client
 	// AdmitsInOutage admits visitors without a hit while Redis is unavailable.
 	AdmitsInOutage bool

@@ -46,8 +46,8 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	l.pin.Store(pin)
 }
 
-// reapShard ends the leases of a shard whose life is over, and forgets idle links whose clicks are ingested. The
-// shard is locked.
+// reapShard ends the leases of a shard whose life is over, and forgets idle links whose clicks are
+// ingested. The shard is locked.
 func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) {
 	away := l.away.Load() // then leases last until the counters are available again
 	s.most = max(s.most, len(s.links))
@@ -90,8 +90,8 @@ func (s *shard) end(key linkKey, h known) {
 	}
 }
 
-// returnEnded returns ended leases without pending hits to their counters. The next call tries those again that
-// they did not accept.
+// returnEnded returns ended leases without pending hits to their counters. The next call tries
+// those again that they did not accept.
 func (l *Leases) returnEnded(ctx context.Context) {
 	var batch []ended
 	for i := range l.shards {
@@ -163,8 +163,8 @@ func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) erro
 	return nil
 }
 
-// setAway notes and logs that the counters are available, or are not because of an error. The end of the
-// context changes nothing.
+// setAway notes and logs that the counters are available, or are not because of an error. The end
+// of the context changes nothing.
 func (l *Leases) setAway(ctx context.Context, err error) {
 	switch away := err != nil; {
 	case ctx.Err() != nil || l.away.Swap(away) == away:

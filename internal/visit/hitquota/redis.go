@@ -17,9 +17,10 @@ import (
 // keyRetention is how long the keys of a month outlive it, for late requests.
 const keyRetention = 24 * time.Hour
 
-// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits, limit, floor, lease,
-// expiry of the keys, 1 if the counter must exist, and leases to register again with their hits. A command that
-// is executed again has the same result. A lease that was returned as unsure grants nothing.
+// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits,
+// limit, floor, lease, expiry of the keys, 1 if the counter must exist, and leases to register
+// again with their hits. A command that is executed again has the same result. A lease that was
+// returned as unsure grants nothing.
 const takeScript = `
 local counter, floor = redis.call('GET', KEYS[1]), tonumber(ARGV[3])
 if not counter and ARGV[6] == '1' then return {-1, 0} end
@@ -36,8 +37,9 @@ if granted > 0 or #ARGV > 6 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
 return {granted, math.max(0, limit - used)}
 `
 
-// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1 if the lease is
-// unsure: then 0 hits stay in its place. Nothing else stops a command that is still in a socket, or is sent again.
+// returnScript ends a lease. Keys as above. Arguments: lease, used hits, expiry of the keys, and 1
+// if the lease is unsure: then a lease of 0 hits remains. Nothing else stops a command that is
+// still in a socket, or is sent again.
 var returnScript = redis.NewScript(`
 local hits = redis.call('HGET', KEYS[2], ARGV[1])
 if ARGV[4] == '1' then
@@ -56,8 +58,8 @@ return 1
 // inRedis are the Counters of all nodes.
 //
 // The take script of each process has a text, and so a digest, of its own. Redis neither stores nor
-// replicates scripts, so a server that does not know it (NOSCRIPT) has restarted, or is another one than
-// before: its counters may be those of an earlier instant. That ends the epoch.
+// replicates scripts, so a server that does not know it (NOSCRIPT) has restarted, or is another one
+// than before: its counters may be those of an earlier instant. That ends the epoch.
 type inRedis struct {
 	*redisx.Client
 	logID string
@@ -78,7 +80,8 @@ func (c *inRedis) Epoch() int64 { return c.epoch.Load() }
 
 func (c *inRedis) Since() time.Time { return *c.since.Load() }
 
-// beginEpoch sets the instant first: who reads the number and then the instant has none of an earlier epoch.
+// beginEpoch sets the instant first: who reads the number and then the instant has none of an
+// earlier epoch.
 func (c *inRedis) beginEpoch() int64 {
 	now := c.now()
 	c.since.Store(&now)
@@ -87,7 +90,8 @@ func (c *inRedis) beginEpoch() int64 {
 
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
-// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster has them in one slot.
+// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster stores
+// them in one slot.
 func keysOf(linkID string, m click.Month) []string {
 	prefix := "links:{" + linkID + "}:"
 	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
@@ -127,7 +131,7 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 	if isLost {
 		c.beginEpoch()
 	}
-	if loads { // the server may have restarted once more meanwhile
+	if loads { // the server may have restarted again meanwhile
 		epoch = c.beginEpoch()
 	}
 	return epoch
@@ -142,7 +146,8 @@ func (c *inRedis) argsOf(q *Request) []any {
 	return args
 }
 
-// Return reports no error of a link whose keys an operator has broken: its hits cannot return, those of others do.
+// Return reports no error of a link whose keys an operator has broken: its hits cannot return,
+// those of others do.
 func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) error {
 	var err error
 	for _, run := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{
@@ -169,13 +174,15 @@ func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) erro
 	return err
 }
 
-// isFault reports whether Redis has refused a command for a reason that lies in the keys of its link.
+// isFault reports whether Redis has refused a command for a reason that lies in the keys of its
+// link.
 func (c *inRedis) isFault(err error) bool {
 	_, isReply := errors.AsType[redis.Error](err)
 	return isReply && !c.IsDown()
 }
 
-// Used leaves out a link whose keys an operator has broken, and returns the hits of the others with the error.
+// Used leaves out a link whose keys an operator has broken, and returns the hits of the others with
+// the error.
 func (c *inRedis) Used(ctx context.Context, m click.Month, linkIDs []string) (map[string]int64, error) {
 	pipe := c.Pipeline()
 	counters, leases := make([]*redis.StringCmd, len(linkIDs)), make([]*redis.StringSliceCmd, len(linkIDs))
@@ -198,7 +205,8 @@ func (c *inRedis) Used(ctx context.Context, m click.Month, linkIDs []string) (ma
 	return used, broken
 }
 
-// withoutLeases returns the hits of a counter without those of open leases. Without a counter it returns redis.Nil.
+// withoutLeases returns the hits of a counter without those of open leases. Without a counter it
+// returns redis.Nil.
 func withoutLeases(counter *redis.StringCmd, leases *redis.StringSliceCmd) (int64, error) {
 	n, err := counter.Int64()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
-// take takes hits for requests that share a pipeline. Those whose counter cannot be relied on continue with
-// their floors, beside others.
+// take takes hits for requests that share a pipeline. Requests with an unreliable counter are
+// repeated with their floors, concurrently with other batches.
 func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ error) {
 	select {
 	case <-l.ready:
@@ -37,9 +37,10 @@ func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ er
 	return none, nil
 }
 
-// hasFloor sets the floor of a request, and reports whether no statement is needed. A link that is new to this process
-// has the clicks of its row, or none if the month began after that. A counter may begin with them for floorLife. An
-// older number is enough for a counter that exists, if the epoch began before it: hits since then are in the counter.
+// hasFloor sets the floor of a request, and reports whether no statement is needed. A link that is
+// new to this process has the clicks of its row, or none if the month began after that. A counter
+// may begin with them for floorLife. An older number is enough for a counter that exists, if the
+// epoch began before it: hits since then are in the counter.
 func (l *Leases) hasFloor(q *queued) bool {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -61,9 +62,10 @@ func (l *Leases) hasFloor(q *queued) bool {
 // isStale reports whether a request relies on a counter that may have lost data since.
 func (l *Leases) isStale(q *queued) bool { return q.MustExist && q.epoch != l.counters.Epoch() }
 
-// attempt requests hits, and returns the requests that need a floor. Requests without an answer are repeated for a
-// short time, as new leases: a lost answer and a slow command are no outage. During an outage each request has one
-// attempt; while the circuit breaker is open, none is sent, and so none is recorded in the log and returned afterwards.
+// attempt requests hits, and returns the requests that need a floor. Requests without an answer are
+// repeated for a short time, as new leases: a lost answer and a slow command are no outage. During
+// an outage each request has one attempt; while the circuit breaker is open, none is sent, and so
+// none is recorded in the log and returned afterwards.
 func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 	lastAttempt := time.Now().Add(outageGrace) // not the injected clock: this is about waiting
 	if l.away.Load() {
@@ -131,7 +133,7 @@ func (l *Leases) send(batch []*queued) (isSent bool, epoch int64) {
 	return true, l.counters.Take(ctx, requests)
 }
 
-// abandon returns what a request was granted, or may still be.
+// abandon returns the hits that a request was granted, or may still be.
 func (l *Leases) abandon(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -152,8 +154,9 @@ func (l *Leases) begin(q *queued) {
 	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
 
-// size returns the number of hits to request: as many as callers wait for and, if the link is known, as many as it
-// lately needed in the life of its lease; then at most a share of the remaining hits.
+// size returns the number of hits to request: one for each waiting caller and, if the link is
+// known, the number that it lately needed in the life of its lease; then at most a share of the
+// remaining hits.
 func (l *Leases) size(h known, isKnown bool, waiters int64) int64 {
 	if !isKnown {
 		return min(waiters, maxLeaseHits)
@@ -193,8 +196,8 @@ func (l *Leases) fail(batch []*queued, err error) {
 	}
 }
 
-// takeAboveFloors takes hits of links whose counter cannot be relied on: it is raised to the hits that
-// are known to be used. Hits that other processes have used and not ingested are missing then.
+// takeAboveFloors takes hits of links whose counter cannot be relied on: it is raised to the hits
+// that are known to be used. Hits that other processes have used and not ingested are missing then.
 func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struct{}, _ error) {
 	for len(batch) > 0 { // again if the server has restarted meanwhile
 		if !l.isAvailable() {
@@ -210,7 +213,8 @@ func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struc
 	return none, nil
 }
 
-// isAvailable waits until the counters are available, as attempt does; nothing reads floors during an outage.
+// isAvailable waits until the counters are available, as attempt does; nothing reads floors during
+// an outage.
 func (l *Leases) isAvailable() bool {
 	for lastAttempt := time.Now().Add(outageGrace); l.counters.IsDown(); {
 		if l.away.Load() || time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
@@ -221,8 +225,9 @@ func (l *Leases) isAvailable() bool {
 	return true
 }
 
-// readFloors reads the clicks of links in the database, then those in this process's log that the database did not have
-// then, then the unused hits of open leases. A floor that had a click twice would take a hit from the link for good.
+// readFloors reads the clicks of links in the database, then those in this process's log that the
+// database did not have then, then the unused hits of open leases. A floor that had a click twice
+// would take a hit from the link for good.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
@@ -263,15 +268,16 @@ func (l *Leases) openOf(q *queued) (unused int64) {
 	return unused
 }
 
-// isRegistering reports whether the request of a link registers a lease again. A return meanwhile would come before it.
-// The shard is locked.
+// isRegistering reports whether the request of a link registers a lease again. A return meanwhile
+// would come before it. The shard is locked.
 func (s *shard) isRegistering(e *ended) bool {
 	q := s.requests[e.key]
 	return q != nil && slices.ContainsFunc(q.Open, func(open Lease) bool { return open.Number == e.number })
 }
 
-// Carry raises the counters of this month by clicks in logs of dead processes, before these are ingested: count
-// returns them by link. Counters in memory grant nothing before the first count. Those in Redis contain the clicks.
+// Carry raises the counters of this month by clicks in logs of dead processes, before these are
+// ingested: count returns them by link. Counters in memory grant nothing before the first count.
+// Those in Redis contain the clicks.
 func (l *Leases) Carry(ctx context.Context, count func(since click.Month) (map[string]int64, error)) error {
 	counters, inMemory := l.counters.(*memory)
 	if !inMemory {

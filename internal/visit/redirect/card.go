@@ -18,8 +18,8 @@ var cardTemplate = template.Must(template.New("card").Parse(cardText))
 // cardPolicy lets the card load and run nothing.
 const cardPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
 
-// writeCard answers a preview crawler with the card: the owner's texts, at the requested short URL. It has
-// nothing of the destination.
+// writeCard answers a preview crawler with the card: the owner's texts, at the requested short URL.
+// It has nothing of the destination.
 func (v *visit) writeCard(w http.ResponseWriter) {
 	var body bytes.Buffer
 	_ = cardTemplate.Execute(&body, struct {
@@ -51,8 +51,8 @@ func (v *visit) site() string {
 	return v.Resolver.PublicHost()
 }
 
-// shortURL returns the requested short URL without path and query. Of the hosts of the instance it has that
-// of the public URL.
+// shortURL returns the requested short URL without path and query. Of the hosts of the instance it
+// has that of the public URL.
 func (v *visit) shortURL() string {
 	if v.at.Host != "" {
 		return "https://" + v.at.Host + v.at.EscapedPath()

@@ -21,8 +21,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// The environment variables that make TestCleaner_Process a node that dies during its clean-up, and the
-// line by which it reports its start.
+// The environment variables that make TestCleaner_Process a node that dies during its clean-up, and
+// the line that reports its start.
 const (
 	cleanerKind = "LINKFORGE_TEST_CLEANER_KIND"
 	cleanerURL  = "LINKFORGE_TEST_CLEANER_URL"
@@ -36,7 +36,8 @@ func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*
 		jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
 }
 
-// TestCleaner_Process is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does nothing.
+// TestCleaner_Process is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does
+// nothing.
 func TestCleaner_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(cleanerKind))

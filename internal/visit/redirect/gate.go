@@ -19,11 +19,12 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// passwordHeader is the header in which programs send the password of a gate.
+// passwordHeader is the header that programs set to the password of a gate.
 const passwordHeader = "X-Link-Password"
 
 const (
-	// passCookie holds a pass for passLife. A visitor may send those of several paths; maxPasses are read.
+	// passCookie holds a pass for passLife. A visitor may send those of several paths; maxPasses
+	// are read.
 	passCookie = "lf_g"
 	passLife   = time.Hour
 	maxPasses  = 8
@@ -34,9 +35,9 @@ const (
 	busyRetry = time.Second
 )
 
-// The limits of wrong passwords of a link: of an address network, of a site, which is an IPv6 /48 with 65,536 networks,
-// and of all. Beyond the last one, each network has one attempt left, so that guesses from elsewhere do not shut a link
-// for its visitors.
+// The limits of wrong passwords of a link: of an address network, of a site, which is an IPv6 /48
+// with 65,536 networks, and of all. Beyond the last one, each network has one attempt left, so that
+// guesses from elsewhere do not shut a link for its visitors.
 var (
 	wrongFromNetwork = ratelimit.Rate{Name: "gate-network", Attempts: 5, Window: 15 * time.Minute}
 	wrongFromSite    = ratelimit.Rate{Name: "gate-site", Attempts: 20, Window: 15 * time.Minute}
@@ -53,7 +54,7 @@ type Gates struct {
 	PassKeys [][]byte
 }
 
-// Passwords is what this package needs of passwords.Links.
+// Passwords is the part of account.LinkPasswords that this package calls.
 type Passwords interface {
 	Matches(ctx context.Context, hash, password string, subjects ...string) (bool, error)
 }
@@ -70,14 +71,14 @@ func PassKeys(secrets [][]byte) (keys [][]byte) {
 	return keys
 }
 
-// form is what a visitor has sent by POST, from a page of this host.
+// form is the content of a POST from a page of this host.
 type form struct {
 	password string
 	confirms bool
 }
 
-// readForm reads the form of a request. It is empty for one of a page of another host, which must not use up a
-// link, and for what is no form of at most maxForm bytes.
+// readForm reads the form of a request. It is empty for a POST from a page of another host, which
+// must not use up a link, and for a body that is no form or exceeds maxForm bytes.
 func (v *visit) readForm(w http.ResponseWriter) (f form) {
 	if v.http.Method != http.MethodPost || !v.isOwnOrigin() {
 		return f
@@ -91,8 +92,8 @@ func (v *visit) readForm(w http.ResponseWriter) (f form) {
 	return form{password: sent.Get("password"), confirms: sent.Get("confirm") == "1"}
 }
 
-// isOwnOrigin reports whether the request comes from a page of the requested host, or from no page. An opaque
-// origin is another one.
+// isOwnOrigin reports whether the request comes from a page of the requested host, or from no page.
+// An opaque origin is another one.
 func (v *visit) isOwnOrigin() bool {
 	origin := v.http.Header.Get("Origin")
 	if origin == "" {
@@ -102,8 +103,8 @@ func (v *visit) isOwnOrigin() bool {
 	return err == nil && u.Host != "" && strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), web.Host(v.http))
 }
 
-// hold obtains the facts on which the page for a visitor depends, who is held back: whether the link is
-// exhausted, and whether the visitor passes the gate.
+// hold obtains the facts on which the page for a visitor depends, who is held back: whether the
+// link is exhausted, and whether the visitor passes the gate.
 func (v *visit) hold(answer routing.Decision) (routing.Decision, error) {
 	for {
 		switch {
@@ -129,7 +130,8 @@ func (v *visit) password() string {
 	return v.form.password
 }
 
-// tryGate uses what the visitor has sent to pass the gate. It reports false if that is nothing.
+// tryGate tries to pass the gate with the credentials of the request. It reports false if the
+// request has none.
 func (v *visit) tryGate() bool {
 	if v.request.Head {
 		return false
@@ -148,8 +150,8 @@ func (v *visit) tryGate() bool {
 	return true
 }
 
-// guess compares a password. Until it has proved right, it counts as a wrong one, so that concurrent guesses
-// cannot exceed the limits.
+// guess compares a password. Until it has proved right, it counts as a wrong one, so that
+// concurrent guesses cannot exceed the limits.
 func (v *visit) guess(hash, password string) (state routing.GateState, retryAfter time.Duration) {
 	ctx, link, network := v.http.Context(), v.target.LinkID, web.Network(v.from)
 	subjects, site := []string{network, link}, web.Site(network)
@@ -173,7 +175,8 @@ func (v *visit) guess(hash, password string) (state routing.GateState, retryAfte
 	return routing.GateWrong, 0
 }
 
-// charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has counted nothing.
+// charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has
+// counted nothing.
 func (v *visit) charge(ctx context.Context, link, network, site string) ([]ratelimit.Charged, error) {
 	from := link + " " + network
 	all := []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}

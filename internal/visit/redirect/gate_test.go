@@ -61,8 +61,8 @@ func (b *bundle) try(t *testing.T, l *link.Link, address, password string) int {
 	return b.visitWith(t, address, http.MethodGet, "/"+l.Code, head).Code
 }
 
-// TestGate_GuessesLimitOnlyTheGuesser: after 300 guesses of other networks, each network still has one wrong password,
-// and right ones without end.
+// TestGate_GuessesLimitOnlyTheGuesser: after 300 guesses of other networks, each network still has
+// one wrong password, and right ones without end.
 func TestGate_GuessesLimitOnlyTheGuesser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -90,8 +90,8 @@ func TestGate_GuessesLimitOnlyTheGuesser(t *testing.T) {
 	})
 }
 
-// TestGate_LimitsASite: the networks of an IPv6 /48 have four times the guesses of one together, also after the guesses
-// of others, and another /48 has its own.
+// TestGate_LimitsASite: the networks of an IPv6 /48 have four times the guesses of one together,
+// also after the guesses of others, and another /48 has its own.
 func TestGate_LimitsASite(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

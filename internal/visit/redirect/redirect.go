@@ -39,8 +39,8 @@ type Handler struct {
 	// one of their own.
 	Quotas   *hitquota.Quotas
 	HitQuota int64
-	// Clicks records redirects. Visits reads properties of the request. Keys derives the visitor keys
-	// that identify visits.
+	// Clicks records redirects. Visits reads properties of the request. Keys derives the visitor
+	// keys that identify visits.
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
 	Keys   *ingest.DailyKeys
@@ -67,8 +67,8 @@ type Handler struct {
 
 // FirstVisits is what this package needs of package firstvisit.
 type FirstVisits interface {
-	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the link on
-	// that UTC day.
+	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the
+	// link on that UTC day.
 	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
@@ -117,8 +117,8 @@ func (v *visit) query() string {
 	return strings.TrimSuffix(v.at.Query+"&"+v.http.URL.RawQuery, "&")
 }
 
-// recordUnmatched counts a request without a destination, if the address belongs to a workspace. Texts
-// that cannot be codes are counted together.
+// recordUnmatched counts a request without a destination, if the address belongs to a workspace.
+// Texts that cannot be codes are counted together.
 func (v *visit) recordUnmatched(status int) {
 	code, workspaceID := v.at.Code, v.target.WorkspaceID
 	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) &&
@@ -148,9 +148,10 @@ func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	}
 }
 
-// cookiePath returns the path of a cookie that comes back to a short URL as it was requested: that
-// of the short URL or, where a browser would not find this one again, that of its folder. A
-// semicolon ends a path, and a path with an appendix or in another encoding is another one.
+// cookiePath returns the path of a cookie that browsers send back to a short URL as it was
+// requested: the path of the short URL or, where a browser would not match this path again, its
+// folder. A semicolon ends a path, and a path with an appendix or in another encoding is another
+// one.
 func cookiePath(path, requested string) string {
 	rest, isBelow := strings.CutPrefix(requested, path)
 	if end := strings.IndexByte(path, ';'); end >= 0 {

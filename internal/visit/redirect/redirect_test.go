@@ -299,7 +299,8 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 	})
 }
 
-// TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same network.
+// TestHandler_ComparesWholeAddresses has a rule for one IPv6 address, and visitors of the same
+// network.
 func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
@@ -323,19 +324,7 @@ func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l := b.link(t, creation.Input{URL: "https://example.com/"})
-		var mu sync.Mutex
-		got := map[int]int{}
-		var all sync.WaitGroup
-		for range 40 {
-			all.Go(func() {
-				w := b.visit(t, http.MethodGet, "/"+l.Code)
-				mu.Lock()
-				defer mu.Unlock()
-				got[w.Code]++
-			})
-		}
-		all.Wait()
-		if diff := cmp.Diff(map[int]int{302: 5, 429: 35}, got); diff != "" {
+		if diff := cmp.Diff(map[int]int{302: 5, 429: 35}, b.visitAtOnce(t, l, 40)); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
 		if n := b.clicks(t, l); n != 5 {
@@ -460,8 +449,8 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestHandler_RefusedHitTakesNoGrant: a visitor who gets no monthly hit changes no row, so a crash cannot leave a
-// grant without a redirect. Links without any grant left respond 410 all the same.
+// TestHandler_RefusedHitTakesNoGrant: a visitor who gets no monthly hit changes no row, so a crash
+// cannot leave a grant without a redirect. Links without any grant left respond 410 all the same.
 func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -484,8 +473,8 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 	})
 }
 
-// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get 503, and
-// those of other links redirects. Afterwards the link redirects as often as it may.
+// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get
+// 503, and those of other links redirects. Afterwards the link redirects as often as it may.
 func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -514,7 +503,8 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 				}
 			}
 			all.Wait()
-			// While the row is locked: a grant whose statement ends without an answer stays granted.
+			// While the row is locked: a grant whose statement ends without an answer stays
+			// granted.
 			polltest.Until(t, "the statements of visitors who have gone end", func() bool {
 				return b.Quotas.OutstandingGrants() == 0
 			})

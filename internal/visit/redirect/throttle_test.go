@@ -40,7 +40,8 @@ func (b *bundle) visitWith(t *testing.T, address, method, path string, head http
 	return w
 }
 
-// visitAgain is visitFrom for a visitor who comes again while a busy machine answers 503. That has consumed nothing.
+// visitAgain is visitFrom for a visitor who comes again while a busy machine answers 503. That has
+// consumed nothing.
 func (b *bundle) visitAgain(t *testing.T, address, method, path string) (w *httptest.ResponseRecorder) {
 	t.Helper()
 	for w == nil || w.Code == http.StatusServiceUnavailable && t.Context().Err() == nil {
@@ -63,8 +64,8 @@ func (b *bundle) expectFrom(t *testing.T, address, method, path string, status i
 	}
 }
 
-// TestHandler_ThrottlesOneClient: one client sends 10,000 GETs for one link. It consumes 60 hits and
-// 60 of the link's own clicks, and all other clients are redirected.
+// TestHandler_ThrottlesOneClient: one client sends 10,000 GETs for one link. It consumes 60 hits
+// and 60 of the link's own clicks, and all other clients are redirected.
 func TestHandler_ThrottlesOneClient(t *testing.T) {
 	t.Parallel()
 	const attacker, victim = "192.0.2.1:1000", "192.0.2.2:1000"
@@ -191,7 +192,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	}
 	soon := b.link(t, creation.Input{URL: "https://example.com/soon", StartsAt: new(time.Now().Add(time.Hour)),
 		Routing: &routing.Change{PendingURL: optional.Set(new("https://example.com/wait"))}})
-	for range 10 { // they learn that there is a link
+	for range 10 { // they learn that the link exists
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+soon.Code, 302)
 	}
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE links RENAME TO elsewhere"))(t)
@@ -235,7 +236,8 @@ func BenchmarkHandler_Serve(b *testing.B) {
 	}
 }
 
-// BenchmarkHandler_Routing compares a plain link with those of ten rules, of which only the last holds.
+// BenchmarkHandler_Routing compares a plain link with links of ten rules, where only the last one
+// holds.
 func BenchmarkHandler_Routing(b *testing.B) {
 	target := func(url string, when ...*routing.Condition) *routing.Rule {
 		return &routing.Rule{When: when, Targets: []*routing.Target{{URL: &url}}}
@@ -268,7 +270,7 @@ func BenchmarkHandler_Routing(b *testing.B) {
 	}
 }
 
-// discard is a response of which only the status remains.
+// discard is a response that stores only its status.
 type discard struct {
 	header http.Header
 	status int

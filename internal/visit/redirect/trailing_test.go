@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// TestHandler_IgnoresWhatFollowsAShortURL requests short URLs with slashes, punctuation and parameters behind them.
+// TestHandler_IgnoresWhatFollowsAShortURL requests short URLs with slashes, punctuation and
+// parameters behind them.
 func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -74,7 +75,8 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 	})
 }
 
-// TestCookiePath: a browser sends the cookie back to the short URL as it was requested, see RFC 6265, section 5.1.4.
+// TestCookiePath: a browser sends the cookie back to the short URL as it was requested, see RFC
+// 6265, section 5.1.4.
 func TestCookiePath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ path, requested, want string }{

@@ -23,21 +23,21 @@ type visit struct {
 	at      resolve.Address
 	target  resolve.Target
 	request routing.Request
-	// reading is what the request tells of its visitor, once it is read.
+	// reading has the properties of the visitor, once they are read.
 	reading visitor.Reading
 	isRead  bool
-	// form is what the visitor has sent. hasPassed means that it has passed the gate, so that the visitor
-	// gets a pass.
+	// form is the form that the visitor has sent. hasPassed means that it has passed the gate, so
+	// that the visitor gets a pass.
 	form      form
 	hasPassed bool
 }
 
 func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Program, &v.request) }
 
-// find resolves the address, and decides without quotas. A request that queries the database, or that
-// has no link, counts for the rate UnknownCodes of the address network; it is released if there is a
-// link. A network above the rate causes no query and does not learn whether a code is unknown; links in
-// memory still redirect it.
+// find resolves the address, and decides without quotas. A request that queries the database, or
+// that has no link, counts for the rate UnknownCodes of the address network; it is released if
+// there is a link. A network above the rate causes no query and does not learn whether a code is
+// unknown; links in memory still redirect it.
 func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
 	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
@@ -66,7 +66,8 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 	return answer, err
 }
 
-// findMarked resolves an unknown code again without marks of emphasis. It leaves what it does not find.
+// findMarked resolves an unknown code again without marks of emphasis. It changes nothing if it
+// finds no link.
 func (v *visit) findMarked(admit resolve.Admit) error {
 	at := v.at.WithoutEmphasis()
 	if at.Code == v.at.Code {
@@ -79,7 +80,7 @@ func (v *visit) findMarked(admit resolve.Admit) error {
 	return err
 }
 
-// prepare sets what the routing of a link, its limit and its fallback URLs depend on.
+// prepare sets the facts for the routing of a link, its limit and its fallback URLs.
 func (v *visit) prepare(w http.ResponseWriter) {
 	t := &v.target
 	if t.NotFoundURL != "" || t.EndedURL != "" || t.Compiled != "" { // else there are no placeholders
@@ -118,7 +119,7 @@ func (v *visit) prepareRouting() {
 	v.request.DrawSeed = rand.Uint64() | 1 // zero means no seed
 }
 
-// read returns what the request tells of its visitor.
+// read returns the properties of the visitor.
 func (v *visit) read() *visitor.Reading {
 	if !v.isRead {
 		v.reading, v.isRead = v.Visits.Read(v.http, v.from), true
@@ -126,9 +127,9 @@ func (v *visit) read() *visitor.Reading {
 	return &v.reading
 }
 
-// consume consumes the quotas of a redirect and records the click. A card and the answer to HEAD consume
-// nothing, but an exhausted link has neither. It checks the rate of the network first: a throttled visitor
-// consumes nothing. It returns the answer, which may be another page then.
+// consume consumes the quotas of a redirect and records the click. A card and the answer to HEAD
+// consume nothing, but an exhausted link has neither. It checks the rate of the network first: a
+// throttled visitor consumes nothing. It returns the answer, which may be another page then.
 func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	var err error
 	v.request.Throttled = v.LinkRate.Take(v.target.LinkID, v.from, v.request.Now)
@@ -146,10 +147,10 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	return answer, err
 }
 
-// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the decision
-// depends on, and records the click. The hit comes first, because it is taken from memory: a visitor who is
-// refused takes no grant, which would have to return to the database. A unit that was consumed for a visitor
-// who does not receive the destination is released.
+// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the
+// decision depends on, and records the click. The hit comes first, because it is taken from memory:
+// a visitor who is refused takes no grant, which would have to return to the database. A unit that
+// was consumed for a visitor who does not receive the destination is released.
 func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	ctx, t, arrived := v.http.Context(), &v.target, v.request.Now
 	limit := v.HitQuota
@@ -185,8 +186,8 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	return answer, nil
 }
 
-// checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks: its page
-// then states that, and not the reason for which the hit was refused.
+// checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks:
+// its page then states that, instead of the reason of the refused hit.
 func (v *visit) checkExhausted(reason error) (err error) {
 	if v.target.MaxClicks == 0 {
 		return reason
@@ -198,8 +199,8 @@ func (v *visit) checkExhausted(reason error) (err error) {
 	return reason
 }
 
-// settle obtains the facts that a decision depends on, one after the other, until it is final. A grant is
-// the last one, so at most one is held.
+// settle obtains the facts that a decision depends on, one after the other, until it is final. A
+// grant is the last one, so at most one is held.
 func (v *visit) settle(answer routing.Decision) (grant hitquota.Grant, _ routing.Decision, err error) {
 	for answer.Needs != routing.NeedNone {
 		switch answer.Needs {
@@ -251,8 +252,8 @@ func (v *visit) takeGrant() (grant hitquota.Grant, ok bool, err error) {
 	return v.Quotas.Grant(v.http.Context(), v.target.LinkID)
 }
 
-// click returns the click of the redirect. That of a private visitor has neither rule, target nor source: a
-// rule would reveal what it compares.
+// click returns the click of the redirect. That of a private visitor has neither rule, target nor
+// source: a rule would reveal the values that it compares.
 func (v *visit) click(answer *routing.Decision) click.Click {
 	read := v.read()
 	c := click.Click{

@@ -23,8 +23,8 @@ type Address struct {
 	// Slug is empty for a code at the root.
 	Slug string
 	Code string
-	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand in place of the
-	// question mark. They do not identify the link.
+	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand
+	// in place of the question mark. They do not identify the link.
 	Path, Query string
 	// whole is the path at a workspace's host, as sent, without its first slash. With isOwn, it is
 	// the part of the code: see Whole.
@@ -67,7 +67,8 @@ func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	return at, ok || isSegment(at.Code) && (!hasSlug || isSegment(at.Slug))
 }
 
-// parameterMarks begin parameters in place of a question mark, which a mail program may have encoded.
+// parameterMarks begin parameters in place of a question mark, which a mail program may have
+// encoded.
 const parameterMarks = "&?"
 
 // cutParameters divides a path, as it was sent, at the first mark of parameters in its first
@@ -92,7 +93,8 @@ func IsClean(p string) bool {
 	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
 }
 
-// isTrailer reports whether a character behind a code is ignored. A plus sign names the page about a link.
+// isTrailer reports whether a character behind a code is ignored. A plus sign names the page about
+// a link.
 func isTrailer(c rune) bool {
 	return c != '-' && c != '_' && c != '+' && c != utf8.RuneError &&
 		(unicode.IsSpace(c) || unicode.In(c, unicode.P, unicode.S, unicode.Z, unicode.M, unicode.Cf))
@@ -182,7 +184,8 @@ func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
 		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
 }
 
-// WithOwnCode selects the id of the link that a code has at a domain with codes of its own. A column names the domain.
+// WithOwnCode selects the id of the link that a code has at a domain with codes of its own. A
+// column names the domain.
 func (s *Resolver) WithOwnCode(workspaceID any, column, value, code string) *bun.SelectQuery {
 	key, _ := shortcode.OwnKey(code, true) // empty for a text that is no code: no link has that
 	folded, _ := shortcode.OwnKey(code, false)
@@ -250,7 +253,8 @@ func (a Address) splits() iter.Seq[Address] {
 	}
 }
 
-// withoutParameters returns an address of Whole without the parameters behind the code, which are in its query.
+// withoutParameters returns an address of Whole without the parameters behind the code, which are
+// in its query.
 func (a Address) withoutParameters() Address {
 	before, query, ok := cutParameters(a.whole, "")
 	if !ok {
@@ -282,7 +286,8 @@ func (a Address) WithoutEmphasis() Address {
 
 const emphasis = "-_"
 
-// Candidates yields the address, and after it those of the codes that a redirect tries if no link has this one.
+// Candidates yields the address, and after it those of the codes that a redirect tries if no link
+// has this one.
 func (a Address) Candidates() iter.Seq[Address] {
 	return func(yield func(Address) bool) {
 		if !yield(a) {

@@ -49,10 +49,12 @@ const (
 	workspaces = "#"
 )
 
-// folded begins the name of a subject that is a code key, in the space of its workspace. Its entry is the code.
+// folded begins the name of a subject that is a code key, in the space of its workspace. Its entry
+// is the code.
 const folded = "^"
 
-// parseSubject returns the subjects of a row of the change feed, in the format of the table changes.
+// parseSubject returns the subjects of a row of the change feed, in the format of the table
+// changes.
 func parseSubject(text string) []subject {
 	if workspaceID, code, ok := strings.Cut(text, "/"); ok {
 		return []subject{{workspaceID, code}, {root, code}}
@@ -76,7 +78,8 @@ type Config struct {
 	Feed *feed.Feed
 	// PublicURL is the origin of short URLs.
 	PublicURL string
-	// IsOwnHost reports whether a host is the instance's own. Nil means that the host of PublicURL alone is.
+	// IsOwnHost reports whether a host is the instance's own. Nil means that the host of PublicURL
+	// alone is.
 	IsOwnHost func(host string) bool
 	// NotFoundURL is where unknown codes at the root are redirected; empty means nowhere.
 	NotFoundURL string
@@ -142,7 +145,7 @@ func (s *Resolver) key(at subject) uint64 {
 	}{s.epoch.Load(), at})
 }
 
-// forget removes the entries of subjects, also those that are being loaded.
+// forget removes the entries of subjects, including entries that are being loaded.
 func (s *Resolver) forget(all ...subject) {
 	for _, at := range all {
 		s.entries.Invalidate(s.key(at))
@@ -282,8 +285,8 @@ func (s *Resolver) lookUpCode(
 	}
 }
 
-// placeOf returns the workspace that has or had the slug, or that has the host, with the settings of
-// the host. It has no WorkspaceID if there is none.
+// placeOf returns the workspace that has or had the slug, or that has the host, with the settings
+// of the host. It has no WorkspaceID if there is none.
 func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time, admit Admit) (Host, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
@@ -314,8 +317,8 @@ func (s *Resolver) settingsOf(ctx context.Context, workspaceID string, now time.
 	return readSettings(rest), nil
 }
 
-// apply sets what applies to all links of a workspace. The fallback URLs of the requested domain come first; a deleted
-// workspace has none.
+// apply sets what applies to all links of a workspace. The fallback URLs of the requested domain
+// come first; a deleted workspace has none.
 func (t *Target) apply(space *settings, place *Host) {
 	t.HitQuota, t.WorkspaceDeleted = space.hitQuota, space.isGone
 	if !t.WorkspaceDeleted {

@@ -17,8 +17,8 @@ type Target struct {
 	Indexable bool
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
-	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the link was
-	// read, in microseconds since 1970.
+	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the
+	// link was read, in microseconds since 1970.
 	MonthClicks, ReadAt int64
 	// Own is the address of a request at a domain with codes of its own: only there is known how
 	// much of the path is the code. It is empty elsewhere.
@@ -167,8 +167,9 @@ func appendTarget(b []byte, t *Target) []byte {
 	return append(b, t.Location...)
 }
 
-// scheduledEntry returns the entry of a link with pending changes: each state with the instant at which the
-// next one begins, so that a redirect compares the time once for each state that has passed.
+// scheduledEntry returns the entry of a link with pending changes: each state with the instant at
+// which the next one begins, so that a redirect compares the time once for each state that has
+// passed.
 func scheduledEntry(s subject, states []scheduledTarget) entry {
 	b := startOf(entryScheduled, s)
 	for i, state := range states {

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// TestEntry_IsAsSmallAsEver compares the entries of plain links, hosts and workspaces with the bytes
-// that they had before links could have routing. One with routing or settings is longer.
+// TestEntry_IsAsSmallAsEver compares the entries of plain links, hosts and workspaces with the
+// bytes that they had before links could have routing. One with routing or settings is longer.
 func TestEntry_IsAsSmallAsEver(t *testing.T) {
 	t.Parallel()
 	start := time.UnixMicro(1_000_000)

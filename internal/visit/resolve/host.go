@@ -8,15 +8,15 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
-// Host is a slug or a verified domain: whose it is and, of a domain, how it answers requests that are
-// not for links. Empty URLs are not set.
+// Host is a slug or a verified domain: whose it is and, of a domain, how it answers requests that
+// are not for links. Empty URLs are not set.
 type Host struct {
 	WorkspaceID string
 	// The URLs are safe for headers; RootURL, NotFoundURL and EndedURL may have placeholders.
 	RootURL, NotFoundURL, EndedURL, FaviconURL string
 	// Indexable lets search engines index the short URLs.
 	Indexable bool
-	// OwnID is the id of a domain with codes of its own, in which case matters or not; empty for others.
+	// OwnID is the id of a domain with codes of its own, case-sensitive or not; empty for others.
 	OwnID         string
 	CaseSensitive bool
 }
@@ -33,8 +33,9 @@ const (
 // documents is the space of subjects of documents. Their names are a host and a column.
 const documents = "%"
 
-// Host returns the settings of a host; ok is false if it is no verified domain. A domain of a deleted
-// workspace has no settings. An error means that the database is unavailable, or is ErrNotAdmitted.
+// Host returns the settings of a host; ok is false if it is no verified domain. A domain of a
+// deleted workspace has no settings. An error means that the database is unavailable, or is
+// ErrNotAdmitted.
 func (s *Resolver) Host(ctx context.Context, host string, now time.Time, admit Admit) (h Host, ok bool, err error) {
 	h, isDeleted, err := s.hostOf(ctx, host, now, admit)
 	if isDeleted {
@@ -57,9 +58,9 @@ func (s *Resolver) hostOf(
 	return h, owner.isGone, nil
 }
 
-// Document returns a document of a host; empty if it is not set, or if the workspace is deleted. ok is
-// false if the host is no verified domain. An error means that the database is unavailable, or is
-// ErrNotAdmitted.
+// Document returns a document of a host; empty if it is not set, or if the workspace is deleted. ok
+// is false if the host is no verified domain. An error means that the database is unavailable, or
+// is ErrNotAdmitted.
 func (s *Resolver) Document(
 	ctx context.Context, host string, d Document, now time.Time, admit Admit,
 ) (text string, ok bool, err error) {

@@ -79,8 +79,8 @@ func (s *Resolver) queryCodeKey(ctx context.Context, at subject) (entry, error) 
 	return codeEntry(at, code), nil
 }
 
-// selectLinks reads links by their subjects, which all have the space root, or all have another. Links that do not
-// exist are missing from the result.
+// selectLinks reads links by their subjects, which all have the space root, or all have another.
+// Links that do not exist are missing from the result.
 func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]*row, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadDeadline)
 	defer cancel()
@@ -94,9 +94,9 @@ func (s *Resolver) selectLinks(ctx context.Context, all []subject) (map[subject]
 	return found, err
 }
 
-// selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once, perhaps when there
-// are hardly any links. OFFSET 0 keeps the planner from merging the lateral subquery with the join, so that it looks
-// up each key by itself.
+// selectRows looks up each link by a unique index. On PostgreSQL the statement is planned once,
+// perhaps when there are hardly any links. OFFSET 0 keeps the planner from merging the lateral
+// subquery with the join, so that it looks up each key by itself.
 func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time) (rows []*row, err error) {
 	spaces, codes := make([]string, len(all)), make([]string, len(all))
 	for i, at := range all {
@@ -133,7 +133,7 @@ func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
 	return clickstore.SinceSQL("link.id", p.Of(m), p.Of(m+1))
 }
 
-// subject returns the subject by which the link was looked up.
+// subject returns the subject of the link's lookup.
 func (l *row) subject(atRoot bool) subject {
 	if atRoot {
 		return subject{root, *l.RootCode}
@@ -156,7 +156,8 @@ type scheduledRow struct {
 	Patch *linkfield.Patch `bun:",scanonly"`
 }
 
-// queryScheduled reads a link and its pending changes by one statement, in case one is written meanwhile.
+// queryScheduled reads a link and its pending changes by one statement, in case one is written
+// meanwhile.
 func (s *Resolver) queryScheduled(ctx context.Context, at subject) (entry, error) {
 	var rows []scheduledRow
 	readAt := s.Now()

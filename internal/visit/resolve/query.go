@@ -16,8 +16,8 @@ import (
 // errDown is the error of queries while the database does not answer.
 var errDown = errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.")
 
-// query runs one indexed SELECT. It fails at once while the feed finds no database: no visitor waits for
-// it.
+// query runs one indexed SELECT. It fails at once while the feed finds no database: no visitor
+// waits for it.
 func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	if s.Feed.IsDown() {
 		return "", errDown

@@ -81,8 +81,8 @@ func TestResolver_MemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestResolve_SharesStatements: visitors of different links share a statement, and none fails because of another one's
-// link.
+// TestResolve_SharesStatements: visitors of different links share a statement, and none fails
+// because of another one's link.
 func TestResolve_SharesStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -98,8 +98,9 @@ func TestResolve_SharesStatements(t *testing.T) {
 		}
 		for i := range links {
 			exec(
-				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
-				redirect_status, created_at, updated_at) VALUES (?0, ?1, ?2, ?2, 'RANDOM', ?3, ?3, ?4, 302, ?5, ?5)`,
+				`INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
+				canonical_hash, redirect_status, created_at, updated_at)
+				VALUES (?0, ?1, ?2, ?2, 'RANDOM', ?3, ?3, ?4, 302, ?5, ?5)`,
 				fmt.Sprint("lnk_", i), fmt.Sprint("ws_", i%2), fmt.Sprint("code-", i),
 				fmt.Sprint("https://example.com/", i),
 				[]byte{byte(i)}, dbtest.Noon)
@@ -158,8 +159,8 @@ func TestResolve_SharesStatements(t *testing.T) {
 	})
 }
 
-// TestResolver_SlowQueryIsNoOutage: one query that meets its deadline fails no other one, unless the
-// change feed cannot be polled either.
+// TestResolver_SlowQueryIsNoOutage: one query that meets its deadline fails no other one, unless
+// the change feed cannot be polled either.
 func TestResolver_SlowQueryIsNoOutage(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

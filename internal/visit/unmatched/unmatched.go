@@ -27,8 +27,8 @@ const (
 	// retentionDays is how long requests are stored.
 	retentionDays = 90
 	// maxBuffered bounds the counts in memory, maxCodesPerDay the codes that are stored for a
-	// workspace and day. Requests for further codes are counted together, so that guessing codes does
-	// not fill the database.
+	// workspace and day. Requests for further codes are counted together, so that guessing codes
+	// does not fill the database.
 	maxBuffered    = 10_000
 	maxCodesPerDay = 1000
 	// flushInterval is the time between two writes, writeTimeout the longest time that one takes.

@@ -19,8 +19,8 @@ type Language string
 //go:embed texts.json
 var textsJSON []byte
 
-// catalogue has the texts by language and key. Words in braces are placeholders. A test compares the keys
-// and placeholders of all languages.
+// catalogue has the texts by language and key. Words in braces are placeholders. A test compares
+// the keys and placeholders of all languages.
 var catalogue = parseCatalogue(textsJSON)
 
 func parseCatalogue(file []byte) (texts map[Language]map[string]string) {
@@ -30,8 +30,8 @@ func parseCatalogue(file []byte) (texts map[Language]map[string]string) {
 	return texts
 }
 
-// LanguageOf returns the most preferred language of a request if the catalogue has it, else English. A
-// response that depends on it has Accept-Language in Vary.
+// LanguageOf returns the most preferred language of a request if the catalogue has it, else
+// English. A response that depends on it has Accept-Language in Vary.
 func LanguageOf(r *http.Request) Language {
 	wanted := Language(visitor.PreferredLanguage(r.Header.Get("Accept-Language")))
 	if _, ok := catalogue[wanted]; ok {
@@ -40,7 +40,8 @@ func LanguageOf(r *http.Request) Language {
 	return english
 }
 
-// T returns a text with its placeholders replaced. Pairs are names and values, as in "minutes", "15".
+// T returns a text with its placeholders replaced. Pairs are names and values, as in "minutes",
+// "15".
 func (l Language) T(key string, pairs ...string) string {
 	text := catalogue[l][key]
 	for i := 0; i+1 < len(pairs); i += 2 {

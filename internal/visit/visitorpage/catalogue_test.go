@@ -45,7 +45,8 @@ func TestCatalogue_IsComplete(t *testing.T) {
 	}
 }
 
-// TestCatalogue_HasNoKeyTwice reads the file as tokens: a map would keep the last of two equal keys.
+// TestCatalogue_HasNoKeyTwice reads the file as tokens: a map would keep the last of two equal
+// keys.
 func TestCatalogue_HasNoKeyTwice(t *testing.T) {
 	t.Parallel()
 	seen, decoder := map[string]bool{}, json.NewDecoder(bytes.NewReader(textsJSON))
@@ -81,7 +82,7 @@ func TestCatalogue_HasNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestCatalogue_HasTextsOfAllPages looks up what the code names.
+// TestCatalogue_HasTextsOfAllPages looks up every text that the code names.
 func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	t.Parallel()
 	keys := []string{"status", "notice.title", "notice.program"}

@@ -10,7 +10,8 @@ var passwordContent string
 
 var passwordTemplate = parse(passwordContent)
 
-// policyOfPassword lets the page read the token in the fragment of its URL, and send the form to this host.
+// policyOfPassword lets the page read the token in the fragment of its URL, and send the form to
+// this host.
 var policyOfPassword = policyWithForm + "; form-action 'self'; script-src '" +
 	hashOf(passwordContent, "<script>", "</script>") + "'"
 

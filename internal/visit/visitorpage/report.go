@@ -13,7 +13,8 @@ var reportTemplate = parse(reportContent)
 // policyOfReport lets the form be sent to this host: nothing redirects its answer.
 var policyOfReport = policyWithForm + "; form-action 'self'"
 
-// ReportForm is the form by which visitors report a link, with what the visitor has entered.
+// ReportForm is the form that visitors report a link with, and the values that the visitor has
+// entered.
 type ReportForm struct {
 	ShortURL, Reason, Details string
 	// Reasons are the texts of the catalogue to choose from: the keys after "report.".

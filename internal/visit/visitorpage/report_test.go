@@ -18,7 +18,8 @@ func TestReportForm_KeepsWhatWasEntered(t *testing.T) {
 	w := serve(form, "/abuse", accepting(browser))
 	body := w.Body.String()
 	for _, want := range []string{
-		`action="/abuse"`, `value="https://sho.rt/a&#34;&gt;&lt;script&gt;"`, "&lt;/textarea&gt;&lt;script&gt;</textarea>",
+		`action="/abuse"`, `value="https://sho.rt/a&#34;&gt;&lt;script&gt;"`,
+		"&lt;/textarea&gt;&lt;script&gt;</textarea>",
 		`<option value="MALWARE" selected>Its destination distributes harmful software</option>`, `role="alert"`,
 	} {
 		if !strings.Contains(body, want) {

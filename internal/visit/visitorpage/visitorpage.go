@@ -45,8 +45,8 @@ var (
 	policy = policyWithForm + "; form-action 'none'"
 )
 
-// hashOf names the style or script of a page as a Content-Security-Policy does. It has no comment: the template would
-// drop it, and the hash would be of another text.
+// hashOf names the style or script of a page as a Content-Security-Policy does. It has no comment:
+// the template would drop it, and the hash would be of another text.
 func hashOf(page, start, end string) string {
 	_, text, _ := strings.Cut(page, start)
 	text, _, _ = strings.Cut(text, end)
@@ -54,7 +54,8 @@ func hashOf(page, start, end string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Message names a page of a title and a text: the keys of the catalogue before ".title" and ".text".
+// Message names a page of a title and a text: the keys of the catalogue before ".title" and
+// ".text".
 type Message string
 
 // The messages.
@@ -126,8 +127,8 @@ type Form struct {
 	NeedsPassword, IsWrong bool
 }
 
-// WriteForm answers with a form in the language of the visitor. The form is sent to the same address, with
-// the field password, or confirm=1.
+// WriteForm answers with a form in the language of the visitor. The form is sent to the same
+// address, with the field password, or confirm=1.
 func WriteForm(w http.ResponseWriter, r *http.Request, status int, f Form) {
 	l := LanguageOf(r)
 	w.Header().Add("Vary", "Accept-Language")
@@ -205,8 +206,8 @@ func (p *page) html() []byte {
 	return b.Bytes()
 }
 
-// write writes a page: HTML for browsers, plain text for all other clients. It is neither cached nor
-// indexed.
+// write writes a page: HTML for browsers, plain text for all other clients. It is neither cached
+// nor indexed.
 func (p *page) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

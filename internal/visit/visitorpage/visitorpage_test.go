@@ -160,7 +160,8 @@ func TestMessage_IsInWantedLanguage(t *testing.T) {
 	}
 }
 
-// TestWrite_KeepsPagesApart: a page that was written before is that of the same message, language, status and minutes.
+// TestWrite_KeepsPagesApart: a page that was written before is that of the same message, language,
+// status and minutes.
 func TestWrite_KeepsPagesApart(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -6,9 +6,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // World is a store of links with two workspaces, and the store that creates links in it.
@@ -30,7 +33,42 @@ func New(t testing.TB, d *db.DB) *World {
 // Make creates a link of Mine.
 func (w *World) Make(t testing.TB, in creation.Input) *link.Link {
 	t.Helper()
-	l, _, err := w.Create(t.Context(), w.Mine, in)
-	must.NoError(t, err)
+	l, _ := w.MakeOrFind(t, in)
 	return l
+}
+
+// MakeOrFind is Make, and returns whether the link was created.
+func (w *World) MakeOrFind(t testing.TB, in creation.Input) (l *link.Link, created bool) {
+	t.Helper()
+	l, created, err := w.Create(t.Context(), w.Mine, in)
+	must.NoError(t, err)
+	return l, created
+}
+
+// MakeMany creates links of Mine in one call.
+func (w *World) MakeMany(t testing.TB, policy link.Policy, in ...*creation.Input) []link.Result {
+	t.Helper()
+	return must.Value(w.CreateMany(t.Context(), w.Mine, creation.Batch{Links: in, OnError: policy}))(t)
+}
+
+// Refuse expects that the creation of a link fails.
+func (w *World) Refuse(t testing.TB, in creation.Input, want errs.Kind) {
+	t.Helper()
+	if _, _, err := w.Create(t.Context(), w.Mine, in); !errs.Is(err, want) {
+		t.Errorf("creating %+v: %v, want %s", in, err, want)
+	}
+}
+
+// Anonymous creates a link without an account, and returns its claim token.
+func (w *World) Anonymous(t testing.TB, url string) (*link.Link, string) {
+	t.Helper()
+	l, token, err := w.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	must.NoError(t, err)
+	return l, token
+}
+
+// ClaimOne claims a link by one token.
+func (w *World) ClaimOne(t testing.TB, m workspace.Membership, token string) edit.Claim {
+	t.Helper()
+	return must.Value(w.Edit.Claim(t.Context(), m, []string{token}))(t)[0]
 }
