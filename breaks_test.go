@@ -243,7 +243,8 @@ func TestBreaks_AreFound(t *testing.T) {
 		{"an input's default", "mood: Mood = GOOD", "mood: Mood = BAD",
 			"the field mood of the input Wish had the default GOOD and has BAD"},
 		{"one of many", "input Wish { text: String! mood: Mood = GOOD", "input Wish @oneOf { text: String mood: Mood",
-			"the input Wish takes only one of its fields now\nthe field mood of the input Wish had the default GOOD and has " +
+			"the input Wish takes only one of its fields now\n" +
+				"the field mood of the input Wish had the default GOOD and has " +
 				"none"},
 		{"a union's member", "union Pet = Cat | Dog", "union Pet = Cat", "Dog was removed from the union Pet"},
 		{"an interface's member", "type Dog implements Named", "type Dog", "Dog no longer implements Named"},

@@ -104,13 +104,18 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
 			results { created sameDestination ignored link { originalUrl } errors { code field } } } }`
 		want := `{"data":{"createLinks":{"results":[` +
-			`{"created":true,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":false,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]},` +
+			`{"created":true,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},` +
+			`"errors":[]},` +
+			`{"created":false,"sameDestination":false,"ignored":[],` +
+			`"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":true,"ignored":[],"link":{"originalUrl":"https://spa.example/#a"},` +
+			`"errors":[]},` +
+			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"INVALID_URL",` +
+			`"field":["url"]}]},` +
 			`{"created":false,"sameDestination":true,"ignored":["title","routing.forwardPath"],` +
 			`"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
-			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"CONFLICT","field":["maxClicks"]}]}]}}}`
+			`{"created":false,"sameDestination":false,"ignored":[],"link":null,"errors":[{"code":"CONFLICT",` +
+			`"field":["maxClicks"]}]}]}}}`
 		for _, call := range []string{"first", "idempotent replay"} {
 			in := map[string]any{"workspaceId": ada.workspace.ID(), "links": links, "idempotencyKey": "batch"}
 			if diff := cmp.Diff(want, b.ask(t, ada.token, query, "in", in).text); diff != "" {

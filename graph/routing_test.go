@@ -73,7 +73,8 @@ func TestExplainRedirect_NamesTheField(t *testing.T) {
 			`visit: {country: "UK"}`: `"extensions":{"code":"INVALID_INPUT","field":["visit","country"]}`,
 			`routing: {rules: [{targets: [{}, {url: "ftp://example.com/"}]}]}`: `"extensions":{"code":"INVALID_URL",` +
 				`"field":["routing","rules","0","targets","1","url"]}`,
-			`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing","endedUrl"]}`,
+			`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing",` +
+				`"endedUrl"]}`,
 		} {
 			r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`,
 				"id", l.ID)

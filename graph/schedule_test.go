@@ -173,7 +173,8 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 		for _, part := range []string{
 			`"at":"` + at + `"`, `"createdBy":{"name":"ada"}`, `"scheduledChanges":[{"id":"` + changeID + `"}]`,
 			`{"field":"url","before":"\"https://example.com/a\"","after":"\"https://example.com/b\""}`,
-			`{"field":"title","before":"null","after":"null"}`, `{"field":"tags","before":"[\"old\"]","after":"[\"new\"]"}`,
+			`{"field":"title","before":"null","after":"null"}`, `{"field":"tags","before":"[\"old\"]",` +
+				`"after":"[\"new\"]"}`,
 		} {
 			if !strings.Contains(r.text, part) {
 				t.Errorf("%s is missing: %s", part, r.text)

@@ -60,7 +60,8 @@ var counted = map[string]string{
 	"Workspace.utmTemplates": ofWorkspace(`utmTemplates(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.tags":         ofWorkspace(`tags(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.webhooks":     ofWorkspace(`webhooks(first: $n) { edges { cursor node { %s } } }`),
-	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: $n) { edges ` +
+	"Webhook.deliveries": `query ($hook: ID!, $n: Int!) { node(id: $hook) { ... on Webhook { deliveries(first: ` +
+		`$n) { edges ` +
 		`{ cursor node { %s } } } } } }`,
 	"Workspace.auditLog": ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
 	"Link.clicks": `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges ` +
@@ -100,7 +101,7 @@ var notCounted = map[string]string{
 	"LinkVersion.changes":                  "computed from the versions of the page",
 	"Link.versions":                        "three statements for a link, however many versions",
 	"Workspace.events":                     "on PostgreSQL, events wait for the transactions of all tests",
-	"Link.destinationChecks":               "rows of a routing, whose number is bounded, loaded for all links of a page",
+	"Link.destinationChecks":               "rows of a routing, a bounded number, loaded for all links of a page",
 	"RevertOperationPayload.results":       "the statements of updateLinks and two more, however many links",
 	"ClaimLinksPayload.results":            "each claim is a transaction of its own, and is priced as one",
 	"ImportReport.counts":                  "parts of the task's row",

@@ -61,13 +61,14 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			createLinks(input: {workspaceId: $w, links: [
 			{externalId: $a, url: "https://example.com/c", strategy: RANDOM},
 			{externalId: $b, url: "https://example.com/c", strategy: RANDOM}]}) {
-			results { errors { code } } } }`, "w", ada.workspace.ID(), "a", "n\u00e9w", "b", "ne\u0301w"); strings.Count(r.text,
-			"EXTERNAL_ID_TAKEN") != 1 {
+			results { errors { code } } } }`, "w", ada.workspace.ID(), "a", "n\u00e9w", "b", "ne\u0301w",
+		); strings.Count(r.text, "EXTERNAL_ID_TAKEN") != 1 {
 			t.Errorf("two links with one external id: %s", r.text)
 		}
 		want(
 			ask(
-				`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: $t, title: "a\u202eb\u2066c",
+				`mutation ($w: ID!, $t: String!) {
+			createLink(input: {workspaceId: $w, url: $t, title: "a\u202eb\u2066c",
 			routing: {endedUrl: $t, rules: [{targets: [{url: $t}]}]}}) { link { originalUrl title routing {
 				endedUrl rules { targets {
 			url } } } } errors { message } } }`, "\ufeff\u200b https://example.com/trimmed\u00a0\u2028\r\n\x00"),

@@ -58,7 +58,8 @@ var rows = map[string]string{
 	"webhook_types": `INSERT INTO webhook_types VALUES ('LINK_CREATED', 'ws_$', 'whk_$')`,
 	"webhook_tags":  `INSERT INTO webhook_tags VALUES ('whk_$', 't', 'ws_$')`,
 	"webhook_deliveries": `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id,
-		type, number, status, created_at) VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
+		type, number, status, created_at)
+		VALUES ('dlv_$', 'ws_$', 'whk_$', 'evt_$', 'lnk_$', 't', 1, 'WAITING', now())`,
 	"webhook_attempts":  `INSERT INTO webhook_attempts VALUES ('dlv_$', 1, 'ws_$', now(), 200, NULL, 1)`,
 	"scheduled_changes": `INSERT INTO scheduled_changes VALUES ('sch_$', 'lnk_$', 'ws_$', now(), '{}', 'usr_$', now())`,
 	"host_owners":       `INSERT INTO host_owners VALUES ('$.example', 'ws_$', now())`,
@@ -69,8 +70,10 @@ var rows = map[string]string{
 	"import_rows": `INSERT INTO import_rows (task_id, number, workspace_id, line, source_id, source_url, host,
 		hash, outcome)
 		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
-	"link_origins":   `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, NULL, now())`,
-	"parity_rows":    `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, NULL, now())`,
+	"link_origins": `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, ` +
+		`NULL, now())`,
+	"parity_rows": `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, ` +
+		`NULL, now())`,
 	"import_claims":  `INSERT INTO import_claims VALUES ('tsk_$', 'c', 1, 'ws_$')`,
 	"sso_workspaces": `INSERT INTO sso_workspaces VALUES ('$', 'ws_$')`,
 	"unmatched":      `INSERT INTO unmatched VALUES ('ws_$', 1, 'c', 404, 1, now())`,

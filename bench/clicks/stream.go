@@ -31,7 +31,8 @@ var (
 		duckduckgo.com news.ycombinator.com mail.google.com outlook.live.com pinterest.com tiktok.com web.whatsapp.com
 		github.com medium.com google.de google.co.uk google.fr google.co.in google.com.br wikipedia.org quora.com
 		stackoverflow.com twitter.com l.facebook.com lm.facebook.com m.facebook.com out.reddit.com old.reddit.com
-		yandex.ru baidu.com ecosia.org search.brave.com yahoo.com mail.yahoo.com substack.com bsky.app mastodon.social threads.net
+		yandex.ru baidu.com ecosia.org search.brave.com yahoo.com mail.yahoo.com substack.com bsky.app
+		mastodon.social threads.net
 		discord.com slack.com teams.microsoft.com notion.so trello.com producthunt.com dev.to hackernoon.com heise.de
 		spiegel.de lemonde.fr theguardian.com nytimes.com bbc.co.uk cnn.com elpais.com globo.com naver.com vk.com`)
 	countries = strings.Fields("US DE GB IN FR BR CA ES IT NL AU JP PL MX SE CH AT BE ID TR PT AR DK NO FI IE ZA NP " +

@@ -47,7 +47,8 @@ func TestNewPlan_Compares(t *testing.T) {
 	}{
 		"nothing": {"", nil, true, "0 unchanged"},
 		"create": {plain, nil, false,
-			`CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
+			`CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 ` +
+				`metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
 		"unchanged": {plain, []*Existing{link(nil)}, true, "1 unchanged"},
 		"a value": {`{key: a, url: "https://example.com/", title: T}`, []*Existing{link(nil)}, false,
 			`UPDATE site/a title:null>"T"; 0 unchanged`},
@@ -107,7 +108,8 @@ func TestNewPlan_Compares(t *testing.T) {
 				e.ID, e.Strategy = "lnk_new", "COUNTER"
 			})}, false, "DELETE site/a; 1 unchanged"},
 		"replacement undone": {plain, []*Existing{link(marked)}, false,
-			`UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced","value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
+			`UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced",` +
+				`"value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
 		"mark of a key without a link": {"", []*Existing{link(marked)}, false, "0 unchanged, 1 unlisted"},
 		"password kept": {plain,
 			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
@@ -172,9 +174,12 @@ func TestChange_SetsEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(plan.Changes[0].Input)
-	const want = `{"archived":false,"customCode":null,"domainId":null,"expiresAt":null,"externalId":"site/a","folderId":null,"maxClicks":null,` +
-		`"metadata":[{"key":"owner","value":"site"}],"note":null,"redirectStatus":302,"routing":{"bots":null,"card":null,"endedUrl":null,"forwardPath":null,` +
-		`"gate":{"confirm":false,"notice":"N"},"pendingUrl":null,"qrSources":null,"query":null,"rules":null,"tests":null,"utm":null},"startsAt":null,` +
+	const want = `{"archived":false,"customCode":null,"domainId":null,"expiresAt":null,"externalId":"site/a",` +
+		`"folderId":null,"maxClicks":null,` +
+		`"metadata":[{"key":"owner","value":"site"}],"note":null,"redirectStatus":302,"routing":{"bots":null,` +
+		`"card":null,"endedUrl":null,"forwardPath":null,` +
+		`"gate":{"confirm":false,"notice":"N"},"pendingUrl":null,"qrSources":null,"query":null,"rules":null,` +
+		`"tests":null,"utm":null},"startsAt":null,` +
 		`"statsPublic":false,"strategy":"RANDOM","tags":null,"title":null,"url":"https://example.com/"}`
 	if string(text) != want {
 		t.Errorf("got:\n%s\nwant:\n%s", text, want)

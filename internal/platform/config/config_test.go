@@ -149,7 +149,8 @@ func TestLoad_HidesSecretValues(t *testing.T) {
 	t.Parallel()
 	for _, variable := range variables() {
 		for _, value := range []string{
-			"hunter2", "x://u:hunter2@h", "://hunter2", "http://u:hunter2@h/%zz", "h:hunter2", "postgres://u:hunter2@%zz",
+			"hunter2", "x://u:hunter2@h", "://hunter2", "http://u:hunter2@h/%zz", "h:hunter2",
+			"postgres://u:hunter2@%zz",
 		} {
 			_, err := Parse(with(setup(), variable, value), checks)
 			if err != nil && strings.Contains(err.Error(), "hunter2") {

@@ -47,7 +47,8 @@ func TestNew_IsValidAndOrdered(t *testing.T) {
 func TestParse_RefusesInvalid(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
-		"", "lnk_", "lnk_01h455vb4pex5vsknk084sn02", "lnk_01h455vb4pex5vsknk084sn02qq", "lnk_81h455vb4pex5vsknk084sn02q",
+		"", "lnk_", "lnk_01h455vb4pex5vsknk084sn02", "lnk_01h455vb4pex5vsknk084sn02qq",
+		"lnk_81h455vb4pex5vsknk084sn02q",
 		"lnk_01H455VB4PEX5VSKNK084SN02Q", "lnk_01h455vb4pex5vsknk084sn0lq", "LNK_01h455vb4pex5vsknk084sn02q",
 		"lnk_01h455vb4pex5vsknk084sn0\x00q", "lnk_' OR 1=1 --aaaaaaaaaaaaaaa",
 	} {

@@ -41,7 +41,8 @@ const users = `<clickhouse>
   <quotas><default/></quotas>
   <users>
     <default><no_password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></default>
-    <linkforge><password>secret</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></linkforge>
+    <linkforge><password>secret</password>
+      <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></linkforge>
   </users>
 </clickhouse>
 `
@@ -51,7 +52,8 @@ const users = `<clickhouse>
 // closes.
 const statements = `SYSTEM START LISTEN HTTP;
 SELECT getServerPort('http_port') INTO OUTFILE '/proc/self/fd/%d' APPEND FORMAT TSV;
-SELECT * FROM file('/proc/self/fd/%d', 'LineAsString', 'line String') SETTINGS storage_file_read_method = 'read' FORMAT Null`
+SELECT * FROM file('/proc/self/fd/%d', 'LineAsString', 'line String')
+  SETTINGS storage_file_read_method = 'read' FORMAT Null`
 
 func main() {
 	data := flag.String("data", "", "the `folder` of the data, created when it is missing")
