@@ -1,12 +1,16 @@
 package main
 
 import (
+	"net/http"
+
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/web"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -119,4 +123,20 @@ func (c *complaints) Handle(err error) {
 		c.last = now
 		c.log.Warn("spans are not sent", "error", err)
 	}
+}
+
+// trace lets the database and Redis make spans, if there are any to be made.
+func (a *app) trace() {
+	if t := a.traces.Tracer(); t != nil {
+		a.db.Trace(t)
+		a.kv.Trace(t)
+	}
+}
+
+// traced makes spans of requests, if there are any to be made.
+func (a *app) traced(next http.Handler) http.Handler {
+	if t := a.traces.Tracer(); t != nil {
+		return web.Trace(t)(next)
+	}
+	return next
 }

@@ -2,12 +2,20 @@ package creation
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -97,3 +105,135 @@ func (it *item) savedResult() savedResult {
 	}
 	return savedResult{LinkID: r.Link.ID, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID}
 }
+
+const (
+	// lifetime is how long a key is stored.
+	lifetime = 24 * time.Hour
+	// maxName is the length limit of a key, in characters.
+	maxName = 255
+)
+
+// errKeyTaken means that another call with the same key has saved its results meanwhile.
+var errKeyTaken = errors.New("the idempotency key is taken")
+
+// idempotencyKey is an idempotency key of an actor in a workspace, with the hash of the call's
+// input.
+type idempotencyKey struct {
+	workspaceID, actorID, name string
+	inputHash                  []byte
+}
+
+// keyRow is an idempotency key with the results of its call.
+type keyRow struct {
+	bun.BaseModel `bun:"table:idempotency_keys"`
+
+	WorkspaceID string `bun:",pk"`
+	ActorID     string `bun:",pk"`
+	Name        string `bun:",pk"`
+	InputHash   []byte
+	Answer      string
+	CreatedAt   time.Time
+}
+
+// newIdempotencyKey returns the key that the caller has named. Calls with the same key must have
+// inputs with the same JSON. It returns InvalidInput.
+func newIdempotencyKey(workspaceID, actorID, name string, input any) (*idempotencyKey, error) {
+	name, err := validate.Opaque("The idempotency key", name, 1, maxName)
+	if err != nil {
+		return nil, errs.From(err).At("idempotencyKey")
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a call's input: %w", err)
+	}
+	hash := sha256.Sum256(text)
+	return &idempotencyKey{workspaceID: workspaceID, actorID: actorID, name: name, inputHash: hash[:]}, nil
+}
+
+// idempotencyKeys stores the results of calls with an idempotency key, so that a repeated call
+// within 24 hours returns the results of the first. The transaction that creates the links saves
+// them.
+type idempotencyKeys struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+// Find decodes the results saved under a key, and reports whether there are any. It returns
+// IdempotencyConflict when they were saved by a call with another input.
+func (s *idempotencyKeys) Find(ctx context.Context, k *idempotencyKey, results any) (bool, error) {
+	var saved keyRow
+	err := s.DB.NewSelect().Model(&saved).
+		Where("workspace_id = ?", k.workspaceID).Where("actor_id = ?", k.actorID).Where("name = ?", k.name).
+		Where("created_at > ?", s.expiry()).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("selecting an idempotency key: %w", err)
+	}
+	if !slices.Equal(saved.InputHash, k.inputHash) {
+		return false, errs.New(errs.IdempotencyConflict,
+			"This key was used for something else within the last 24 hours. Use a new one.").At("idempotencyKey")
+	}
+	if err := json.Unmarshal([]byte(saved.Answer), results); err != nil {
+		return false, fmt.Errorf("decoding saved results: %w", err)
+	}
+	return true, nil
+}
+
+// Save saves the results of a call under its key. It returns errKeyTaken when there are results
+// already.
+func (s *idempotencyKeys) Save(ctx context.Context, tx bun.Tx, k *idempotencyKey, results any) error {
+	text, err := json.Marshal(results)
+	if err != nil {
+		return fmt.Errorf("encoding a call's results: %w", err)
+	}
+	saved := keyRow{
+		WorkspaceID: k.workspaceID, ActorID: k.actorID, Name: k.name,
+		InputHash: k.inputHash, Answer: string(text), CreatedAt: db.Instant(s.Now()),
+	}
+	n, err := db.Affected(tx.NewInsert().Model(&saved).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
+		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
+		Where("?TableAlias.created_at <= ?", s.expiry()).Returning("NULL").Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("saving an idempotency key: %w", err)
+	}
+	if n == 0 {
+		return errKeyTaken
+	}
+	return nil
+}
+
+// expiredKeysBatch is how many expired keys a statement deletes.
+const expiredKeysBatch = 500
+
+// CleanUp deletes expired idempotency keys, in batches.
+func (s *Store) CleanUp(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	expiry := s.idempotency.expiry()
+	deleted, err := db.InBatches(expiredKeysBatch, func() (int64, error) {
+		batch := s.DB.NewSelect().Model((*keyRow)(nil)).Column("workspace_id", "actor_id", "name").
+			Where("created_at <= ?", expiry).Order("created_at").Limit(expiredKeysBatch)
+		return db.Affected(s.DB.NewDelete().Model((*keyRow)(nil)).
+			Where("(workspace_id, actor_id, name) IN (?)", batch).Where("created_at <= ?", expiry).Exec(ctx))
+	})
+	if err != nil {
+		return fmt.Errorf("deleting expired idempotency keys: %w", err)
+	}
+	if deleted > 0 {
+		s.Log.InfoContext(ctx, "deleting expired idempotency keys", "count", deleted)
+	}
+	return nil
+}
+
+// PurgeWorkspace deletes all idempotency keys of a workspace.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	_, err := s.DB.NewDelete().Model((*keyRow)(nil)).Where("workspace_id = ?", workspaceID).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("deleting the idempotency keys of a workspace: %w", err)
+	}
+	return nil
+}
+
+// expiry returns the instant at or before which keys have expired.
+func (s *idempotencyKeys) expiry() time.Time { return db.Instant(s.Now()).Add(-lifetime) }

@@ -1,4 +1,4 @@
-// Package streamtest has the helpers that the tests of streams share.
+// Package feedtest has the helpers that the tests of streams share.
 package feedtest
 
 import (
@@ -13,7 +13,7 @@ import (
 // Interval is the time between two news that Run delivers.
 const Interval = 250 * time.Millisecond
 
-// Live is a stream.Live.
+// Live is a feed.Live.
 type Live interface {
 	Run(ctx context.Context) error
 	Follow(at time.Time, hasNew bool)
