@@ -22,6 +22,8 @@ func ExampleValidateCustom() {
 	fmt.Println(shortcode.ValidateCustom("summer-sale"))
 	fmt.Println(shortcode.ValidateCustom("a b"))
 	fmt.Println(shortcode.Reserved("graphql"))
-	// Output: <nil> A custom code may only contain the letters A to Z and a to z, digits, hyphens
-	// and underscores. true
+	// Output:
+	// <nil>
+	// A custom code may only contain the letters A to Z and a to z, digits, hyphens and underscores.
+	// true
 }

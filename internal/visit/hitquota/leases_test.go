@@ -847,6 +847,9 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 			{thisMonth().Start().Add(-time.Minute), 2}, // with the clicks of the month before
 			{thisMonth().Start().Add(time.Minute), 8},
 		} {
+			knownScripts.RLock()
+			unlock := sync.OnceFunc(knownScripts.RUnlock)
+			defer unlock()
 			now := thisMonth().Start().Add(-time.Hour)
 			node := func() *desk {
 				d := newDesk(NewRedis(k, id.New(id.Log), func() time.Time { return now }))
@@ -882,7 +885,8 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 				t.Errorf("the counter is %d, want %d", hits, test.want)
 			}
 
-			must.NoError(t, k.ScriptFlush(t.Context()).Err())
+			unlock()
+			flushScripts(t, k)
 			row.LinkID, row.ReadAt, now = id.New(id.Link), now, now.Add(time.Hour)
 			hold(t, other.Leases, row.LinkID, 1, 10)
 			away := d.Clicks
