@@ -13,6 +13,11 @@ import path from 'node:path';
 import jsqr from 'jsqr';
 import { chromium } from 'playwright-core';
 
+// The old service delays what follows FAST_OLD_REQUESTS until the comparison with it is canceled, so that it cannot end before.
+const FAST_OLD_REQUESTS = 300;
+let oldRequests = 0, releaseOldService;
+const comparisonCanceled = new Promise(resolve => { releaseOldService = resolve; });
+
 const [address, folder] = process.argv.slice(2);
 const api = new URL('/graphql', process.env.LINKFORGE_TEST_URL).href;
 const origin = new URL(address).origin;
@@ -716,6 +721,7 @@ async function imports() {
   await section.getByText(/^[1-9]\d* of 702$/).waitFor();
   await section.getByRole('button', { name: 'Cancel' }).click();
   await section.getByText(/^Comparison: canceled/).waitFor();
+  releaseOldService();
   tell('The comparison with the old service shows its progress, and is canceled.');
 
   const small = ['Short URL,Long URL,Short code', `${origin}/old/moved-1,${origin}/destination?n=moved-1,moved-1`,
@@ -757,6 +763,7 @@ async function serve() {
       return response.end('<!doctype html><title>Destination</title><link rel="icon" href="data:,"><h1>You have arrived</h1>');
     }
     if (pathname.startsWith('/old/')) { // the old service
+      if (++oldRequests > FAST_OLD_REQUESTS) await comparisonCanceled;
       const n = pathname === '/old/other' ? 'elsewhere' : pathname.slice('/old/'.length);
       response.writeHead(302, { Location: `${origin}/destination?n=${n}` });
       return response.end();
