@@ -40,12 +40,11 @@ func isBase(step string) bool { return step == base || strings.HasPrefix(step, b
 
 var comment = regexp.MustCompile(`--.*`)
 
-// checksum returns a checksum of the statements of a file, without comments and white space. It is
-// empty for no file.
-func checksum(files fs.FS, file string) string {
-	script, _ := fs.ReadFile(files, file)
+// checksum returns a checksum of the statements of a file, without comments and white space.
+func checksum(files fs.FS, file string) (string, error) {
+	script, err := fs.ReadFile(files, file)
 	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(comment.ReplaceAllString(string(script), "")), " ")))
-	return hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:4]), err
 }
 
 // Check returns an error unless the database has the base of this version. Commands, and servers

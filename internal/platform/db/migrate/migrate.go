@@ -163,7 +163,11 @@ func steps(d *db.DB, files fs.FS) ([]string, error) {
 	for i, file := range found {
 		found[i] = strings.TrimSuffix(path.Base(file), upSuffix)
 		if isBase(found[i]) {
-			found[i] += checksumMark + checksum(files, file)
+			sum, err := checksum(files, file)
+			if err != nil {
+				return nil, err
+			}
+			found[i] += checksumMark + sum
 		}
 	}
 	return found, err
