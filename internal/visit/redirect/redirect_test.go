@@ -483,6 +483,11 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 		b := setup(t, d)
 		b.HitQuota = 1000
 		slow := b.link(t, creation.Input{URL: "https://example.com/slow", MaxClicks: &most})
+		others := make([]*link.Link, 20)
+		for i := range others {
+			others[i] = b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
+			b.expect(t, "before", http.MethodGet, others[i].Code, http.StatusFound, true)
+		}
 		var all sync.WaitGroup
 		dbtest.WhileLocked(t, d, "grants", "subject_id = '"+slow.ID+"'", func(context.Context) {
 			for range 50 {
@@ -492,9 +497,8 @@ func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
 					}
 				})
 			}
-			for i := range 20 {
-				other := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
-				for range 5 {
+			for _, other := range others {
+				for range 2 {
 					all.Go(func() {
 						if w := b.visit(t, http.MethodGet, "/"+other.Code); w.Code != http.StatusFound {
 							t.Errorf("a visitor of another link gets %d", w.Code)
