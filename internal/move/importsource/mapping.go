@@ -143,8 +143,16 @@ func (m *mapper) describe() {
 	}
 }
 
-// unknown reports a property that the table lacks.
+// unknown maps a property that the table lacks, if its name is usual. Others are reported.
 func (m *mapper) unknown(v value, prefix string) {
+	if p := usualOf(v.name); p != nil {
+		m.row.Describes = append(m.row.Describes, p.describes...)
+		if v.is != nil && v.is != "" {
+			v.name = prefix + v.name
+			p.set(m, v)
+		}
+		return
+	}
 	if m.format.isTable {
 		m.ignore(v)
 		return
@@ -176,14 +184,29 @@ func namesOf(table []property) map[string]bool {
 	return known
 }
 
+// secret stands for a value that no report shows.
+type secret struct{}
+
 // lose reports a loss, once for a field and reason. The value of a secret is not part of it.
-func (m *mapper) lose(v value, reason LossReason) {
-	loss := Loss{Field: label(v.name), Reason: reason}
-	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == reason }
+func (m *mapper) lose(v value, reason LossReason) { m.report(v, Loss{Reason: reason}) }
+
+// unread reports a value that cannot be read, and the form of one that can.
+func (m *mapper) unread(v value, form string) { m.report(v, Loss{Reason: Invalid, Form: form}) }
+
+// closeUnread reports it too, and closes the link that the value protects or ends.
+func (m *mapper) closeUnread(v value, form string) {
+	m.row.Deleted = true
+	m.unread(v, form)
+}
+
+func (m *mapper) report(v value, loss Loss) {
+	loss.Field = label(v.name)
+	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == loss.Reason }
 	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
 		return
 	}
-	if name := strings.ToLower(v.name); !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
+	name := strings.ToLower(v.name)
+	if v.is != (secret{}) && !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
 		!strings.Contains(name, "secret") {
 		loss.Value = describe(v.is)
 	}
@@ -220,7 +243,7 @@ func (m *mapper) ignore(v value) {
 // loss has the name.
 func protect(name string, reason LossReason) setter {
 	return func(m *mapper, v value) {
-		if isEmpty(v.is) {
+		if isUnset(v.is) {
 			return
 		}
 		m.row.Deleted = true
