@@ -232,14 +232,19 @@ func setEnded(m *mapper, v value) {
 	setEnd(m, v)
 }
 
-// setLimit sets the limit of clicks, the lowest of several. finish subtracts the clicks that the
-// source has counted.
-func setLimit(m *mapper, v value) {
+// setLimit sets the limit of clicks, of which finish subtracts those that the source has counted.
+func setLimit(m *mapper, v value) { m.limitTo(&m.limit, v) }
+
+// setRemaining sets how many clicks remain.
+func setRemaining(m *mapper, v value) { m.limitTo(&m.remaining, v) }
+
+// limitTo sets the lowest of several limits.
+func (m *mapper) limitTo(limit **int64, v value) {
 	n, ok := integer(v.is)
 	yes, isTruth := truth(v.is)
 	switch {
-	case ok && (m.limit == nil || n < *m.limit):
-		m.limit, m.limitField = &n, v
+	case ok && (*limit == nil || n < **limit):
+		*limit, m.limitField = &n, v
 	case ok || isTruth && !yes || nulls[word(v.is)] || noEnd[word(v.is)]:
 	default:
 		m.closeUnread(v, numberForm)

@@ -1,6 +1,7 @@
 package importsource
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -77,10 +78,11 @@ type mapper struct {
 	row    *Row
 	change routing.Change
 	rules  []fieldRule
-	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted.
-	limit      *int64
-	limitField value
-	urlField   string
+	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted, and
+	// remaining the limit without them.
+	limit, remaining *int64
+	limitField       value
+	urlField         string
 }
 
 func newMapper(r *reader, f *format, item object) *mapper {
@@ -277,26 +279,29 @@ func (m *mapper) finish() {
 	m.checkURL()
 }
 
-// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as
-// written.
+// finishLimit sets the number of remaining clicks. Without a total it is the whole limit, which is
+// a loss of sources that count clicks.
 func (m *mapper) finishLimit() {
-	if m.limit == nil {
-		return
-	}
-	remaining := *m.limit
-	m.row.Limit = m.limit
-	if !m.format.isOwn {
-		if m.row.Origin.Clicks == nil {
+	if m.limit != nil {
+		left := *m.limit
+		switch clicks := m.row.Origin.Clicks; {
+		case clicks != nil:
+			left -= min(*clicks, max(left, 0))
+		case !m.format.isOwn:
 			m.lose(m.limitField, Approximated)
 		}
-		remaining -= min(optional.Value(m.row.Origin.Clicks), max(remaining, 0))
+		m.row.Limit = m.limit
+		m.remaining = new(min(left, optional.Or(m.remaining, left)))
 	}
-	if remaining <= 0 {
+	switch {
+	case m.remaining == nil:
+	case *m.remaining <= 0:
 		m.lose(m.limitField, Approximated)
 		m.row.Deleted = true
-		return
+	default:
+		m.row.Limit = cmp.Or(m.row.Limit, m.remaining)
+		m.row.MaxClicks = m.remaining
 	}
-	m.row.MaxClicks = &remaining
 }
 
 // identify sets the id and the short URL of a row that has none, and leaves nothing else in one

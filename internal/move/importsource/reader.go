@@ -28,7 +28,7 @@ type format struct {
 	// isFolded means that names are compared without case, spaces, _ and -.
 	isFolded bool
 	// isTable means that items are records of a CSV file, whose unknown columns are only ignored,
-	// and isOwn that the file is of the user, so that its limits are what remains.
+	// and isOwn that the file is of the user, who need not have counted clicks.
 	isTable, isOwn bool
 	// status is that of redirects; zero means the default of the workspace.
 	status int

@@ -245,6 +245,8 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 		{importsource.ShortIO, `"idString":"a","path":"a","originalURL":"https://example.com/","clicksLimit":-1`},
 		{importsource.Sink, `"id":"a","slug":"a","url":"https://example.com/","password":"hash"`},
 		{importsource.JSONLines, `"url":"https://example.com/","maxClicks":"1e3"`},
+		{importsource.JSONLines, `"url":"https://example.com/","Max visits":10,"Clicks":12`},
+		{importsource.JSONLines, `"url":"https://example.com/","clicks left":0`},
 	} {
 		row := one(t, c.source, "{"+c.item+"}")
 		if row.Err != nil || !row.Deleted || len(row.Losses) == 0 || row.MaxClicks != nil {
@@ -303,7 +305,10 @@ func TestRows_MapLimits(t *testing.T) {
 		{importsource.Shlink,
 			`{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":2}}`, 3,
 			nil},
-		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5,"clicks":7}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5,"clicks":2}`, 3, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","clicks_left":5,"clicks":7}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://a.b/","max_visits":9,"remaining_clicks":5,"visits":6}`, 3, nil},
 	} {
 		row := one(t, c.source, c.item)
 		if got := optional.Value(row.MaxClicks); got != c.want || row.Deleted || !cmp.Equal(reasons(row), c.losses) {
