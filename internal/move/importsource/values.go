@@ -416,7 +416,24 @@ func (o object) add(name string, is any, isFolded bool) {
 	if _, isTaken := o[key]; isTaken {
 		key = name + "\x00"
 	}
+	if isFolded {
+		is = unwrapped(is)
+	}
 	o[key] = value{name, is}
+}
+
+// unwrapped returns the value in an object that only names its type, as exports of MongoDB have it.
+func unwrapped(is any) any {
+	object, _ := is.(map[string]any)
+	for name, inner := range object {
+		switch name {
+		case "$oid", "$date", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal":
+			if len(object) == 1 {
+				return unwrapped(inner)
+			}
+		}
+	}
+	return is
 }
 
 // nameOf returns the name of a property in the table of its format.
