@@ -37,7 +37,7 @@ const (
 const maxReports = 100
 
 // property is a field at the source and what becomes of it. It is mapped if its value is not null
-// and not an empty text.
+// and not a text of blanks.
 type property struct {
 	// names are alternatives: the first with a value is mapped, the others are unknown.
 	names []string
@@ -114,7 +114,7 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 		for _, name := range p.names {
 			v, ok := from[name]
 			switch {
-			case !ok || v.is == nil || v.is == "":
+			case !ok || isAbsent(v.is):
 			case isMapped:
 				m.unknown(v, prefix)
 			default:
@@ -149,7 +149,7 @@ func (m *mapper) describe() {
 func (m *mapper) unknown(v value, prefix string) {
 	if p := usualOf(v.name); p != nil {
 		m.row.Describes = append(m.row.Describes, p.describes...)
-		if v.is != nil && v.is != "" {
+		if !isAbsent(v.is) {
 			v.name = prefix + v.name
 			p.set(m, v)
 		}

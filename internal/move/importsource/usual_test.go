@@ -125,7 +125,7 @@ func TestRows_KnowUsualNames(t *testing.T) {
 			"password_hash link_password passcode pin access_code secret_key protected password_enabled my_password",
 			`true,"hunter22",1`},
 		{"open", "password passwd has_password isPasswordProtected pin protected",
-			`false,0,"0","f","false","NULL","",null`},
+			`false,0,"0","f","false","NULL",""," ",null`},
 		{"ends", "expires expiresAt expire_in expires_in expiry expiryDate expiry_date endDate end_date end endsAt " +
 			"end_time valid_until validTo expiration expiration_date expirationDate expiration_at expireDate " +
 			"expire_on expiredAt date_expires until valid_till deadline not_after link_expires_at active_until ttl " +
@@ -133,7 +133,7 @@ func TestRows_KnowUsualNames(t *testing.T) {
 		{"closed", "expires expire_in expiry endDate valid_until validTo expiration_date deadline ttl",
 			`"31.12.2031","30 days",30,"soon"`},
 		{"open", "expires expire_in expiry endDate valid_until",
-			`"never","NULL","\\N",0,"0","",null,"unlimited","infinity",false,"0000-00-00"`},
+			`"never","NULL","\\N",0,"0",""," \u00a0",null,"unlimited","infinity",false,"0000-00-00"`},
 		{"starts",
 			"starts startsAt start_date startTime valid_from validSince activeFrom publish_at published_at goLiveAt " +
 				"scheduled_at activation_date begin not_before activates_at available_from launch_date is_active",
@@ -210,8 +210,9 @@ func TestRows_ReadTables(t *testing.T) {
 		source     importsource.Source
 		file, want string
 	}{
-		"NULL": {csv, columns + strings.Repeat(",NULL", 10), "/a []"},
-		`\N`:   {csv, columns + strings.Repeat(`,\N`, 10), "/a []"},
+		"NULL":            {csv, columns + strings.Repeat(",NULL", 10), "/a []"},
+		`\N`:              {csv, columns + strings.Repeat(`,\N`, 10), "/a []"},
+		"cells of blanks": {csv, columns + strings.Repeat(",\u00a0NULL ,"+nbsp, 5), "/a []"},
 		"NULL of YOURLS": {importsource.YOURLS,
 			"keyword,url,title,timestamp,clicks\na,https://a.b/,NULL,NULL,NULL", "/a []"},
 		"NULL of Dub": {importsource.Dub,

@@ -122,6 +122,12 @@ func isUnset(is any) bool {
 	return isEmpty(is) || isZero(is) || nulls[word(is)] || isTruth && !yes
 }
 
+// isAbsent reports whether a value is null or a text of blanks.
+func isAbsent(is any) bool {
+	text, isText := is.(string)
+	return is == nil || isText && bare(text) == ""
+}
+
 // word returns a text or number for a list of words.
 func word(is any) string {
 	switch is := is.(type) {
