@@ -46,10 +46,11 @@ func setCode(m *mapper, v value) {
 	m.row.Code = bare(code)
 }
 
-// setHost sets the host, unless it is known.
+// setHost sets the host, unless it is known. It may be written as a URL.
 func setHost(m *mapper, v value) {
-	host, ok := hostOf(bareText(v.is))
-	if !ok {
+	text, _ := v.is.(string)
+	host, code, ok := cutShortURL(text)
+	if !ok || code != "" {
 		m.lose(v, Invalid)
 	} else if m.row.Host == "" {
 		m.row.Host = host

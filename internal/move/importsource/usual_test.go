@@ -223,6 +223,7 @@ func TestRows_ReadTables(t *testing.T) {
 		"blanks of short URL": {csv, "url,short url\nhttps://a.b/," + nbsp + "https://c.d/a" + nbsp, "c.d/a []"},
 		"escaped blanks":      {csv, "url,short url\nhttps://a.b/,c.d/a%C2%A0%20", "c.d/a []"},
 		"zero width":          {csv, "\ufeffurl,code\nhttps://a.b/,\ufeffa\u200b", "/a []"},
+		"URL as domain":       {csv, "url,code,domain\nhttps://a.b/,a, https://c.d/ ", "c.d/a []"},
 		"code as short URL":   {csv, "long_url,short_url\nhttps://a.b/,abc", "/abc []"},
 		"sep=;":               {csv, "sep=;\nurl;tags\nhttps://a.b/;\"a,b\"", "/ [a b]"},
 		"sep=, with a mark":   {csv, "\ufeff\"SEP=,\"\r\n\r\nurl,tags;x;y;z\r\nhttps://a.b/,a", "/ []"},
