@@ -223,6 +223,10 @@ func (r *importLossResolver) Value(_ context.Context, l *importsource.Loss) (*st
 	return optional.Of(l.Value), nil
 }
 
+func (r *importLossResolver) Form(_ context.Context, l *importsource.Loss) (*string, error) {
+	return optional.Of(l.Form), nil
+}
+
 func (r *linkResolver) Origins(ctx context.Context, l *link.Link) ([]*importer.Origin, error) {
 	return loader.Of(ctx).In(l.In).Origins.Get(ctx, l.ID)
 }

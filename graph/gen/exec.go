@@ -466,6 +466,7 @@ type ComplexityRoot struct {
 
 	ImportLoss struct {
 		Field  func(childComplexity int) int
+		Form   func(childComplexity int) int
 		Reason func(childComplexity int) int
 		Value  func(childComplexity int) int
 	}
@@ -1542,6 +1543,7 @@ type ImportHostResolver interface {
 }
 type ImportLossResolver interface {
 	Value(ctx context.Context, obj *importsource.Loss) (*string, error)
+	Form(ctx context.Context, obj *importsource.Loss) (*string, error)
 }
 type ImportReportResolver interface {
 	Rows(ctx context.Context, obj *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool) (*ImportRowConnection, error)
@@ -3134,6 +3136,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ImportLoss.Field(childComplexity), true
+	case "ImportLoss.form":
+		if e.ComplexityRoot.ImportLoss.Form == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportLoss.Form(childComplexity), true
 	case "ImportLoss.reason":
 		if e.ComplexityRoot.ImportLoss.Reason == nil {
 			break
@@ -12536,6 +12544,8 @@ type ImportLoss {
   reason: ImportLossReason!
   "The value as JSON, cut to 200 characters; null for secrets."
   value: String
+  "How a value is written that would have been read; null unless there is such a form."
+  form: String
 }
 
 "A page of rows of an import."
@@ -13908,6 +13918,8 @@ func (ec *executionContext) childFields_ImportLoss(ctx context.Context, field gr
 		return ec.fieldContext_ImportLoss_reason(ctx, field)
 	case "value":
 		return ec.fieldContext_ImportLoss_value(ctx, field)
+	case "form":
+		return ec.fieldContext_ImportLoss_form(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ImportLoss", field.Name)
 }
@@ -23625,6 +23637,29 @@ func (ec *executionContext) _ImportLoss_value(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_ImportLoss_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportLoss", field, true, true, "String")
+}
+
+func (ec *executionContext) _ImportLoss_form(ctx context.Context, field graphql.CollectedField, obj *importsource.Loss) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportLoss_form(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ImportLoss().Form(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportLoss_form(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ImportLoss", field, true, true, "String")
 }
 
@@ -53262,6 +53297,12 @@ func (ec *executionContext) _ImportLoss(ctx context.Context, sel ast.SelectionSe
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ImportLoss_value(ctx, field, obj)
+				})
+		case "form":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ImportLoss_form(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -16,12 +17,16 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // Parse reads a manifest. It returns Problems: all errors of the file, or the first one that hides
 // the others.
 func Parse(text []byte) (*File, error) {
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
+	text = validate.WithoutMark(text)
+	if problems := invalidLines(text); len(problems) > 0 { // the library would replace the bytes
+		return nil, problems
+	}
 	document, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, Problems{problemOf(err)}
@@ -47,6 +52,26 @@ func Parse(text []byte) (*File, error) {
 		return nil, p.sorted()
 	}
 	return f, nil
+}
+
+// invalidLines returns the first place of each line that is not UTF-8.
+func invalidLines(text []byte) (problems Problems) {
+	number := 0
+	for line := range bytes.Lines(text) {
+		if number++; utf8.Valid(line) {
+			continue
+		}
+		column := 1
+		for rest := line; ; column++ {
+			r, size := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			rest = rest[size:]
+		}
+		problems = append(problems, Problem{number, column, "The file must be UTF-8. Save it with that encoding."})
+	}
+	return problems
 }
 
 // reader collects the problems of a file.
@@ -96,6 +121,10 @@ func (p *reader) Visit(n ast.Node) ast.Visitor {
 		if text := n.GetToken().Value; text != "true" && text != "false" { // TRUE would be the text true
 			p.add(n.GetToken(), "A truth value must be true or false; quote a text.")
 		}
+	case *ast.StringNode:
+		if isReplaced(n.Value) && !isReplaced(n.GetToken().Origin) {
+			p.add(n.GetToken(), "An escape of the text is no character, such as one surrogate alone.")
+		}
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		p.add(n.GetToken(), "A number must be a decimal integer; quote a text.")
 	case *ast.SequenceNode:
@@ -106,6 +135,12 @@ func (p *reader) Visit(n ast.Node) ast.Visitor {
 		}
 	}
 	return p
+}
+
+// isReplaced reports whether a text has the character that decoders write in place of others, or its
+// escape.
+func isReplaced(text string) bool {
+	return strings.ContainsRune(text, utf8.RuneError) || strings.Contains(strings.ToLower(text), `\ufffd`)
 }
 
 // checkTimes refuses texts in fields for times that the API refuses: the library takes more, and

@@ -98,6 +98,13 @@ func TestParse_NamesThePositionOfErrors(t *testing.T) {
 		"password": {valid +
 			`- {key: a, url: "http://a.example", routing: {gate: {password: secret}}}`,
 			"4:64: A file holds no password"},
+		"Latin-1": {valid + "- {key: a, url: \"http://a.example\", title: Gr\xf6\xdfe}\n- {key: b, tags: [ü, \xfc]}",
+			"4:46: The file must be UTF-8. Save it with that encoding.\n5:22: The file must be UTF-8."},
+		"UTF-16": {"\xff\xfev\x00e\x00", "1:1: The file must be UTF-8."},
+		"a part of a character": {valid + "- {key: a, url: \"http://a.example\", title: \"\xe2\x82\"}",
+			"4:45: The file must be UTF-8."},
+		"one surrogate alone": {valid + `- {key: a, url: "http://a.example", tags: ["\udc00"]}`,
+			"4:44: An escape of the text is no character"},
 		"too many links": {valid + strings.Repeat("- {key: a, url: b}\n", 10_001),
 			"10004:3: A manifest has at most 10,000 links."},
 		"more errors than are shown": {valid + strings.Repeat("- 1\n", 25), "\nand 5 more"},

@@ -151,8 +151,8 @@ func CheckArchive(file io.Reader) (folders []string, err error) {
 		if name == ManifestFile {
 			last = &Manifest{}
 			text, err := io.ReadAll(io.LimitReader(content, maxManifest+1))
-			if err == nil && (len(text) > maxManifest || json.Unmarshal(text, last) != nil) {
-				err = errs.New(errs.InvalidInput, "The manifest of the archive is no valid JSON.")
+			if err == nil && (len(text) > maxManifest || !isJSON(text) || json.Unmarshal(text, last) != nil) {
+				err = errs.New(errs.InvalidInput, "The manifest of the archive is no valid JSON in UTF-8.")
 			}
 			return err
 		}
@@ -204,8 +204,8 @@ func readFolders(content io.Reader, names []string) ([]string, error) {
 			return nil, err
 		}
 		var f struct{ Name string }
-		if isLong || json.Unmarshal(line, &f) != nil {
-			return nil, errs.New(errs.InvalidInput, "The folders of the archive are no valid JSON.")
+		if isLong || !isJSON(line) || json.Unmarshal(line, &f) != nil {
+			return nil, errs.New(errs.InvalidInput, "The folders of the archive are no valid JSON in UTF-8.")
 		}
 		if len(names) < maxRecords && utf8.RuneCountInString(f.Name) <= maxFolder {
 			names = append(names, f.Name)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 func setID(m *mapper, v value) {
 	switch is := v.is.(type) {
 	case string:
-		m.row.SourceID = is
+		m.row.SourceID = bare(is)
 	case json.Number:
 		m.row.SourceID = is.String()
 	default:
@@ -42,14 +43,14 @@ func setCode(m *mapper, v value) {
 		m.fail(v.name, errs.New(errs.InvalidInput, "The code must be text."))
 		return
 	}
-	m.row.Code = code
+	m.row.Code = bare(code)
 }
 
-// setHost sets the host, unless it is known.
+// setHost sets the host, unless it is known. It may be written as a URL.
 func setHost(m *mapper, v value) {
 	text, _ := v.is.(string)
-	host, ok := hostOf(text)
-	if !ok {
+	host, code, ok := cutShortURL(text)
+	if !ok || code != "" {
 		m.lose(v, Invalid)
 	} else if m.row.Host == "" {
 		m.row.Host = host
@@ -72,6 +73,9 @@ func setAddress(m *mapper, v value) {
 	text, _ := v.is.(string)
 	host, code, ok := cutShortURL(text)
 	switch {
+	case text != "" && !strings.ContainsAny(text, "/.:"): // Polr names its codes so
+		m.row.Code = cmp.Or(m.row.Code, bare(text))
+		return
 	case ok && code != "":
 	case m.row.Code == "":
 		m.fail(v.name, errs.New(errs.InvalidInput, "The short URL must have a host and a code."))
@@ -90,47 +94,80 @@ func setNote(m *mapper, v value) { m.row.Note = m.lines(v, maxNote) }
 
 func setFolder(m *mapper, v value) { m.row.Folder = m.line(v, maxFolder) }
 
-// setTags sets tags from a list, or from text that separates them by vertical bars, else by commas.
+// setTags sets tags from a list of texts or of objects with names, or from text.
 func setTags(m *mapper, v value) {
-	var tags []string
 	switch is := v.is.(type) {
 	case string:
-		separator := ","
-		if strings.Contains(is, "|") {
-			separator = "|"
-		}
-		tags = strings.Split(is, separator)
+		m.addTags(v, splitTags(is))
 	case []any:
-		for _, tag := range is {
-			text, ok := tag.(string)
-			if !ok {
-				m.lose(v, Invalid)
-			}
-			tags = append(tags, text)
-		}
-	default:
-		lose(Invalid)(m, v)
-	}
-	m.addTags(v, tags)
-}
-
-// setTagNames sets tags from the names of objects.
-func setTagNames(m *mapper, v value) {
-	list, ok := v.is.([]any)
-	if !ok {
-		lose(Invalid)(m, v)
-	}
-	var tags []string
-	for _, tag := range list {
-		properties, _ := tag.(map[string]any)
-		name, ok := properties["name"].(string)
+		tags, ok := namesIn(is)
 		if !ok {
 			m.lose(v, Invalid)
 		}
-		tags = append(tags, name)
+		m.addTags(v, tags)
+	default:
+		lose(Invalid)(m, v)
 	}
-	m.addTags(v, tags)
 }
+
+// namesIn returns texts, and the names of objects. ok is false if there are others.
+func namesIn(list []any) (names []string, ok bool) {
+	ok = true
+	for _, one := range list {
+		if properties, isObject := one.(map[string]any); isObject {
+			one = properties["name"]
+		}
+		name, isText := one.(string)
+		names, ok = append(names, name), ok && isText
+	}
+	return names, ok
+}
+
+// splitTags returns the tags of a text: those of a JSON array, or of an array as PostgreSQL or
+// Python write it; else what vertical bars separate, else semicolons, else commas.
+func splitTags(text string) []string {
+	text = bare(text)
+	var list []any
+	if json.Unmarshal([]byte(text), &list) == nil {
+		if names, ok := namesIn(list); ok {
+			return names
+		}
+	}
+	if tags, ok := splitArray(text); ok {
+		return tags
+	}
+	for _, separator := range []string{"|", ";"} {
+		if strings.Contains(text, separator) {
+			return strings.Split(text, separator)
+		}
+	}
+	return strings.Split(text, ",")
+}
+
+// arrayElement is an element of an array with the comma after it. Its text is in one of the groups.
+var arrayElement = regexp.MustCompile(`^\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^"',{}\[\]]*?))\s*(?:,|$)`)
+
+// splitArray returns the elements of {a,"b c"} or ['a', 'b']. ok is false for other text, and for a
+// word in brackets.
+func splitArray(text string) (elements []string, ok bool) {
+	isList := strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && strings.ContainsAny(text, `"',`)
+	if !isList && !(strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")) {
+		return nil, false
+	}
+	for rest := bare(text[1 : len(text)-1]); rest != ""; {
+		at := arrayElement.FindStringSubmatch(rest)
+		if at == nil {
+			return nil, false
+		}
+		if at[3] != "NULL" {
+			elements = append(elements, escapedByte.ReplaceAllString(at[1]+at[2], "$1")+at[3])
+		}
+		rest = rest[len(at[0]):]
+	}
+	return elements, true
+}
+
+var escapedByte = regexp.MustCompile(`\\(.)`)
 
 func (m *mapper) addTags(v value, tags []string) {
 	for _, tag := range tags {
@@ -173,23 +210,114 @@ func setMetadata(m *mapper, v value) {
 	m.row.Metadata = append(m.row.Metadata, pair)
 }
 
-func setStart(m *mapper, v value) { m.row.StartsAt = m.instant(v) }
+// setStart and setEnd set the narrowest period of all properties that describe it.
+func setStart(m *mapper, v value) {
+	if t := m.bound(v, noStart); t != nil && (m.row.StartsAt == nil || t.After(*m.row.StartsAt)) {
+		m.row.StartsAt = t
+	}
+}
 
-func setEnd(m *mapper, v value) { m.row.ExpiresAt = m.instant(v) }
+func setEnd(m *mapper, v value) {
+	if t := m.bound(v, noEnd); t != nil && (m.row.ExpiresAt == nil || t.Before(*m.row.ExpiresAt)) {
+		m.row.ExpiresAt = t
+	}
+}
 
-// setLimit sets the limit of clicks. finish subtracts the clicks that the source has counted. A
-// limit that is no number cannot be kept.
-func setLimit(m *mapper, v value) {
-	if v.is == false {
+// setEnded sets the end, or that the link has ended.
+func setEnded(m *mapper, v value) {
+	if yes, _ := truth(v.is); yes {
+		setBlocked(m, v)
 		return
 	}
+	m.row.Describes = append(m.row.Describes, ExpiresAt)
+	setEnd(m, v)
+}
+
+// setLimit sets the limit of clicks, of which finish subtracts those that the source has counted.
+func setLimit(m *mapper, v value) { m.limitTo(&m.limit, v) }
+
+// setRemaining sets how many clicks remain.
+func setRemaining(m *mapper, v value) { m.limitTo(&m.remaining, v) }
+
+// limitTo sets the lowest of several limits.
+func (m *mapper) limitTo(limit **int64, v value) {
 	n, ok := integer(v.is)
-	if !ok {
-		m.lose(v, Invalid)
-		m.row.Deleted = true
-		return
+	yes, isTruth := truth(v.is)
+	switch {
+	case ok && (*limit == nil || n < **limit):
+		*limit, m.limitField = &n, v
+	case ok || isTruth && !yes || nulls[word(v.is)] || noEnd[word(v.is)]:
+	default:
+		m.closeUnread(v, numberForm)
 	}
-	m.limit, m.limitField = &n, v
+}
+
+// setState closes a link in another state than an open one. Statuses of redirects are no states,
+// and times neither.
+func setState(reason LossReason) setter {
+	return func(m *mapper, v value) {
+		if n, ok := integer(v.is); ok && n >= 300 && n <= 399 {
+			m.row.Describes = append(m.row.Describes, RedirectStatus)
+			setStatus(m, v)
+			return
+		}
+		yes, _ := truth(v.is)
+		_, isTime := instant(v.is)
+		if yes || isTime || openStates[word(v.is)] || nulls[word(v.is)] {
+			return
+		}
+		m.row.Deleted = true
+		m.report(v, Loss{Reason: reason, Form: stateForm})
+	}
+}
+
+// setActive closes a link for which the value is not true. A time is when it becomes so.
+func setActive(m *mapper, v value) {
+	yes, isTruth := truth(v.is)
+	_, isTime := instant(v.is)
+	switch {
+	case yes || nulls[word(v.is)] || openStates[word(v.is)]:
+	case isTruth:
+		m.row.Deleted = true
+		m.lose(v, Unsupported)
+	case isTime:
+		m.row.Describes = append(m.row.Describes, StartsAt)
+		setStart(m, v)
+	default:
+		m.closeUnread(v, flagForm)
+	}
+}
+
+// setBlocked closes a link for any value that does not say no. A time to come is when it ends.
+func setBlocked(m *mapper, v value) {
+	at, isTime := instant(v.is)
+	switch {
+	case isUnset(v.is) || isZeroDate(v.is):
+	case isTime && at.After(m.settings.Now):
+		m.row.Describes = append(m.row.Describes, ExpiresAt)
+		setEnd(m, v)
+	default:
+		m.row.Deleted = true
+		m.lose(v, Unsupported)
+	}
+}
+
+// setBlockedUntil closes a link that is blocked until a time to come.
+func setBlockedUntil(m *mapper, v value) {
+	if until, ok := instant(v.is); !ok {
+		setBlocked(m, v)
+	} else if until.After(m.settings.Now) {
+		m.row.Deleted = true
+		m.lose(v, Unsupported)
+	}
+}
+
+// protectSecret closes a link that has a secret, which no report shows.
+func protectSecret(m *mapper, v value) {
+	if !isUnset(v.is) {
+		m.row.Deleted = true
+		m.lose(value{v.name, secret{}}, Unsupported)
+	}
 }
 
 func setStatus(m *mapper, v value) {
@@ -198,11 +326,17 @@ func setStatus(m *mapper, v value) {
 	case 301, 302, 307, 308:
 		m.row.RedirectStatus = new(int(status))
 	default:
-		lose(Invalid)(m, v)
+		if !isEmpty(v.is) {
+			m.unread(v, statusForm)
+		}
 	}
 }
 
-func setArchived(m *mapper, v value) { m.row.Archived = m.flag(v) }
+// setArchived sets whether the link is archived, or since when it is.
+func setArchived(m *mapper, v value) {
+	_, isTime := instant(v.is)
+	m.row.Archived = isTime || !isZeroDate(v.is) && m.flag(v) || m.row.Archived
+}
 
 func setStatsPublic(m *mapper, v value) { m.row.StatsPublic = m.flag(v) }
 
@@ -212,9 +346,10 @@ func setLastClicked(m *mapper, v value) { m.row.Origin.LastClickedAt = m.instant
 
 func setClicks(m *mapper, v value) {
 	n, ok := integer(v.is)
-	if !ok || n < 0 {
-		m.lose(v, Invalid)
-		return
+	switch {
+	case ok && n >= 0:
+		m.row.Origin.Clicks = &n
+	case !nulls[word(v.is)]:
+		m.unread(v, numberForm)
 	}
-	m.row.Origin.Clicks = &n
 }

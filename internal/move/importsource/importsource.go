@@ -2,7 +2,8 @@
 // what becomes of each of their properties here. Rows reads a file (reader.go, scanner.go), and a
 // Fetcher the items of an API (fetch.go, apis.go), which Rows then reads like a file. A table for
 // each source (services.go, shlink.go, archivemapping.go) names the setter of each property
-// (fields.go, routing.go, values.go), which the mapper applies (mapping.go).
+// (fields.go, routing.go, values.go), which the mapper applies (mapping.go). One table for all of
+// them has the usual names of what closes a link (usual.go).
 //
 // It uses no database, network or clock: the caller sends the requests and states the time. The
 // caller decides where the links of a host go, whether a code is free and allowed there, and what a
@@ -156,6 +157,8 @@ type Loss struct {
 	Reason LossReason
 	// Value is the value as JSON, cut to 200 characters; empty for secrets.
 	Value string
+	// Form is that of a value which would have been read; empty unless the reason is Invalid.
+	Form string `json:",omitempty"`
 }
 
 // LossReason is why a value is not kept. Its text is the name in the GraphQL schema.

@@ -1,6 +1,7 @@
 package importsource
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -36,7 +37,7 @@ const (
 const maxReports = 100
 
 // property is a field at the source and what becomes of it. It is mapped if its value is not null
-// and not an empty text.
+// and not a text of blanks.
 type property struct {
 	// names are alternatives: the first with a value is mapped, the others are unknown.
 	names []string
@@ -77,10 +78,11 @@ type mapper struct {
 	row    *Row
 	change routing.Change
 	rules  []fieldRule
-	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted.
-	limit      *int64
-	limitField value
-	urlField   string
+	// limit is the source's limit of clicks, including the Origin.Clicks that it has counted, and
+	// remaining the limit without them.
+	limit, remaining *int64
+	limitField       value
+	urlField         string
 }
 
 func newMapper(r *reader, f *format, item object) *mapper {
@@ -112,7 +114,7 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 		for _, name := range p.names {
 			v, ok := from[name]
 			switch {
-			case !ok || v.is == nil || v.is == "":
+			case !ok || isAbsent(v.is):
 			case isMapped:
 				m.unknown(v, prefix)
 			default:
@@ -143,8 +145,16 @@ func (m *mapper) describe() {
 	}
 }
 
-// unknown reports a property that the table lacks.
+// unknown maps a property that the table lacks, if its name is usual. Others are reported.
 func (m *mapper) unknown(v value, prefix string) {
+	if p := usualOf(v.name); p != nil {
+		m.row.Describes = append(m.row.Describes, p.describes...)
+		if !isAbsent(v.is) {
+			v.name = prefix + v.name
+			p.set(m, v)
+		}
+		return
+	}
 	if m.format.isTable {
 		m.ignore(v)
 		return
@@ -176,14 +186,29 @@ func namesOf(table []property) map[string]bool {
 	return known
 }
 
+// secret stands for a value that no report shows.
+type secret struct{}
+
 // lose reports a loss, once for a field and reason. The value of a secret is not part of it.
-func (m *mapper) lose(v value, reason LossReason) {
-	loss := Loss{Field: label(v.name), Reason: reason}
-	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == reason }
+func (m *mapper) lose(v value, reason LossReason) { m.report(v, Loss{Reason: reason}) }
+
+// unread reports a value that cannot be read, and the form of one that can.
+func (m *mapper) unread(v value, form string) { m.report(v, Loss{Reason: Invalid, Form: form}) }
+
+// closeUnread reports it too, and closes the link that the value protects or ends.
+func (m *mapper) closeUnread(v value, form string) {
+	m.row.Deleted = true
+	m.unread(v, form)
+}
+
+func (m *mapper) report(v value, loss Loss) {
+	loss.Field = label(v.name)
+	isSame := func(l Loss) bool { return l.Field == loss.Field && l.Reason == loss.Reason }
 	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
 		return
 	}
-	if name := strings.ToLower(v.name); !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
+	name := strings.ToLower(v.name)
+	if v.is != (secret{}) && !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
 		!strings.Contains(name, "secret") {
 		loss.Value = describe(v.is)
 	}
@@ -220,7 +245,7 @@ func (m *mapper) ignore(v value) {
 // loss has the name.
 func protect(name string, reason LossReason) setter {
 	return func(m *mapper, v value) {
-		if isEmpty(v.is) {
+		if isUnset(v.is) {
 			return
 		}
 		m.row.Deleted = true
@@ -254,26 +279,29 @@ func (m *mapper) finish() {
 	m.checkURL()
 }
 
-// finishLimit sets the number of remaining clicks. In files of one's own it is the limit as
-// written.
+// finishLimit sets the number of remaining clicks. Without a total it is the whole limit, which is
+// a loss of sources that count clicks.
 func (m *mapper) finishLimit() {
-	if m.limit == nil {
-		return
-	}
-	remaining := *m.limit
-	m.row.Limit = m.limit
-	if !m.format.isOwn {
-		if m.row.Origin.Clicks == nil {
+	if m.limit != nil {
+		left := *m.limit
+		switch clicks := m.row.Origin.Clicks; {
+		case clicks != nil:
+			left -= min(*clicks, max(left, 0))
+		case !m.format.isOwn:
 			m.lose(m.limitField, Approximated)
 		}
-		remaining -= min(optional.Value(m.row.Origin.Clicks), max(remaining, 0))
+		m.row.Limit = m.limit
+		m.remaining = new(min(left, optional.Or(m.remaining, left)))
 	}
-	if remaining <= 0 {
+	switch {
+	case m.remaining == nil:
+	case *m.remaining <= 0:
 		m.lose(m.limitField, Approximated)
 		m.row.Deleted = true
-		return
+	default:
+		m.row.Limit = cmp.Or(m.row.Limit, m.remaining)
+		m.row.MaxClicks = m.remaining
 	}
-	m.row.MaxClicks = &remaining
 }
 
 // identify sets the id and the short URL of a row that has none, and leaves nothing else in one

@@ -28,7 +28,7 @@ type format struct {
 	// isFolded means that names are compared without case, spaces, _ and -.
 	isFolded bool
 	// isTable means that items are records of a CSV file, whose unknown columns are only ignored,
-	// and isOwn that the file is of the user, so that its limits are what remains.
+	// and isOwn that the file is of the user, who need not have counted clicks.
 	isTable, isOwn bool
 	// status is that of redirects; zero means the default of the workspace.
 	status int
@@ -72,7 +72,7 @@ func (r *reader) read() error {
 	if r.settings.Source == Linkforge {
 		return r.archive(of.json)
 	}
-	if err := r.file.skipMark(); err != nil {
+	if err := r.file.begin(); err != nil {
 		return err
 	}
 	if r.settings.Fetched || r.settings.Source == JSONLines {
@@ -86,9 +86,6 @@ func (r *reader) read() error {
 		return err
 	case of.json != nil && (first == '{' || first == '[' || of.csv == nil):
 		return r.document(of.json)
-	}
-	if _, err := r.file.peekAfter(" \r\n"); err != nil { // a tab ends the first cell of the header line
-		return err
 	}
 	return r.csv(of.csv)
 }
@@ -194,6 +191,9 @@ var records = map[string]func(*reader, []byte){
 	},
 }
 
+// isJSON reports whether text is JSON in UTF-8, which decoding does not change silently.
+func isJSON(text []byte) bool { return json.Valid(text) && validate.IsJSONText(text) }
+
 // isRecord reads a line of fetched items that is a record about them.
 func (r *reader) isRecord(line []byte) bool {
 	for name, read := range records {
@@ -201,7 +201,7 @@ func (r *reader) isRecord(line []byte) bool {
 			continue
 		}
 		var record map[string]json.RawMessage
-		if json.Unmarshal(line, &record) == nil && len(record) == 1 {
+		if isJSON(line) && json.Unmarshal(line, &record) == nil && len(record) == 1 {
 			read(r, record[name])
 			return true
 		}
@@ -217,7 +217,7 @@ func (r *reader) item(f *format, text []byte, isLong bool) error {
 	if !json.Valid(text) {
 		text = escapeControls(text)
 	}
-	if !json.Valid(text) || !validate.IsJSONText(text) {
+	if !isJSON(text) {
 		return r.fail("The item must be valid JSON in UTF-8.")
 	}
 	var properties map[string]any

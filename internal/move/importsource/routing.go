@@ -114,7 +114,7 @@ func setPassword(m *mapper, v value) {
 // setConfirm maps the page that warns visitors. Any other value than false counts, because it
 // protects them.
 func setConfirm(m *mapper, v value) {
-	if !isEmpty(v.is) {
+	if !isUnset(v.is) {
 		m.gate().Confirm.To = new(true)
 	}
 }

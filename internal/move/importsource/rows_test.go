@@ -145,7 +145,11 @@ func TestRows_SurviveMalformedFiles(t *testing.T) {
 func one(t *testing.T, source importsource.Source, item string) *importsource.Row {
 	t.Helper()
 	s := &importsource.Settings{Source: source, Label: "go.example.com", Fetched: true, Now: now}
-	rows := read(t, s, []byte(item))
+	file := []byte(item)
+	if source == importsource.Linkforge {
+		file = archive(t, map[string]string{"links/00001.jsonl": item})
+	}
+	rows := read(t, s, file)
 	if len(rows) != 1 {
 		t.Fatalf("%d rows, want 1", len(rows))
 	}
@@ -241,6 +245,8 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 		{importsource.ShortIO, `"idString":"a","path":"a","originalURL":"https://example.com/","clicksLimit":-1`},
 		{importsource.Sink, `"id":"a","slug":"a","url":"https://example.com/","password":"hash"`},
 		{importsource.JSONLines, `"url":"https://example.com/","maxClicks":"1e3"`},
+		{importsource.JSONLines, `"url":"https://example.com/","Max visits":10,"Clicks":12`},
+		{importsource.JSONLines, `"url":"https://example.com/","clicks left":0`},
 	} {
 		row := one(t, c.source, "{"+c.item+"}")
 		if row.Err != nil || !row.Deleted || len(row.Losses) == 0 || row.MaxClicks != nil {
@@ -278,8 +284,8 @@ func TestRows_ProtectFilesOfOnesOwn(t *testing.T) {
 			t.Errorf("a report has the password: %v", row.Losses)
 		}
 	}
-	want := []string{"a true [{Passwd UNSUPPORTED }] <nil>", `b true [{enabled UNSUPPORTED "false"}] <nil>`,
-		`c true [{Disabled UNSUPPORTED "yes"}] <nil>`, "d false [] <nil>", "e false [] <nil>"}
+	want := []string{"a true [{Passwd UNSUPPORTED  }] <nil>", `b true [{enabled UNSUPPORTED "false" }] <nil>`,
+		`c true [{Disabled UNSUPPORTED "yes" }] <nil>`, "d false [] <nil>", "e false [] <nil>"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
@@ -299,7 +305,10 @@ func TestRows_MapLimits(t *testing.T) {
 		{importsource.Shlink,
 			`{"shortCode":"a","longUrl":"https://example.com/","meta":{"maxVisits":5},"visitsSummary":{"total":2}}`, 3,
 			nil},
-		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5,"clicks":7}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","maxClicks":5,"clicks":2}`, 3, nil},
+		{importsource.JSONLines, `{"url":"https://example.com/","clicks_left":5,"clicks":7}`, 5, nil},
+		{importsource.JSONLines, `{"url":"https://a.b/","max_visits":9,"remaining_clicks":5,"visits":6}`, 3, nil},
 	} {
 		row := one(t, c.source, c.item)
 		if got := optional.Value(row.MaxClicks); got != c.want || row.Deleted || !cmp.Equal(reasons(row), c.losses) {
@@ -397,35 +406,6 @@ func TestRows_BoundRules(t *testing.T) { //nolint:paralleltest // counts the all
 	}
 }
 
-// TestRows_ReadTimes in all spellings.
-func TestRows_ReadTimes(t *testing.T) {
-	t.Parallel()
-	want := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, text := range []string{`"2031-01-01T01:00:00+01:00"`, `"2031-01-01T00:00:00+0000"`, `"2031-01-01"`,
-		`1924992000`,
-		`1924992000000`, `"1924992000"`, `1.924992e9`, `" 2031-01-01T00:00:00.000Z "`} {
-		if row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+
-			`}`); row.ExpiresAt == nil ||
-			!row.ExpiresAt.Equal(want) {
-			t.Errorf("%s is %v", text, row.ExpiresAt)
-		}
-	}
-	for _, text := range []string{`0`, `0.0`, `"0"`, `" 0 "`, `""`, `null`} {
-		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
-		if row.ExpiresAt != nil || len(row.Losses) > 0 {
-			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)
-		}
-	}
-	for _, text := range []string{`"tomorrow"`, `true`, `[1]`, `-1`, `-9223372036854775807`, `9223372036854775807`,
-		`1e99`, `"0000-00-00"`,
-		`"2031-13-01"`, `"1.5e9"`, `46023`, `"46023"`} { // the last ones are days, as spreadsheets count them
-		row := one(t, importsource.JSONLines, `{"url":"https://example.com/","expiresAt":`+text+`}`)
-		if row.ExpiresAt != nil || !cmp.Equal(reasons(row), []string{"expiresAt INVALID"}) {
-			t.Errorf("%s is %v, losses %v", text, row.ExpiresAt, row.Losses)
-		}
-	}
-}
-
 // TestRows_ReadShortURLs of a source: of another text, the short URL follows from the host and the code.
 func TestRows_ReadShortURLs(t *testing.T) {
 	t.Parallel()
@@ -453,18 +433,6 @@ func TestRows_ListIgnoredFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"Owner", "URL"}, row.Ignored); diff != "" || row.Losses != nil ||
 		row.URL != "https://example.com/" {
 		t.Errorf("ignored (-want +got):\n%s, losses %v, URL %s", diff, row.Losses, row.URL)
-	}
-}
-
-// TestRows_ReadTitlesOfYOURLS: links from before it had titles have NULL, as phpMyAdmin and MySQL write it.
-func TestRows_ReadTitlesOfYOURLS(t *testing.T) {
-	t.Parallel()
-	s := &importsource.Settings{Source: importsource.YOURLS}
-	for cell, want := range map[string]string{`NULL`: "", `\N`: "", `Null`: "Null", `A &amp; B`: "A & B"} {
-		row := read(t, s, []byte("keyword,url,title\na,https://example.com/,"+cell))[0]
-		if got := optional.Value(row.Title); got != want || row.Err != nil {
-			t.Errorf("%s is %q, want %q: %v", cell, got, want, row.Err)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -27,10 +28,14 @@ const headerBytes = 64 << 10
 
 func newScanner(file io.Reader) *scanner { return &scanner{in: bufio.NewReaderSize(file, headerBytes)} }
 
-// skipMark skips a byte order mark.
-func (s *scanner) skipMark() error {
+// begin skips a byte order mark. It returns InvalidInput for UTF-16, whose ASCII characters have a
+// byte that is zero.
+func (s *scanner) begin() error {
 	const mark = "\ufeff"
 	start, err := s.in.Peek(len(mark))
+	if len(start) >= 2 && (start[0] == 0 || start[1] == 0 || start[0] >= 0xfe && start[1] >= 0xfe) {
+		return errs.New(errs.InvalidInput, "The file is in UTF-16. Save it as UTF-8.")
+	}
 	if string(start) == mark {
 		_, err = s.in.Discard(len(mark))
 	}
@@ -206,11 +211,24 @@ func (s *scanner) line(limit int) (line []byte, isLong bool, err error) {
 	}
 }
 
-// delimiter returns the most frequent of comma, semicolon and tab in the first line, outside of
-// quotation marks. It returns InvalidInput for a line that ends with CR alone, because all of the
-// file would be its header line.
+// separatorLine is the first line of a file for Excel, which names the delimiter.
+var separatorLine = regexp.MustCompile(`^(?i:"?sep=)([,;:|\t])"?[,;:|\t]*\r?\n`)
+
+// delimiter returns the delimiter that a line sep=; names, and consumes that line; else the most
+// frequent of comma, semicolon and tab in the first line, outside of quotation marks. It returns
+// InvalidInput for a line that ends with CR alone, because all of the file would be its header
+// line.
 func (s *scanner) delimiter() (rune, error) {
+	const emptyLines = " \r\n" // a tab ends the first cell of the header line
+	if _, err := s.peekAfter(emptyLines); err != nil {
+		return 0, err
+	}
 	start, _ := s.in.Peek(headerBytes)
+	if named := separatorLine.FindSubmatch(start); named != nil {
+		delimiter := rune(named[1][0])
+		_, err := s.in.Discard(len(named[0]))
+		return delimiter, err
+	}
 	counts, isText := map[byte]int{}, false
 	for i, c := range start {
 		if c == '"' {

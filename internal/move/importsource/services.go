@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
@@ -93,7 +92,7 @@ var dub = format{
 			}
 		}, "key"),
 		urlOf("url"),
-		to(setTitle, "title").as(Title), to(setNote, "comments").as(Note), to(setTagNames, "tags").as(Tags),
+		to(setTitle, "title").as(Title), to(setNote, "comments").as(Note), to(setTags, "tags").as(Tags),
 		to(func(m *mapper, v value) {
 			id, _ := v.is.(string)
 			if name := m.folders[id]; name != "" {
@@ -198,13 +197,9 @@ var rebrandly = format{
 		}, "domain"),
 		to(setCode, "slashtag"), to(setShortURL, "shortUrl"),
 		urlOf("destination"),
-		to(setTitle, "title").as(Title), to(setNote, "description").as(Note), to(setTagNames, "tags").as(Tags),
+		to(setTitle, "title").as(Title), to(setNote, "description").as(Note), to(setTags, "tags").as(Tags),
 		to(setQuery(routing.Add), "forwardParameters"),
-		to(func(m *mapper, v value) {
-			if v.is != "active" {
-				protect(v.name, Approximated)(m, v)
-			}
-		}, "status"),
+		to(setState(Approximated), "status"),
 		to(setClicks, "clicks"), to(setLastClicked, "lastClickAt"), to(setCreated, "createdAt"),
 	},
 		each(lose(Unsupported), "favourite", "scripts"),
@@ -221,18 +216,7 @@ var shortIO = format{
 		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags), to(setArchived, "archived").as(Archived),
 		to(setStatus, "redirectType").as(RedirectStatus),
 		to(setEnd, "expiresAt").as(ExpiresAt),
-		to(func(m *mapper, v value) {
-			if text, ok := v.is.(string); ok && m.row.ExpiresAt == nil {
-				at, ok := instant(text)
-				if _, isNumber := integer(text); ok && !isNumber { // a number is a duration
-					m.row.ExpiresAt = &at
-					return
-				}
-			}
-			if m.row.ExpiresAt == nil {
-				lose(Unsupported)(m, v)
-			}
-		}, "ttl"),
+		to(setTimeToLive, "ttl").as(ExpiresAt),
 		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit").as(MaxClicks),
 		to(protect("password", NotExported), "hasPassword"), to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "iphoneURL"), to(setSystem("Android"), "androidURL"),
@@ -249,13 +233,26 @@ var shortIO = format{
 			"integrationTT", "integrationGA", "integrationGTM"),
 		each(ignore, "id", "shortURL", "DomainId", "OwnerId", "source", "User")),
 	complete: func(m *mapper) {
-		if v := m.of("path"); v.is == nil || v.is == "" {
+		if v := m.of("path"); isAbsent(v.is) {
 			m.skip(v)
 		}
 		if !m.flag(m.of("skipQS")) {
 			m.change.Query.To = &routing.Forwarding{Mode: routing.Add}
 		}
 	},
+}
+
+// setTimeToLive maps an end that is a date. A number is a duration, whose begin is unknown.
+func setTimeToLive(m *mapper, v value) {
+	_, isNumber := integer(v.is)
+	switch {
+	case isUnset(v.is) || m.row.ExpiresAt != nil:
+	case isNumber:
+		m.row.Deleted = true
+		m.report(v, Loss{Reason: Unsupported, Form: timeForm})
+	default:
+		setEnd(m, v)
+	}
 }
 
 // setCountryList maps a list of countries with URLs.
@@ -327,16 +324,13 @@ var yourls = format{
 		urlOf("url"),
 		to(func(m *mapper, v value) {
 			text, ok := m.text(v)
-			if m.format.isTable && (text == "NULL" || text == `\N`) { // as exports of MySQL write null
-				return
-			}
 			if decoded := html.UnescapeString(text); ok && decoded != text {
 				m.lose(v, Approximated)
 				v.is = decoded
 			}
 			setTitle(m, v)
 		}, "title").as(Title),
-		to(func(m *mapper, v value) { m.row.Origin.CreatedAt = m.instant(v, time.DateTime) }, "timestamp"),
+		to(setCreated, "timestamp"),
 		to(setClicks, "clicks"), to(ignore, "ip"),
 	},
 	complete: func(m *mapper) {
@@ -366,40 +360,19 @@ func setYOURLSAddress(m *mapper, v value) {
 // own is a file of one's own.
 var own = format{
 	isFolded: true, isOwn: true,
-	properties: []property{
+	properties: slices.Concat([]property{
 		to(setID, "id", "linkid"),
 		urlOf("url", "longurl", "destination", "destinationurl", "originalurl", "target"),
-		to(setCode, "code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address"),
+		to(setCode, "code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address", "alias"),
 		to(setHost, "domain", "host"),
-		to(setAddress, "shorturl", "shortlink", "bitlink", "link"),
+		to(setAddress, "shorturl", "shortlink", "bitlink", "tinyurl", "link"),
 		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
 		to(setNote, "note", "comment", "comments", "description").as(Note),
-		to(setStart, "startsat", "validsince").as(StartsAt),
-		to(setEnd, "expiresat", "expires", "expiration", "validuntil").as(ExpiresAt),
-		to(setLimit, "maxclicks", "maxvisits", "clickslimit").as(MaxClicks),
-		to(setStatus, "redirectstatus", "status").as(RedirectStatus),
-		to(setArchived, "archived").as(Archived), to(setFolder, "folder").as(Folder),
-		to(setExternalID, "externalid").as(ExternalID),
+		to(setStatus, "redirectstatus", "redirecttype", "redirectcode", "statuscode", "httpstatus").as(RedirectStatus),
+		to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
-		to(setClicks, "clicks", "visits", "totalclicks", "visitcount"),
-		to(protectUnlessFalse, "password", "passwd", "pwd"),
-		to(protectUnlessFalse, "banned", "blocked", "disabled"),
-		to(func(m *mapper, v value) {
-			if !m.flag(v) {
-				m.row.Deleted = true
-				m.lose(v, Unsupported)
-			}
-		}, "enabled", "active"),
-	},
-}
-
-// protectUnlessFalse is protect for a field of a file of one's own, where false and 0 are texts.
-func protectUnlessFalse(m *mapper, v value) {
-	if text, ok := v.is.(string); ok &&
-		slices.Contains([]string{"false", "no", "0"}, strings.ToLower(strings.TrimSpace(text))) {
-		return
-	}
-	protect(v.name, Unsupported)(m, v)
+		to(setClicks, "clicks", "visits", "totalclicks", "visitcount", "clickcount", "hits"),
+	}, usual),
 }
 
 // baseURL returns the address of a self-hosted source without a slash at its end.

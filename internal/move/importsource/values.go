@@ -2,10 +2,12 @@ package importsource
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,8 +43,7 @@ func isEmpty(is any) bool {
 
 // isZero reports whether the text of a cell is the number zero.
 func isZero(is any) bool {
-	text, _ := is.(string)
-	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	n, err := strconv.ParseFloat(bareText(is), 64)
 	return err == nil && n == 0
 }
 
@@ -85,39 +86,80 @@ func (m *mapper) text(v value) (s string, ok bool) {
 	return s, ok
 }
 
+// The forms of values, for the report.
+const (
+	timeForm   = "2026-12-31T23:59:59Z, 2026-12-31 23:59 or 2026-12-31, in UTC without an offset, or Unix seconds"
+	flagForm   = "true or false"
+	stateForm  = "active, enabled or published for a link that redirects"
+	numberForm = "a number without fraction, as in 100"
+	statusForm = "301, 302, 307 or 308"
+)
+
 // flag returns a value that must be a bool. Otherwise it is a loss.
 func (m *mapper) flag(v value) bool {
-	switch is := v.is.(type) {
-	case nil:
-		return false
-	case bool:
-		return is
-	case string:
-		switch strings.ToLower(strings.TrimSpace(is)) {
-		case "true", "yes", "1":
-			return true
-		case "", "false", "no", "0":
-			return false
-		}
-	case json.Number:
-		if n, ok := integer(is); ok && (n == 0 || n == 1) {
-			return n == 1
-		}
+	is, ok := truth(v.is)
+	if !ok && !isUnset(v.is) {
+		m.unread(v, flagForm)
 	}
-	m.lose(v, Invalid)
-	return false
+	return is
 }
+
+// truth returns a truth value.
+func truth(is any) (yes, ok bool) {
+	if yes, ok := is.(bool); ok {
+		return yes, true
+	}
+	if n, ok := integer(is); ok {
+		return n == 1, n == 0 || n == 1
+	}
+	yes, ok = truths[word(is)]
+	return yes, ok
+}
+
+// isUnset reports whether a value means none: null, false, 0, or a word for that.
+func isUnset(is any) bool {
+	yes, isTruth := truth(is)
+	return isEmpty(is) || isZero(is) || nulls[word(is)] || isTruth && !yes
+}
+
+// isAbsent reports whether a value is null or a text of blanks.
+func isAbsent(is any) bool {
+	text, isText := is.(string)
+	return is == nil || isText && bare(text) == ""
+}
+
+// word returns a text or number for a list of words.
+func word(is any) string {
+	switch is := is.(type) {
+	case string:
+		return strings.ToLower(bare(is))
+	case json.Number:
+		return is.String()
+	}
+	return ""
+}
+
+// bare returns a text without the blanks and the invisible characters around it, such as no-break
+// spaces and byte order marks.
+func bare(s string) string { return strings.TrimFunc(s, isBlank) }
+
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || validate.Invisible(r) && !unicode.In(r, unicode.Variation_Selector)
+}
+
+// bareText returns a value that is text, without the blanks around it; empty for another value.
+func bareText(is any) string {
+	text, _ := is.(string)
+	return bare(text)
+}
+
+// wholeNumber is a number whose fraction is zero, as data frames write a column with empty cells.
+var wholeNumber = regexp.MustCompile(`^(-?\d+)\.0+$`)
 
 // integer returns a number, or a text with one, that is an integer.
 func integer(is any) (n int64, ok bool) {
-	var text string
-	switch is := is.(type) {
-	case json.Number:
-		text = is.String()
-	case string:
-		text = strings.TrimSpace(is)
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+	text := word(is)
+	if n, err := strconv.ParseInt(wholeNumber.ReplaceAllString(text, "$1"), 10, 64); err == nil {
 		return n, true
 	}
 	const most = 1 << 53
@@ -162,55 +204,117 @@ func (m *mapper) plain(v value, most int, isControl func(rune) bool) *string {
 	return optional.Of(s)
 }
 
-// instant returns a time: RFC 3339, with an offset as in +0000, a date, or Unix seconds or
-// milliseconds. Zero is no time, and anything else a loss.
-func (m *mapper) instant(v value, layouts ...string) *time.Time {
-	if isEmpty(v.is) || isZero(v.is) {
+// instant returns a time. Zero is no time, and anything else a loss.
+func (m *mapper) instant(v value) *time.Time {
+	if isUnset(v.is) {
 		return nil
 	}
-	if t, ok := instant(v.is, layouts...); ok {
+	if t, ok := instant(v.is); ok {
 		return &t
 	}
-	m.lose(v, Invalid)
+	m.unread(v, timeForm)
 	return nil
 }
 
-func instant(is any, layouts ...string) (t time.Time, ok bool) {
+// bound returns the time from which or until which a link redirects; nil if it has none, as the
+// words for that and the zero dates of databases say. Any other value closes the link.
+func (m *mapper) bound(v value, none map[string]bool) *time.Time {
+	switch t, ok := instant(v.is); {
+	case isUnset(v.is) || none[word(v.is)]:
+		return nil
+	case ok:
+		return &t
+	case isZeroDate(v.is):
+		m.unread(v, timeForm)
+		return nil
+	}
+	m.closeUnread(v, timeForm)
+	return nil
+}
+
+var (
+	// dates begin with the year, so that the order of month and day is certain.
+	dates = regexp.MustCompile(`^(\d{4})([-/.])(\d\d?)([-/.])(\d\d?)` +
+		`(?:(?:T| +)(\d\d?:\d\d)(?::(\d\d(?:[.,]\d+)?))?)?` +
+		`(?: ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?(?: UTC)?$`)
+	zeroDates = regexp.MustCompile(`^(?:0000-00-00|0001-01-01)(?:[T ][0:.]+)?(?: ?(?:Z|UTC|[+-]00(?::?00)?))?$`)
+	// compactDates have years of this and the next century: longer numbers are Unix milliseconds.
+	compactDates   = regexp.MustCompile(`^(?:19[7-9]|2[01]\d)\d{5}(?:T?\d{6}Z?|\d{4})?$`)
+	compactLayouts = []string{"20060102", "200601021504", "20060102150405", "20060102T150405"}
+	fractionOfUnix = regexp.MustCompile(`^(\d{9,13})\.\d+$`)
+)
+
+// isZeroDate reports whether a value is how databases and programs write no date in a column that
+// must have one.
+func isZeroDate(is any) bool { return zeroDates.MatchString(strings.ToUpper(word(is))) }
+
+// instant returns a time: a date of ISO 8601, with or without a time and an offset, or Unix seconds
+// or milliseconds. ok is false for a value that has several readings.
+func instant(is any) (t time.Time, ok bool) {
+	text := strings.ToUpper(word(is))
+	if compactDates.MatchString(text) {
+		for _, layout := range compactLayouts {
+			if t, err := time.Parse(layout, strings.TrimSuffix(text, "Z")); err == nil {
+				return t, true
+			}
+		}
+	}
+	if n, isNumber := integer(is); isNumber {
+		return unixTime(n)
+	}
+	if parts := fractionOfUnix.FindStringSubmatch(text); parts != nil {
+		n, _ := integer(parts[1])
+		return unixTime(n)
+	}
+	return date(text)
+}
+
+// unixTime returns the time of Unix seconds or milliseconds.
+func unixTime(n int64) (t time.Time, ok bool) {
 	const seconds = 1e8       // the minimum, in 1973; less are the days of a spreadsheet
 	const milliseconds = 1e11 // from here on; as seconds it would be the year 5138
 	const mostMilliseconds = 253402300799999
-	if n, isNumber := integer(is); isNumber {
-		if n < seconds || n > mostMilliseconds {
-			return t, false
-		}
-		if n < milliseconds {
-			n *= 1000
-		}
-		return time.UnixMilli(n).UTC(), true
+	if n < seconds || n > mostMilliseconds {
+		return t, false
 	}
-	text, _ := is.(string)
-	if len(layouts) == 0 {
-		layouts = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", time.DateOnly}
+	if n < milliseconds {
+		n *= 1000
 	}
-	for _, layout := range layouts {
-		t, err := time.Parse(layout, strings.TrimSpace(text))
-		if t = t.UTC(); err == nil && t.Year() >= 1 && t.Year() <= 9999 {
-			return t, true
-		}
+	return time.UnixMilli(n).UTC(), true
+}
+
+// date returns a date in upper case, in UTC without an offset.
+func date(text string) (t time.Time, ok bool) {
+	parts := dates.FindStringSubmatch(text)
+	if parts == nil || parts[2] != parts[4] || zeroDates.MatchString(text) {
+		return t, false
 	}
-	return time.Time{}, false
+	clock, seconds, offset := cmp.Or(parts[6], "00:00"), cmp.Or(parts[7], "00"), parts[8]
+	switch offset {
+	case "", "UTC", "GMT":
+		offset = "Z"
+	}
+	if digits := strings.ReplaceAll(offset, ":", ""); offset != "Z" {
+		offset = digits[:3] + ":" + cmp.Or(digits[3:], "00")
+	}
+	t, err := time.Parse("2006-1-2T15:04:05Z07:00",
+		parts[1]+"-"+parts[3]+"-"+parts[5]+"T"+clock+":"+seconds+offset)
+	t = t.UTC()
+	return t, err == nil && t.Year() >= 1 && t.Year() <= 9999
 }
 
 // withScheme returns a short URL with a scheme.
 func withScheme(text string) string {
-	if strings.Contains(text, "://") {
+	if text = bare(text); strings.Contains(text, "://") {
 		return text
 	}
 	return "https://" + text
 }
 
-// cutShortURL returns the host and the decoded path of a short URL, which need not have a scheme.
+// cutShortURL returns the host and the decoded path of a short URL, which need not have a scheme and
+// may have blanks around it and its path.
 func cutShortURL(text string) (host, code string, ok bool) {
+	text = bare(text)
 	scheme, rest, _ := strings.Cut(withScheme(text), "://")
 	if len(text) > urlnorm.MaxBytes || strings.ContainsFunc(text, unicode.IsControl) ||
 		!strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {
@@ -226,7 +330,7 @@ func cutShortURL(text string) (host, code string, ok bool) {
 	if code, err := url.PathUnescape(path); err == nil && utf8.ValidString(code) {
 		path = code
 	}
-	return host, strings.TrimSuffix(path, "/"), true
+	return host, strings.TrimSuffix(bare(path), "/"), true
 }
 
 // hostOf returns the canonical form of a host.
@@ -251,8 +355,8 @@ func (r *reader) object(f *format, path []string) error {
 			return r.items(f)
 		case records[name] != nil || name == "version" && f.version != "":
 			text, isLong, err := r.file.value(MaxItem)
-			if err == nil && (isLong || !json.Valid(text)) {
-				err = errs.New(errs.InvalidInput, "%s of the file is no valid JSON of at most 1 MiB.", name)
+			if err == nil && (isLong || !isJSON(text)) {
+				err = errs.New(errs.InvalidInput, "%s of the file is no valid JSON in UTF-8 of at most 1 MiB.", name)
 			}
 			if err != nil {
 				return err
@@ -292,12 +396,17 @@ func newObject(properties map[string]any, isFolded bool) object {
 	return o
 }
 
+// newRecord returns the cells of a record without the blanks around them. NULL, and \N as MySQL and
+// PostgreSQL write it, are empty cells.
 func newRecord(header, record []string, isFolded bool) object {
 	o := make(object, len(header))
 	for i, name := range header {
 		cell := ""
 		if i < len(record) {
-			cell = record[i]
+			cell = bare(record[i])
+		}
+		if cell == "NULL" || cell == `\N` {
+			cell = ""
 		}
 		if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte("=+-@", cell[1]) >= 0 {
 			cell = cell[1:] // exports add it, see validate.Cell
@@ -313,14 +422,35 @@ func (o object) add(name string, is any, isFolded bool) {
 	if _, isTaken := o[key]; isTaken {
 		key = name + "\x00"
 	}
+	if isFolded {
+		is = unwrapped(is)
+	}
 	o[key] = value{name, is}
 }
 
-var folding = strings.NewReplacer(" ", "", "_", "", "-", "")
+// unwrapped returns the value in an object that only names its type, as exports of MongoDB have it.
+func unwrapped(is any) any {
+	object, _ := is.(map[string]any)
+	for name, inner := range object {
+		switch name {
+		case "$oid", "$date", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal":
+			if len(object) == 1 {
+				return unwrapped(inner)
+			}
+		}
+	}
+	return is
+}
 
+// nameOf returns the name of a property in the table of its format.
 func nameOf(name string, isFolded bool) string {
 	if !isFolded {
 		return name
 	}
-	return folding.Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || unicode.Is(unicode.Zs, r) || validate.Invisible(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
