@@ -18,7 +18,7 @@ import (
 const maxCounted = 100
 
 // maxKept is how many rows with the outcome FAILED, and how many with SKIPPED, a report keeps.
-const maxKept = 5_000
+const maxKept = 5000
 
 // progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {

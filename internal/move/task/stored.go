@@ -29,8 +29,8 @@ const (
 	// maxReports bounds the tasks of a workspace whose rows are kept, maxRows these rows, and
 	// maxRowsOfAccount those of an account.
 	maxReports       = 200
-	maxRows          = 1_000_000
-	maxRowsOfAccount = 2_000_000
+	maxRows          = 1000000
+	maxRowsOfAccount = 2000000
 	// The largest files of stores without others.
 	defaultFileBytes    = 64 << 20
 	defaultArchiveBytes = 1 << 30
