@@ -507,16 +507,19 @@ func TestImport_KeepsTheFirstFailedRows(t *testing.T) {
 				Outcome importer.Outcome
 				Rows    int64
 			}
-			must.NoError(t, b.db.NewSelect().Table("import_rows").Column("outcome").ColumnExpr("count(*) AS rows").
-				Where("task_id = ?", ended.ID).Group("outcome").Order("outcome").Scan(db.AsSystem(t.Context()), &stored))
-			if got := fmt.Sprint(stored); got != "[{CREATED 1} {FAILED 5000} {SKIPPED 5000}]" || ended.StoredRows != 10_001 {
+			byOutcome := b.db.NewSelect().Table("import_rows").Column("outcome").ColumnExpr("count(*) AS rows").
+				Where("task_id = ?", ended.ID).Group("outcome").Order("outcome")
+			must.NoError(t, byOutcome.Scan(db.AsSystem(t.Context()), &stored))
+			got := fmt.Sprint(stored)
+			if got != "[{CREATED 1} {FAILED 5000} {SKIPPED 5000}]" || ended.StoredRows != 10_001 {
 				t.Errorf("dry run %t: %s, %d", dryRun, got, ended.StoredRows)
 			}
 			counted := map[importer.Outcome]int64{}
 			for _, c := range must.Value(importer.ReportOf(ended))(t).Counts() {
 				counted[c.Outcome] = c.Rows
 			}
-			if counted[importer.Failed] != 5_600 || counted[importer.Skipped] != 5_600 || counted[importer.Created] != 1 {
+			if counted[importer.Failed] != 5_600 || counted[importer.Skipped] != 5_600 ||
+				counted[importer.Created] != 1 {
 				t.Errorf("dry run %t: counted %v", dryRun, counted)
 			}
 			if n := must.Value(b.db.NewSelect().Table("import_claims").Where("task_id = ?", ended.ID).

@@ -63,7 +63,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 			_, err = importer.SettingsOf(t)
 		}
 		if err == nil && t.Done > 0 && t.StoredRows == 0 {
-			err = errs.New(errs.Expired, "The rows of the import are no longer kept. Check all links, without importId.")
+			err = errs.New(errs.Expired,
+				"The rows of the import are no longer kept. Check all links, without importId.")
 		}
 		if err != nil {
 			return nil, errs.From(err).At("importId")

@@ -113,8 +113,8 @@ func (h *Holding) Prepared() { h.prepared.Store(int64(time.Since(h.began))) }
 // Rest, or earlier if the handler stores its progress and returns Later(0).
 func (h *Holding) IsOver() bool { return h.isOver.Load() }
 
-// Compute says that the next steps wait for no other server. It ends a holding that was outside, so
-// that the task goes on with a slot of those that compute: return its error.
+// Compute says that the next steps wait for no other server. Return its error: it ends a holding
+// that was outside, and the task continues with a slot for tasks that compute.
 func (h *Holding) Compute(ctx context.Context) error {
 	if !h.Outside {
 		return nil
@@ -384,7 +384,7 @@ func isLater(err error) bool {
 	return ok
 }
 
-// pauseAfter returns how long a task waits after a number of attempts, the last of which has failed.
+// pauseAfter returns how long a task waits after a failed attempt, the last one of a number.
 func pauseAfter(failure *errs.Error, attempts int) time.Duration {
 	if failure.RetryAfter > 0 && attempts <= promptAttempts {
 		return failure.RetryAfter

@@ -60,9 +60,9 @@ type subject struct {
 	workspaceID string
 }
 
-// excess returns which ended tasks lose their files, and which their rows, so that those that are
-// newer, and the unfinished ones, keep to the bounds. The tasks are those of an account, the newest
-// first. isFull says of files of a kind and of rows that unfinished tasks alone exceed a bound.
+// excess returns which ended tasks lose their files, and which lose their rows. Unfinished tasks and
+// newer ones come first. The tasks are those of an account, the newest first. isFull has the files
+// of a kind, or the rows, if those of unfinished tasks exceed a bound.
 func (s *Store) excess(all []*stored) (files, rows []string, isFull map[subject]bool) {
 	imports, archives := cmp.Or(s.FileBytes, defaultFileBytes), cmp.Or(s.ArchiveBytes, defaultArchiveBytes)
 	used, isFull := map[subject]int64{}, map[subject]bool{}
@@ -199,8 +199,8 @@ func deleteFiles(ctx context.Context, tx bun.IDB, taskIDs []string) error {
 	return err
 }
 
-// trim deletes what a task that has ended needs no more, and the rows of old reports of its account
-// that exceed the bounds. The counts of these reports stay.
+// trim deletes the claims of a task that has ended. It deletes the rows of old reports of its account
+// that exceed the bounds; the counts of these reports stay.
 func (s *Store) trim(ctx context.Context, h *Holding) error {
 	ctx = db.AsSystem(ctx)
 	if err := s.deleteRows(ctx, "import_claims", "claim", h.ID); err != nil {

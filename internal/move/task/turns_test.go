@@ -76,7 +76,8 @@ func TestRunner_SharesSlotsBetweenAccounts(t *testing.T) {
 				return ctx.Err()
 			})
 			polltest.Until(t, "the account has its share", func() bool { return running.Load() > 0 })
-			for _, one := range b.start(t, task.New{Outside: outside}, b.estate(t, fmt.Sprint("quick", outside), 3)...) {
+			others := b.estate(t, fmt.Sprint("quick", outside), 3)
+			for _, one := range b.start(t, task.New{Outside: outside}, others...) {
 				polltest.Until(t, "a task of another account ends", func() bool {
 					return b.statusOf(t, one).Status == task.Succeeded
 				})
@@ -144,7 +145,7 @@ func TestRunner_WaitsWithoutASlot(t *testing.T) {
 				case <-hang:
 				case <-ctx.Done():
 				}
-				return errors.Join(ctx.Err(), h.Compute(ctx))
+				return errors.Join(ctx.Err(), h.Compute(db.AsSystem(ctx)))
 			case h.WorkspaceID == b.m.ID() && waits.Add(1) <= 30:
 				return task.Later(time.Minute)
 			}
@@ -206,7 +207,8 @@ func TestStore_BoundsStoredFiles(t *testing.T) {
 		receive := func(m workspace.Membership, size int) *task.Task {
 			one := must.Value(b.Create(t.Context(), m, task.New{Kind: task.Import, Status: task.WaitingForUpload,
 				Input: "input", KeepsFile: true}))(t)
-			must.NoError(t, b.Receive(t.Context(), m, one.ID, strings.NewReader(strings.Repeat("x", size)), int64(size)))
+			body := strings.NewReader(strings.Repeat("x", size))
+			must.NoError(t, b.Receive(t.Context(), m, one.ID, body, int64(size)))
 			polltest.Until(t, "the task ends", func() bool { return b.statusOf(t, one).FinishedAt != nil })
 			return one
 		}

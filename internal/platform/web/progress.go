@@ -43,7 +43,8 @@ type Progressing struct {
 
 // NewProgressing returns the body of a request as a Progressing.
 func NewProgressing(w http.ResponseWriter, r *http.Request) *Progressing {
-	return &Progressing{Body: r.Body, Size: r.ContentLength, Deadline: http.NewResponseController(w).SetReadDeadline, Now: time.Now}
+	control := http.NewResponseController(w)
+	return &Progressing{Body: r.Body, Size: r.ContentLength, Deadline: control.SetReadDeadline, Now: time.Now}
 }
 
 // LongestUpload is how long the slowest accepted client sends a body of a size.
