@@ -199,7 +199,8 @@ var scopes = map[string][]string{
 		"dispatch.targetOf",
 		"dispatch.unclaim",
 		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups",
-		"task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
+		"workspace.ResponsibleFor", "task.CleanUp", "task.admit", "task.next", "task.release", "task.renew",
+		"task.reserve", "task.take", "task.trim",
 	},
 }
 

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -90,13 +91,18 @@ func groups(ctx context.Context) (all []transport.Group) {
 	return all
 }
 
-// owner identifies whose work an operation is: the account's, the workspace's of an API key, or
-// that of an address.
+// owner identifies who is responsible for an operation: an account, also for the API keys that it
+// has created, or a network. Who has many API keys, workspaces or addresses has one turn.
 func owner(ctx context.Context) string {
-	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
-		return actor.Key.WorkspaceID
+	actor, err := account.Current(ctx)
+	switch {
+	case err != nil:
+		address := web.AddressOf(ctx)
+		return cmp.Or(web.Site(address), address)
+	case actor.Key != nil:
+		return cmp.Or(actor.Key.CreatedBy, actor.Key.WorkspaceID)
 	}
-	return subject(ctx)
+	return actor.AccountID
 }
 
 // requests is the name of the budget of requests. An API key may have a rate of its own.

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -209,4 +213,38 @@ func TestCommands_ImportAsClients(t *testing.T) {
 			t.Errorf("canceled: %s", out)
 		}
 	})
+}
+
+// TestUpload_SilentKeysKeepNobodyWaiting: eight API keys of one account begin two uploads each, and
+// send nine bytes. Those of another account are received at once.
+func TestUpload_SilentKeysKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	var receiving atomic.Int64
+	silent, victim := s.tenant(t, "silent"), s.tenant(t, "victim")
+	for range 8 {
+		key, _ := silent.key(t, "LINKS_READ", "LINKS_WRITE")
+		for range 2 {
+			_, url := key.createImport(t, map[string]any{"workspaceId": silent.workspaceID, "source": "CSV"})
+			c := must.Value(new(net.Dialer).DialContext(t.Context(), "tcp", s.address))(t)
+			t.Cleanup(func() { c.Close() })
+			must.Value(fmt.Fprintf(c, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 1048576\r\n"+
+				"Expect: 100-continue\r\n\r\nurl,code\n", strings.TrimPrefix(url, s.public), s.address))(t)
+			go func() { // the server says that it reads the file
+				if line, _, _ := bufio.NewReader(c).ReadLine(); strings.Contains(string(line), " 100 ") {
+					receiving.Add(1)
+				}
+			}()
+		}
+	}
+	polltest.Until(t, "uploads are in progress", func() bool { return receiving.Load() >= 2 })
+	polltest.Settled(t, "as many as may be are in progress", 300*time.Millisecond, receiving.Load)
+	began := time.Now()
+	_, url := victim.createImport(t, map[string]any{"workspaceId": victim.workspaceID, "source": "CSV"})
+	if status := s.upload(t, url, []byte("url\nhttps://example.com/\n")); status != http.StatusCreated {
+		t.Errorf("the upload of another account: %d", status)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }

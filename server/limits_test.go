@@ -101,18 +101,28 @@ var fixedLimits = map[string]string{
 	"internal/tenant/workspace.invitationsPerAccount": "invitations | account; where mail is sent, with a verified " +
 		"address",
 	"internal/tenant/workspace.invitationsPerRecipient": "invitations | recipient",
-	"server.exports":                   "exports | user or API key",
-	"server.uploadRate":                "uploads | user or API key",
-	"server.archiveRanges":             "parts of archives | user or API key",
-	"server.maxUploads":                "uploads at once | node; a user or API key has 2",
-	"internal/move/importer.apiRate":   "requests to the API of a source | host",
-	"internal/move/parity.hostRate":    "requests of parity checks | host",
-	"internal/move/task.maxArchives":   "stored archives | user or API key in a workspace",
-	"internal/move/task.maxFiles":      "stored files of dry runs | user or API key in a workspace",
-	"internal/move/task.maxUnfinished": "tasks that have not ended | workspace",
-	"server.pngImages":                 "QR codes as PNG | address network",
-	"server.statsPages":                "pages about links (`/CODE+`) | address network",
-	"server.svgImages":                 "QR codes as SVG | address network",
+	"server.exports":                 "exports | user or API key",
+	"server.uploadRate":              "uploads | account of the workspace",
+	"server.archiveRanges":           "parts of archives | user or API key",
+	"server.maxUploads":              "uploads at once | node; the account of a workspace has 2",
+	"internal/move/importer.apiRate": "requests to the API of a source | host",
+	"internal/move/parity.hostRate":  "requests of parity checks | host",
+	"internal/move/task.maxArchives": "stored archives | workspace",
+	"internal/move/task.maxFiles":    "stored files of dry runs | workspace",
+	"internal/move/task.importsOfWorkspace": "bytes of stored files of imports, as files of the largest size " +
+		"| workspace",
+	"internal/move/task.importsOfAccount": "bytes of stored files of imports, as files of the largest size " +
+		"| account of the workspaces",
+	"internal/move/task.archivesOfAccount": "bytes of stored archives, as archives of the largest size " +
+		"| account of the workspaces",
+	"internal/move/task.maxReports":       "reports with rows | workspace",
+	"internal/move/task.maxRows":          "rows of reports | workspace",
+	"internal/move/task.maxRowsOfAccount": "rows of reports | account of the workspaces",
+	"internal/move/importer.maxKept":      "rows of an import with the outcome FAILED, and of those SKIPPED | report",
+	"internal/move/task.maxUnfinished":    "tasks that have not ended | workspace",
+	"server.pngImages":                    "QR codes as PNG | address network",
+	"server.statsPages":                   "pages about links (`/CODE+`) | address network",
+	"server.svgImages":                    "QR codes as SVG | address network",
 }
 
 // limitVariable are the variables that limit what callers may do; others configure the node.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -11,22 +10,23 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-// uploadRate is how many uploads a caller may begin.
-var uploadRate = ratelimit.Rate{Name: "uploads", Attempts: 60, Window: time.Hour}
+// uploadRate is how many uploads may begin of the workspaces of an account.
+var uploadRate = ratelimit.Rate{Name: "uploads", Attempts: 240, Window: time.Hour}
 
 // maxUploads bounds the uploads that a node receives at once: each needs a megabyte of memory.
-const maxUploads = 16
-
+// maxUploadsOfAccount is the part of the account that is responsible for their workspaces.
 const (
-	// uploadSpeed is the bytes that a client has to send in a second, after a beginning of uploadSlack.
-	uploadSpeed = 16 << 10
-	uploadSlack = 30 * time.Second
+	maxUploads          = 16
+	maxUploadsOfAccount = 2
 )
+
+// uploadWait bounds the wait for other uploads, and the time for the response.
+const uploadWait = 30 * time.Second
 
 // newUploads returns the gate of uploads.
 func newUploads() *admission.Gate {
-	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: 2, Waiting: 4, Queue: 64,
-		MaxWait: uploadSlack})
+	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: maxUploadsOfAccount, Waiting: 4,
+		Queue: 64, MaxWait: uploadWait})
 }
 
 // upload stores the file of an import that waits for it: 201. Nothing has changed after another
@@ -65,22 +65,25 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 		return errs.New(errs.TooLarge, "The file has %d bytes, at most %d are accepted. Split it.", r.ContentLength,
 			a.config.ImportBytes)
 	}
-	if err := a.Limits.Charge(r.Context(), uploadRate, u.ActorID); err != nil {
-		return err
-	}
 	m, err := a.memberOfGrant(r.Context(), &u.Grant)
 	if err != nil {
 		return err
 	}
-	leave, err := a.uploads.Enter(r.Context(), u.ActorID, 1)
+	account, err := a.Workspaces.ResponsibleFor(r.Context(), m.ID())
+	if err != nil {
+		return err
+	}
+	if err := a.Limits.Charge(r.Context(), uploadRate, account); err != nil {
+		return err
+	}
+	leave, err := a.uploads.Enter(r.Context(), account, 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	control := http.NewResponseController(w)
-	end := time.Now().Add(uploadSlack + time.Duration(r.ContentLength/uploadSpeed)*time.Second)
-	if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end.Add(uploadSlack))); err != nil {
+	end := time.Now().Add(web.LongestUpload(r.ContentLength) + uploadWait)
+	if err := http.NewResponseController(w).SetWriteDeadline(end); err != nil {
 		return err
 	}
-	return a.Tasks.Receive(r.Context(), m, u.TaskID, r.Body, r.ContentLength)
+	return a.Tasks.Receive(r.Context(), m, u.TaskID, web.NewProgressing(w, r), r.ContentLength)
 }

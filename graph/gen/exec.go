@@ -12475,7 +12475,10 @@ type ImportReport {
   hosts: [ImportHost!]! @listSize(assumedSize: 3)
   "Columns and properties that an import ignores, up to 100."
   ignoredFields: [String!]!
-  "The rows in the order of the source. Fails with INVALID_INPUT."
+  """
+  The rows in the order of the source; of those FAILED, and of those SKIPPED, the first 5,000. Rows of old reports are
+  removed when those of a workspace or an account are too many. Fails with INVALID_INPUT.
+  """
   rows(
     "Number of items, 1 to 100. Default: 20."
     first: Int

@@ -22,8 +22,9 @@ const (
 	smallBody = 64 << 10
 	// bodyShares is the number of owners whose largest bodies fit into the memory at once.
 	bodyShares = 8
-	// maxBodyWait bounds the wait for a turn.
+	// maxBodyWait bounds the wait for a turn, and maxBodyTime the time in which a body arrives.
 	maxBodyWait = 5 * time.Second
+	maxBodyTime = time.Minute
 )
 
 // newBodies returns the gate of large request bodies. Its units are bytes.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/lexer"
@@ -94,7 +95,15 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 			errs.New(errs.BadRequest, "The body must be sent as it is, without Content-Encoding.")
 	}
 	maxBytes := h.maxBody(r.Context())
+	if size := r.ContentLength; size < 0 || size > smallBody { // it has memory that others wait for
+		sending := web.NewProgressing(w, r)
+		sending.Until = time.Now().Add(maxBodyTime)
+		r.Body = io.NopCloser(sending)
+	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)), min(r.ContentLength, int64(maxBytes)))
+	if errs.Is(err, errs.TooSlow) {
+		return nil, errs.TooSlow.Status(), err
+	}
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
 			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",

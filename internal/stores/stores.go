@@ -334,6 +334,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		AnonymousTTL: o.Config.AnonymousTTL,
 		Limits:       s.Limits,
 	})
+	s.Tasks.FileBytes, s.Tasks.ArchiveBytes = o.Config.ImportBytes, o.Config.ExportBytes
 	s.Imports = &importer.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
 		PublicURL: o.Config.PublicURL, Limits: s.Limits, MaxBytes: o.Config.ImportBytes, Now: o.Now,

@@ -665,6 +665,9 @@ CREATE TABLE tasks (
     secret BYTEA,  -- of the arguments, sealed, such as an API token; null once it has ended
     upload TEXT COLLATE "C",  -- the upload that is its file; null: none
     keeps_file BOOLEAN NOT NULL DEFAULT FALSE,  -- the file outlives the successful task
+    outside BOOLEAN NOT NULL DEFAULT FALSE,  -- its next steps wait for other servers
+    file_bytes BIGINT NOT NULL DEFAULT 0,  -- of its file, also of one that is being received
+    stored_rows BIGINT NOT NULL DEFAULT 0,  -- of its report
     CHECK ((status = 'RUNNING') = (lease_holder IS NOT NULL)),
     CHECK ((status IN ('SUCCEEDED', 'FAILED', 'CANCELED')) = (finished_at IS NOT NULL))
 );
@@ -672,6 +675,7 @@ CREATE INDEX tasks_by_workspace ON tasks (workspace_id, id);
 CREATE INDEX tasks_unfinished ON tasks (id) WHERE finished_at IS NULL;
 CREATE INDEX tasks_finished ON tasks (finished_at) WHERE finished_at IS NOT NULL;
 CREATE UNIQUE INDEX tasks_running ON tasks (workspace_id, kind) WHERE status = 'RUNNING';
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
 
 -- The file of a task, in chunks. Those of an interrupted upload stay until the next one.
 CREATE TABLE task_chunks (

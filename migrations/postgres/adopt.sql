@@ -22,3 +22,15 @@ INSERT INTO link_text_queue (link_id, workspace_id)
     SELECT id, workspace_id FROM links JOIN link_text_backfill ON id > after_id ORDER BY id;
 RESET ROLE;
 DROP TABLE link_text_backfill;
+
+-- What tasks store, for the bounds of workspaces and accounts.
+ALTER TABLE tasks ADD COLUMN outside BOOLEAN NOT NULL DEFAULT FALSE;
+ALTER TABLE tasks ADD COLUMN file_bytes BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN stored_rows BIGINT NOT NULL DEFAULT 0;
+SET LOCAL ROLE linkforge_system;
+UPDATE tasks SET outside = finished_at IS NULL
+        AND (kind = 'PARITY_CHECK' OR kind = 'IMPORT' AND secret IS NOT NULL AND total IS NULL),
+    file_bytes = COALESCE((SELECT sum(length(bytes)) FROM task_chunks WHERE task_id = tasks.id), 0),
+    stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
+RESET ROLE;
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;

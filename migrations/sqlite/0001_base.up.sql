@@ -374,7 +374,8 @@ CREATE TABLE tasks (
     lease_holder TEXT, lease_until TEXT, attempts INTEGER NOT NULL DEFAULT 0, due_at TEXT NOT NULL,
     cancel_requested_at TEXT, error_code TEXT, error TEXT, actor_id TEXT NOT NULL, operation_id TEXT NOT NULL,
     created_at TEXT NOT NULL, started_at TEXT, updated_at TEXT NOT NULL, finished_at TEXT, secret BLOB, upload TEXT,
-    keeps_file INTEGER NOT NULL DEFAULT FALSE,
+    keeps_file INTEGER NOT NULL DEFAULT FALSE, outside INTEGER NOT NULL DEFAULT FALSE,
+    file_bytes INTEGER NOT NULL DEFAULT 0, stored_rows INTEGER NOT NULL DEFAULT 0,
     CHECK ((status = 'RUNNING') = (lease_holder IS NOT NULL)),
     CHECK ((status IN ('SUCCEEDED', 'FAILED', 'CANCELED')) = (finished_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
@@ -382,6 +383,7 @@ CREATE INDEX tasks_by_workspace ON tasks (workspace_id, id);
 CREATE INDEX tasks_unfinished ON tasks (id) WHERE finished_at IS NULL;
 CREATE INDEX tasks_finished ON tasks (finished_at) WHERE finished_at IS NOT NULL;
 CREATE UNIQUE INDEX tasks_running ON tasks (workspace_id, kind) WHERE status = 'RUNNING';
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
 CREATE TABLE task_chunks (
     task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE, upload TEXT NOT NULL,

@@ -11,3 +11,13 @@ INSERT INTO unmarked SELECT count(*) FROM (SELECT secret FROM webhooks UNION ALL
     UNION ALL SELECT secret FROM tasks UNION ALL SELECT secret FROM totp)
     WHERE substr(secret, 1, 8) <> CAST('sealed1:' AS BLOB);
 DROP TABLE unmarked;
+
+-- What tasks store, for the bounds of workspaces and accounts.
+ALTER TABLE tasks ADD COLUMN outside INTEGER NOT NULL DEFAULT FALSE;
+ALTER TABLE tasks ADD COLUMN file_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN stored_rows INTEGER NOT NULL DEFAULT 0;
+UPDATE tasks SET outside = finished_at IS NULL
+        AND (kind = 'PARITY_CHECK' OR kind = 'IMPORT' AND secret IS NOT NULL AND total IS NULL),
+    file_bytes = COALESCE((SELECT sum(length(bytes)) FROM task_chunks WHERE task_id = tasks.id), 0),
+    stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;

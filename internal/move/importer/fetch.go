@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"iter"
@@ -29,12 +32,16 @@ const (
 	// maxToken bounds the token of an API, and maxResponse a response of it, in bytes.
 	maxToken    = 1000
 	maxResponse = 16 << 20
-	// maxRetryAfter bounds how long an API may have an import wait: up to maxWait within a step, or
-	// else as a task that other tasks do not wait for.
+	// maxRetryAfter bounds how long an API may have an import wait: up to maxWait and maxTries with
+	// the slot, or else without it.
 	maxRetryAfter = time.Hour
-	maxWait       = time.Minute
-	// maxTries bounds the tries of a request that is refused by a rate.
-	maxTries = 5
+	maxWait       = 2 * time.Second
+	maxTries      = 3
+	// maxAnswer bounds a response that the cursor remembers, and maxAnswers all of them, in bytes.
+	maxAnswer  = 4 << 10
+	maxAnswers = 256 << 10
+	// hostPause is how long an import leaves its slot to others when the host has too many requests.
+	hostPause = time.Second
 )
 
 // apiRate is how often the API at a host is requested: twice a second.
@@ -79,7 +86,8 @@ func (in *Settings) checkAPI() error {
 }
 
 // fetch appends the items of the API to the file of the task, a page in each step, from the cursor
-// on.
+// on. Within a page, the cursor remembers small responses, so that the import can leave its slot to
+// others after each request.
 func (p *process) fetch(ctx context.Context) error {
 	token, err := p.OpenSecret()
 	if err != nil {
@@ -94,6 +102,7 @@ func (p *process) fetch(ctx context.Context) error {
 	if p.progress.Chunks > 0 {
 		f.Resume(p.items(ctx))
 	}
+	p.Prepared()
 	for !p.progress.IsFetched {
 		page, err := f.Next(ctx, p.progress.Fetch)
 		if err != nil {
@@ -106,7 +115,7 @@ func (p *process) fetch(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return p.Compute(ctx)
 }
 
 // append appends a page to the file of the task, in one step. It returns InvalidInput for a file
@@ -117,7 +126,7 @@ func (p *process) append(ctx context.Context, page importsource.Page) error {
 		lines = append(append(lines, item...), '\n')
 	}
 	next := *p.progress
-	next.Fetch, next.IsFetched = page.Next, page.Next == ""
+	next.Fetch, next.IsFetched, next.Answers = page.Next, page.Next == "", nil
 	next.Bytes += int64(len(lines))
 	next.Items += max(1, len(page.Items)) // also for a server that returns empty pages without end
 	switch {
@@ -164,21 +173,61 @@ func (p *process) items(ctx context.Context) iter.Seq[[]byte] {
 	}
 }
 
-// request implements importsource.Fetch.
+// request implements importsource.Fetch. Between two requests it leaves the slot to tasks that wait.
 func (p *process) request(ctx context.Context, r importsource.Request) (importsource.Response, error) {
+	key := sha256.Sum256([]byte(r.URL)) // which may have the token
+	name := hex.EncodeToString(key[:16])
+	if answer := p.progress.Answers[name]; answer != nil {
+		return importsource.Response{Status: http.StatusOK, Body: answer}, nil
+	}
+	if p.requests++; p.requests > 1 && p.IsOver() {
+		return importsource.Response{}, p.pause(ctx, task.Later(0))
+	}
 	for tries := 1; ; tries++ {
 		response, wait, err := p.requestOnce(ctx, r)
 		switch {
-		case err != nil || wait == 0:
-			return response, err
-		case tries == maxTries || wait > maxWait:
-			return response, errs.New(errs.Unavailable, "The API refuses requests for now, with status %d.",
-				response.Status).After(wait)
+		case err == nil && wait == 0:
+			p.remember(name, response)
+			return response, nil
+		case err == nil && (tries == maxTries || wait > maxWait):
+			err = errs.New(errs.Unavailable, "The API refuses requests for now, with status %d.", response.Status).
+				After(wait)
+		}
+		if err != nil {
+			return response, p.pause(ctx, err)
 		}
 		if err := poll.Wait(ctx, wait); err != nil {
 			return response, err
 		}
 	}
+}
+
+// remember has the cursor keep a small response until its page is stored.
+func (p *process) remember(name string, response importsource.Response) {
+	if response.Status != http.StatusOK || len(response.Body) > maxAnswer || !json.Valid(response.Body) ||
+		(len(p.progress.Answers)+1)*maxAnswer > maxAnswers {
+		return
+	}
+	if p.progress.Answers == nil {
+		p.progress.Answers = map[string]json.RawMessage{}
+	}
+	p.progress.Answers[name] = response.Body
+	p.hasAnswers = true
+}
+
+// pause stores the responses of a page that is not complete, and returns why it is not.
+func (p *process) pause(ctx context.Context, cause error) error {
+	if !p.hasAnswers {
+		return cause
+	}
+	p.hasAnswers = false
+	err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return p.Step(ctx, tx, encode(p.progress), 0, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return cause
 }
 
 // requestOnce sends a request, and returns how long to wait before the next one if the API refuses
@@ -193,8 +242,8 @@ func (p *process) requestOnce(
 	for name, value := range r.Header {
 		request.Header.Set(name, value)
 	}
-	if err := p.Limits.Wait(ctx, apiRate, request.URL.Host); err != nil {
-		return response, 0, err
+	if err := p.Limits.Wait(ctx, apiRate, request.URL.Host, p.Account()); err != nil {
+		return response, 0, cmp.Or(ctx.Err(), task.Later(hostPause))
 	}
 	answer, err := p.Client.Do(request)
 	if err != nil {

@@ -207,3 +207,52 @@ func TestImport_WaitsAsLongAsAnAPIWants(t *testing.T) {
 		}
 	})
 }
+
+// TestImport_ResumesWithinAPage: an import that has to wait between two requests for one page does
+// not send those before again, and leaves its slot to others.
+func TestImport_ResumesWithinAPage(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		var requests []string
+		refused := false
+		b.Import.Client = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			requests = append(requests, r.URL.Path)
+			status, header, body := http.StatusOK, http.Header{}, `{"countries":[]}`
+			switch {
+			case r.URL.Path == "/api/domains":
+				body = `[{"id":1,"hostname":"a.example"}]`
+			case r.URL.Path == "/api/links":
+				body = `{"links":[{"idString":"l1","path":"a","originalURL":"https://example.com/a","DomainId":1},` +
+					`{"idString":"l2","path":"b","originalURL":"https://example.com/b","DomainId":1},` +
+					`{"idString":"l3","path":"c","originalURL":"https://example.com/c","DomainId":1}]}`
+			case r.URL.Path == "/link_country/l3" && !refused:
+				refused, status, body = true, http.StatusTooManyRequests, ""
+				header.Set("Retry-After", "1800")
+			default:
+				body = "[]"
+			}
+			return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})}
+		started := must.Value(b.Import.Create(t.Context(), b.Mine, importer.Settings{
+			Source: importsource.ShortIO, OnConflict: importer.Skip, DryRun: true,
+			API: &importer.API{Token: "token"},
+		}))(t)
+		paused := b.runUntil(t, started, func(now *task.Task) bool {
+			return now.Status == task.Queued && now.DueAt.After(b.Now)
+		})
+		b.Now = paused.DueAt
+		ended := b.run(t, started)
+		if ended.Status != task.Succeeded || ended.Done != 3 {
+			t.Errorf("%s, %d rows: %v", ended.Status, ended.Done, ended.Failure())
+		}
+		for _, once := range []string{"/link_country/l1", "/link_country/l2"} {
+			if n := len(requests) - len(slices.DeleteFunc(slices.Clone(requests), func(path string) bool {
+				return path == once
+			})); n != 1 {
+				t.Errorf("%d requests of %s: %v", n, once, requests)
+			}
+		}
+		if strings.Contains(b.dump(t), `"answers"`) {
+			t.Error("the cursor still has responses of the page")
+		}
+	})
+}

@@ -116,7 +116,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 	if in.API != nil {
 		return s.Tasks.Create(ctx, m, task.New{
 			Kind: task.Import, Status: task.Queued, Input: in, Source: string(in.Source), Secret: []byte(in.API.Token),
-			KeepsFile: in.DryRun,
+			KeepsFile: in.DryRun, Outside: true,
 		})
 	}
 	return s.Tasks.Create(ctx, m, task.New{

@@ -492,3 +492,40 @@ func TestImport_RenamesLongCodes(t *testing.T) {
 			"RENAMED "+strings.Repeat("é", 126)+"-2")
 	})
 }
+
+// TestImport_KeepsTheFirstFailedRows: those beyond 5,000 of each outcome without a link are counted.
+func TestImport_KeepsTheFirstFailedRows(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Make(t, creationtest.Custom("https://example.com/taken", "taken"))
+		file := strings.Repeat("{}\n", 5_600) +
+			strings.Repeat(`{"code":"taken","url":"https://example.com/other"}`+"\n", 5_600) +
+			`{"code":"last","url":"https://example.com/last"}` + "\n"
+		for _, dryRun := range []bool{true, false} {
+			ended := b.importFile(t, importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip,
+				DryRun: dryRun}, []byte(file))
+			var stored []struct {
+				Outcome importer.Outcome
+				Rows    int64
+			}
+			byOutcome := b.db.NewSelect().Table("import_rows").Column("outcome").ColumnExpr("count(*) AS rows").
+				Where("task_id = ?", ended.ID).Group("outcome").Order("outcome")
+			must.NoError(t, byOutcome.Scan(db.AsSystem(t.Context()), &stored))
+			got := fmt.Sprint(stored)
+			if got != "[{CREATED 1} {FAILED 5000} {SKIPPED 5000}]" || ended.StoredRows != 10_001 {
+				t.Errorf("dry run %t: %s, %d", dryRun, got, ended.StoredRows)
+			}
+			counted := map[importer.Outcome]int64{}
+			for _, c := range must.Value(importer.ReportOf(ended))(t).Counts() {
+				counted[c.Outcome] = c.Rows
+			}
+			if counted[importer.Failed] != 5_600 || counted[importer.Skipped] != 5_600 ||
+				counted[importer.Created] != 1 {
+				t.Errorf("dry run %t: counted %v", dryRun, counted)
+			}
+			if n := must.Value(b.db.NewSelect().Table("import_claims").Where("task_id = ?", ended.ID).
+				Count(db.AsSystem(t.Context())))(t); n != 0 {
+				t.Errorf("%d claims of an ended task are stored", n)
+			}
+		}
+	})
+}

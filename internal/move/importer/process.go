@@ -36,6 +36,10 @@ type process struct {
 	*task.Holding
 	in       Settings
 	progress *progress
+	// requests counts those of this holding. hasAnswers means that the progress has responses that
+	// are not stored.
+	requests   int
+	hasAnswers bool
 }
 
 // Run implements task.Handler: it fetches the file of an import by API, and imports the rows of the
@@ -73,6 +77,7 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 			return err
 		}
 	}
+	h.Prepared()
 	size := maxStepRows
 	for {
 		began := time.Now() // not the injected clock: this is about the machine's load
@@ -301,10 +306,15 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	return b.save(ctx, tx)
 }
 
-// save writes outcomes and progress.
+// save writes outcomes and progress. Of rows that failed or were skipped, those beyond maxKept are
+// counted only.
 func (b *step) save(ctx context.Context, tx bun.Tx) error {
-	if err := db.InsertRows(ctx, tx, db.Insert{}, b.done); err != nil {
+	kept := b.progress.keep(b.done)
+	if err := db.InsertRows(ctx, tx, db.Insert{}, kept); err != nil {
 		return fmt.Errorf("writing the rows of an import: %w", err)
+	}
+	if err := b.AddRows(ctx, tx, len(kept)); err != nil {
+		return fmt.Errorf("counting the rows of an import: %w", err)
 	}
 	return b.Step(ctx, tx, encode(b.next), b.next.Rows, b.Total)
 }

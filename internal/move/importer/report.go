@@ -17,6 +17,9 @@ import (
 // maxCounted bounds the losses, the hosts and the ignored fields that a report counts.
 const maxCounted = 100
 
+// maxKept is how many rows with the outcome FAILED, and how many with SKIPPED, a report keeps.
+const maxKept = 5000
+
 // progress is the cursor of an import: the totals of the rows that are imported.
 type progress struct {
 	// Fetch is the cursor of the next page of an API. Chunks, Items and Bytes count the content of
@@ -26,6 +29,8 @@ type progress struct {
 	Items     int    `json:"items,omitempty"`
 	Bytes     int64  `json:"bytes,omitempty"`
 	IsFetched bool   `json:"isFetched,omitempty"`
+	// Answers are small responses of the page that is being fetched, by their requests.
+	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 
 	Rows   int64             `json:"rows"`
 	Counts map[Outcome]int64 `json:"counts"`
@@ -48,6 +53,20 @@ func progressOf(t *task.Task) (*progress, error) {
 		return nil, fmt.Errorf("decoding the progress of an import: %w", err)
 	}
 	return p, nil
+}
+
+// keep returns the rows whose outcomes are stored.
+func (p *progress) keep(rows []*Row) (kept []*Row) {
+	more := map[Outcome]int64{}
+	for _, row := range rows {
+		if row.Outcome == Failed || row.Outcome == Skipped {
+			if more[row.Outcome]++; p.Counts[row.Outcome]+more[row.Outcome] > maxKept {
+				continue
+			}
+		}
+		kept = append(kept, row)
+	}
+	return kept
 }
 
 // with returns the progress after more rows.

@@ -30,8 +30,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Fetch sends a request. It repeats one that is refused by a rate, bounds the response, and follows
-// no redirect. Its errors must not have the URL, whose query may have the token.
+// Fetch sends a request. It waits for a source that refuses one by a rate, bounds the response, and
+// follows no redirect. Its errors must not have the URL, whose query may have the token.
 type Fetch func(context.Context, Request) (Response, error)
 
 // Page is a part of the items of an API.
@@ -84,8 +84,12 @@ type cursor struct {
 	Pass int `json:"pass,omitempty"`
 }
 
-// Resume passes the items of an earlier Fetcher whose cursor this one continues.
+// Resume passes the items of an earlier Fetcher whose cursor this one continues. It reads them only
+// for an API whose pages shift.
 func (f *Fetcher) Resume(items iter.Seq[[]byte]) {
+	if !f.api.shifts {
+		return
+	}
 	for item := range items {
 		f.isNew(item)
 	}

@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"crypto/sha256"
@@ -35,8 +36,13 @@ const (
 	stepSize    = 10
 	// maxTries bounds the requests of a short URL whose host refuses them by a rate.
 	maxTries = 3
-	// maxRetryAfter bounds the pause that a host may request.
+	// maxRetryAfter bounds the pause that a host may request: up to maxWait with the slot, or else
+	// without it. hostPause is that of a host that has too many requests.
 	maxRetryAfter = time.Minute
+	maxWait       = 2 * time.Second
+	hostPause     = time.Second
+	// maxMoved bounds the hosts whose instance is remembered.
+	maxMoved = 100
 	// requestTimeout bounds a request.
 	requestTimeout = 30 * time.Second
 	maxLocation    = 8 << 10
@@ -52,13 +58,11 @@ type check struct {
 	*task.Holding
 	in       Settings
 	progress *progress
-	// moved has the hosts whose instance was requested, and whether it is this one.
-	moved map[string]bool
 }
 
 // Run implements task.Handler: it compares the origins that are not compared yet.
 func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
-	c := &check{Store: s, Holding: h, moved: map[string]bool{}}
+	c := &check{Store: s, Holding: h}
 	if err := json.Unmarshal([]byte(h.Input), &c.in); err != nil {
 		return fmt.Errorf("decoding the arguments of a parity check: %w", err)
 	}
@@ -85,13 +89,14 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 					chosen++
 				}
 			}
-			if err := c.step(ctx, some[:n]); err != nil {
+			compared, err := c.step(ctx, some[:n])
+			if err != nil {
 				return err
 			}
 			if err := h.Rest(ctx, 0); err != nil {
 				return err
 			}
-			some = some[n:]
+			some = some[compared:]
 		}
 	}
 }
@@ -175,47 +180,62 @@ func hashOf(linkID string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// step compares origins, and commits the comparisons.
-func (c *check) step(ctx context.Context, some []*importer.Origin) error {
-	next := progress{Below: c.progress.Below, After: positionOf(some[len(some)-1]),
-		Counts: maps.Clone(c.progress.Counts)}
+// step compares origins, and commits the comparisons. It returns how many origins are done: fewer
+// than all if its turn is over. Before it returns the error of one that has to wait, it commits
+// those before.
+func (c *check) step(ctx context.Context, some []*importer.Origin) (compared int, err error) {
+	next := *c.progress
+	next.Counts, next.Moved = maps.Clone(next.Counts), maps.Clone(next.Moved)
 	var ids []string
 	for _, o := range some {
 		ids = append(ids, o.LinkID)
 	}
 	links, err := c.Links.Many(ctx, c.Member, ids...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var rows []*Row
+	var paused error
 	for _, o := range some {
+		if len(rows) > 0 && c.IsOver() {
+			break
+		}
 		l := links[o.LinkID]
-		if l == nil || !next.chooses(o.LinkID) || c.Done+int64(len(rows)) == *c.Total {
-			continue
+		if l != nil && next.chooses(o.LinkID) && c.Done+int64(len(rows)) < *c.Total {
+			row, err := c.compare(ctx, &next, l, *o.SourceURL)
+			if paused = err; err != nil {
+				break
+			}
+			row.Number = c.Done + int64(len(rows)) + 1
+			rows = append(rows, row)
+			next.Counts[row.Verdict]++
 		}
-		row, err := c.compare(ctx, l, *o.SourceURL)
-		if err != nil {
-			return err
-		}
-		row.Number = c.Done + int64(len(rows)) + 1
-		rows = append(rows, row)
-		next.Counts[row.Verdict]++
+		next.After, next.Tries = positionOf(o), 0
+		compared++
 	}
 	done := c.Done + int64(len(rows))
-	err = c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := db.InsertRows(ctx, tx, db.Insert{}, rows); err != nil {
-			return fmt.Errorf("writing the rows of a parity check: %w", err)
-		}
-		return c.Step(ctx, tx, encode(&next), done, c.Total)
-	})
-	if err == nil {
-		c.progress, c.Done = &next, done
+	hasLearnt := next.Tries > c.progress.Tries || len(next.Moved) != len(c.progress.Moved)
+	if ctx.Err() == nil && (compared > 0 || hasLearnt) {
+		err = c.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			if err := db.InsertRows(ctx, tx, db.Insert{}, rows); err != nil {
+				return fmt.Errorf("writing the rows of a parity check: %w", err)
+			}
+			if err := c.AddRows(ctx, tx, len(rows)); err != nil {
+				return fmt.Errorf("counting the rows of a parity check: %w", err)
+			}
+			return c.Step(ctx, tx, encode(&next), done, c.Total)
+		})
 	}
-	return err
+	if err != nil {
+		return 0, err
+	}
+	c.progress, c.Done = &next, done
+	return compared, paused
 }
 
-// compare compares the redirect of a link with that of its source.
-func (c *check) compare(ctx context.Context, l *link.Link, sourceURL string) (*Row, error) {
+// compare compares the redirect of a link with that of its source, and notes in the progress what
+// it has learnt about the host.
+func (c *check) compare(ctx context.Context, next *progress, l *link.Link, sourceURL string) (*Row, error) {
 	here, err := c.Links.Explain(ctx, link.Simulation{Link: l, Visit: &routing.Sample{UserAgent: &c.UserAgent}})
 	if err != nil {
 		return nil, err
@@ -224,7 +244,7 @@ func (c *check) compare(ctx context.Context, l *link.Link, sourceURL string) (*R
 		TaskID: c.ID, WorkspaceID: c.WorkspaceID, LinkID: l.ID, SourceURL: sourceURL, Status: here.Status,
 		Location: here.Location,
 	}
-	there, isMoved, err := c.request(ctx, sourceURL)
+	there, isMoved, err := c.request(ctx, next, sourceURL)
 	if err != nil {
 		return nil, err
 	}
@@ -235,31 +255,37 @@ func (c *check) compare(ctx context.Context, l *link.Link, sourceURL string) (*R
 }
 
 // request requests a short URL of a source, unless its host leads to this instance. It returns only
-// errors of the context.
-func (c *check) request(ctx context.Context, sourceURL string) (a Answer, isMoved bool, err error) {
+// errors of the context, and the one with which the check leaves its slot to others.
+func (c *check) request(ctx context.Context, next *progress, sourceURL string) (a Answer, isMoved bool, err error) {
 	u, err := url.Parse(sourceURL)
 	if err != nil || u.Host == "" {
 		return a, false, nil
 	}
-	if _, isKnown := c.moved[u.Host]; !isKnown {
+	if _, isKnown := next.Moved[u.Host]; !isKnown {
 		known := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/.well-known/linkforge"}
 		instance, err := c.get(ctx, &known, maxInstanceID)
 		if err != nil {
 			return a, false, err
 		}
-		c.moved[u.Host] = instance.status == http.StatusOK && instance.body == c.InstanceID
+		if next.Moved == nil || len(next.Moved) >= maxMoved {
+			next.Moved = map[string]bool{}
+		}
+		next.Moved[u.Host] = instance.status == http.StatusOK && instance.body == c.InstanceID
 	}
-	if c.moved[u.Host] {
+	if next.Moved[u.Host] {
 		return a, true, nil
 	}
-	for range maxTries {
+	for {
 		response, err := c.get(ctx, u, 0)
 		if err != nil {
 			return a, false, err
 		}
 		a = Answer{response.status, absolute(u, response.location)}
-		if a.Status != http.StatusTooManyRequests {
+		if next.Tries++; a.Status != http.StatusTooManyRequests || next.Tries >= maxTries {
 			break
+		}
+		if response.wait > maxWait {
+			return a, false, task.Later(response.wait)
 		}
 		if err := poll.Wait(ctx, response.wait); err != nil {
 			return a, false, err
@@ -279,10 +305,10 @@ type response struct {
 	wait time.Duration
 }
 
-// get requests a URL, and reads up to a number of bytes. It returns only errors of the context.
+// get requests a URL, and reads up to a number of bytes. It returns the errors of request.
 func (c *check) get(ctx context.Context, u *url.URL, size int64) (r response, err error) {
-	if err := c.Limits.Wait(ctx, hostRate, u.Host); err != nil {
-		return r, err
+	if err := c.Limits.Wait(ctx, hostRate, u.Host, c.Account()); err != nil {
+		return r, cmp.Or(ctx.Err(), task.Later(hostPause))
 	}
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -62,11 +62,15 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 		if err == nil {
 			_, err = importer.SettingsOf(t)
 		}
+		if err == nil && t.Done > 0 && t.StoredRows == 0 {
+			err = errs.New(errs.Expired,
+				"The rows of the import are no longer kept. Check all links, without importId.")
+		}
 		if err != nil {
 			return nil, errs.From(err).At("importId")
 		}
 	}
-	return s.Tasks.Create(ctx, m, task.New{Kind: task.ParityCheck, Status: task.Queued, Input: in})
+	return s.Tasks.Create(ctx, m, task.New{Kind: task.ParityCheck, Status: task.Queued, Input: in, Outside: true})
 }
 
 // progress is the cursor of a check: what its comparisons so far amount to.
@@ -75,6 +79,10 @@ type progress struct {
 	Below  uint64            `json:"below,string,omitempty"`
 	After  *position         `json:"after"`
 	Counts map[Verdict]int64 `json:"counts"`
+	// Tries are the requests of the next short URL that its host has refused by a rate. Moved has
+	// hosts whose instance was requested, and whether it is this one.
+	Tries int             `json:"tries,omitempty"`
+	Moved map[string]bool `json:"moved,omitempty"`
 }
 
 // position is the place of an origin in the order of a check.

@@ -35,8 +35,8 @@ type chunk struct {
 
 // Receive stores the file of a task that waits for it, and has the task run. An interrupted call
 // changes nothing that a repeated one would notice. It returns NotFound, Conflict if the file has
-// arrived already, and Forbidden.
-func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID string, file io.Reader, size int64) error {
+// arrived already, QuotaExceeded if too much is stored, Forbidden, and TooSlow of the body.
+func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID string, body io.Reader, size int64) error {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return err
@@ -48,6 +48,9 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 	if t.Status != WaitingForUpload {
 		return errReceived()
 	}
+	if err := s.reserve(ctx, file{t.ID, m.ID(), t.Kind, size}); err != nil {
+		return err
+	}
 	upload := id.New("upl_")
 	others := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("workspace_id = ?", m.ID()).
 		Where("upload NOT IN (SELECT upload FROM tasks WHERE id = ? AND upload IS NOT NULL)", taskID)
@@ -56,7 +59,10 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 	}
 	chunks, received := 0, int64(0)
 	for buffer := make([]byte, min(size, ChunkSize)); received < size; chunks++ {
-		n, err := io.ReadFull(file, buffer[:min(size-received, int64(len(buffer)))])
+		n, err := io.ReadFull(body, buffer[:min(size-received, int64(len(buffer)))])
+		if errs.Is(err, errs.TooSlow) {
+			return err
+		}
 		if err != nil {
 			return errs.New(errs.BadRequest, "The file has fewer bytes than Content-Length says. Send it again.").
 				Because(err)
@@ -127,7 +133,9 @@ func (h *Holding) Append(ctx context.Context, tx bun.Tx, number int, bytes []byt
 	if _, err := tx.NewInsert().Model(c).Exec(ctx); err != nil {
 		return fmt.Errorf("storing a part of a file: %w", err)
 	}
-	return nil
+	_, err := tx.NewUpdate().Model((*Task)(nil)).Set("file_bytes = file_bytes + ?", len(bytes)).Where("id = ?", h.ID).
+		Exec(ctx)
+	return err
 }
 
 // HasFile reports whether the file of a task is still kept.

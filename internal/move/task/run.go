@@ -1,13 +1,12 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,16 +32,21 @@ const (
 	// lookEvery is how often nodes look for tasks without news of any.
 	lookEvery = time.Minute
 	// A task that failed for a reason that may pass waits retryPause for each attempt, up to
-	// maxRetryPause. It fails for good after maxAttempts without progress.
-	retryPause    = 10 * time.Second
-	maxRetryPause = 10 * time.Minute
-	maxAttempts   = 20
-	// turn is how long a task runs before waiting tasks are served.
-	turn = 30 * time.Second
+	// maxRetryPause. It fails for good after maxAttempts without progress. Of an error that says how
+	// long to wait, the first promptAttempts wait just as long.
+	retryPause     = 10 * time.Second
+	maxRetryPause  = 10 * time.Minute
+	maxAttempts    = 20
+	promptAttempts = 5
+	// turn is how long a task runs, and at least as long as it has prepared, before waiting tasks
+	// are served.
+	turn = time.Second
 	// maxRest bounds the pause after a step.
 	maxRest = time.Second
 	// statementTimeout bounds the statements of leases.
 	statementTimeout = 10 * time.Second
+	// outsideFactor is how many tasks that wait for other servers run for each slot.
+	outsideFactor = 4
 )
 
 // Handler does the tasks of a kind.
@@ -57,7 +61,8 @@ type Handler interface {
 // Runner runs tasks on a node.
 type Runner struct {
 	*Store
-	// Slots is how many tasks run at once; zero means none.
+	// Slots is how many tasks compute at once; zero means that the node runs none. An account has
+	// half of them, and of outsideFactor times as many tasks that wait for other servers a quarter.
 	Slots int
 	// Handlers are those of the kinds that the node knows.
 	Handlers map[Kind]Handler
@@ -65,6 +70,8 @@ type Runner struct {
 	// It returns NotFound, Forbidden or Unauthenticated.
 	MemberOf func(ctx context.Context, t *Task) (workspace.Membership, error)
 	Log      *slog.Logger
+
+	turns turns
 }
 
 // Holding is a task that this node runs.
@@ -73,17 +80,49 @@ type Holding struct {
 	// Member is the membership of the account or API key that started the task.
 	Member workspace.Membership
 
-	store  *Store
-	holder string
+	store   *Store
+	holder  string
+	account string
+	// began is when the node took the task, and prepared how long it has prepared its first step,
+	// in nanoseconds. This is time of the machine, not of the injected clock.
+	began    time.Time
+	prepared atomic.Int64
 	// isOver means that other tasks wait since the turn has ended.
 	isOver atomic.Bool
 }
 
-// errTurn ends a holding for a while, between two steps, because other tasks wait.
-var errTurn = errors.New("other tasks wait")
+// later ends a holding, and with it the use of a slot, until a duration has passed.
+type later struct{ after time.Duration }
+
+func (l *later) Error() string { return "the task continues after " + l.after.String() }
+
+// Later returns the error that ends a holding for a while: what the task waits for is outside, and
+// others have its slot meanwhile. It is no failed attempt. Zero lets those go first that wait.
+func Later(after time.Duration) error { return &later{after} }
 
 // errLost ends a holding whose task another node may have, or whose cancellation was requested.
 var errLost = errors.New("the task is canceled, or another node runs it")
+
+// Account returns the account that is responsible for the workspace of the task.
+func (h *Holding) Account() string { return h.account }
+
+// Prepared begins the turn of a task that has read what it had done before.
+func (h *Holding) Prepared() { h.prepared.Store(int64(time.Since(h.began))) }
+
+// IsOver reports whether the turn has ended and other tasks wait. The holding ends at its next
+// Rest, or earlier if the handler stores its progress and returns Later(0).
+func (h *Holding) IsOver() bool { return h.isOver.Load() }
+
+// Compute says that the next steps wait for no other server. Return its error: it ends a holding
+// that was outside, and the task continues with a slot for tasks that compute.
+func (h *Holding) Compute(ctx context.Context) error {
+	if !h.Outside {
+		return nil
+	}
+	_, err := h.store.DB.NewUpdate().Model((*Task)(nil)).Set("outside = FALSE").Where("id = ?", h.ID).
+		Where("lease_holder = ?", h.holder).Exec(ctx)
+	return cmp.Or(err, Later(0))
+}
 
 // Step stores the progress of a step. Call it last in the transaction, because it locks the task's
 // row until the commit. It returns errLost if another node holds the task or its cancellation was
@@ -105,61 +144,99 @@ func (h *Holding) OpenSecret() ([]byte, error) {
 
 // Run runs tasks until the context ends, and then returns the leases of unfinished tasks.
 func (r *Runner) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	for range r.Slots {
-		all.Go(func() {
-			failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
-			poll.OnSignal(ctx, r.wake, lookEvery, failures, func(ctx context.Context) (err error) {
-				for took := true; took && err == nil && ctx.Err() == nil; {
-					took, err = r.runOne(ctx)
-				}
-				return err
-			})
-		})
+	if r.Slots == 0 {
+		return nil
 	}
-	all.Wait()
+	var holdings sync.WaitGroup
+	failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
+	poll.OnSignal(ctx, r.wake, lookEvery, failures, func(ctx context.Context) error {
+		for took := true; took && ctx.Err() == nil; {
+			var err error
+			if took, err = r.takeSome(ctx, &holdings); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	holdings.Wait()
 	return nil
 }
 
-// Follow has a slot look for tasks that are due.
+// Follow has the node look for tasks that are due.
 func (r *Runner) Follow(_ context.Context, n feed.News) {
 	if n.HasTasks {
 		poll.Signal(r.wake)
 	}
 }
 
-// runOne runs the task that has waited the longest, and reports whether there was one.
-func (r *Runner) runOne(ctx context.Context) (took bool, err error) {
-	h, err := r.take(ctx)
-	if h == nil || err != nil {
+// takeSome takes tasks as far as there are slots for them, and runs them in the background. It
+// reports whether others may follow.
+func (r *Runner) takeSome(ctx context.Context, holdings *sync.WaitGroup) (took bool, err error) {
+	next, err := r.next(ctx)
+	if err != nil {
 		return false, err
 	}
+	r.turns.sort(next)
+	for _, c := range next {
+		bounds := r.bounds(c)
+		if r.turns.Take(1, bounds...) == 0 {
+			continue
+		}
+		h, err := r.take(ctx, c)
+		if h == nil {
+			r.turns.Give(1, bounds...)
+			if err != nil {
+				return false, err
+			}
+			took = true // another node was faster, and the account may have another task
+			continue
+		}
+		took = true
+		r.turns.serve(c.Account)
+		holdings.Go(func() {
+			defer poll.Signal(r.wake)
+			defer r.turns.Give(1, bounds...)
+			r.run(ctx, h)
+		})
+	}
+	return took, nil
+}
+
+// run runs a task that the node has taken.
+func (r *Runner) run(ctx context.Context, h *Holding) {
 	outcome := r.hold(ctx, h)
 	isStopping := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
-	return true, r.release(ctx, h, outcome, isStopping)
+	hasEnded, err := r.release(ctx, h, outcome, isStopping)
+	if err == nil && hasEnded {
+		err = r.trim(context.WithoutCancel(ctx), h)
+	}
+	if err != nil {
+		r.Log.Log(ctx, errs.LogLevel(err), "releasing a task failed", "task", h.ID, "error", err)
+	}
 }
 
-// take takes a task, or returns nil. Of a workspace, one of each kind runs at a time.
-func (r *Runner) take(ctx context.Context) (*Holding, error) {
+// take takes a task, or returns nil if it cannot be taken any more. Of a workspace, one of each
+// kind runs at a time.
+func (r *Runner) take(ctx context.Context, c *candidate) (*Holding, error) {
 	// The end of the context must not cut the statement off: the lease would stay until it ends.
 	ctx, cancel := context.WithTimeout(db.AsSystem(context.WithoutCancel(ctx)), statementTimeout)
 	defer cancel()
 	now, holder := r.now(), id.New("run_")
-	q := r.waiting().Column("id").Order("due_at", "id").Limit(1)
 	t := &Task{}
 	err := r.DB.NewUpdate().Model(t).Set("status = ?", Running).Set("lease_holder = ?", holder).
 		Set("lease_until = ?", now.Add(leaseLife)).Set("attempts = attempts + 1").
 		Set("started_at = COALESCE(started_at, ?)", now).Set("updated_at = ?", now).
-		Where("id = (?)", r.DB.SkipLocked(q)).Returning("*").Scan(ctx)
+		Where("id = ?", c.ID).Where("outside = ?", c.Outside).Where("due_at <= ?", now).
+		Where("status = ? OR status = ? AND lease_until <= ?", Queued, Running, now).Returning("*").Scan(ctx)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || db.IsUniqueViolation(err): // or another node has taken one of the workspace
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("taking a task: %w", err)
 	}
-	return &Holding{Task: t, store: r.Store, holder: holder}, nil
+	return &Holding{Task: t, store: r.Store, holder: holder, account: c.Account, began: time.Now()}, nil
 }
 
 // hold runs a task, and renews its lease meanwhile.
@@ -171,20 +248,12 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		return err
 	}
 	h.In = h.Member
+	if err := r.admit(ctx, h); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	began := time.Now() // not the injected clock: this is about the load of the machine
-	renewing.Go(func() {
-		for poll.Wait(ctx, r.renewEvery) == nil {
-			if err := r.renew(ctx, h); err != nil {
-				stop(err)
-			}
-			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
-				stop(err)
-			}
-			h.isOver.Store(time.Since(began) >= r.turn && r.othersWait(ctx))
-		}
-	})
+	renewing.Go(func() { r.watch(ctx, h, stop) })
 	defer renewing.Wait()
 	defer stop(nil)
 	defer func() {
@@ -197,6 +266,25 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 		err = cause
 	}
 	return err
+}
+
+// watch renews the lease of a task, ends the holding of one that is canceled or whose member has
+// left, and notes when its turn is over, until the context ends.
+func (r *Runner) watch(ctx context.Context, h *Holding, stop context.CancelCauseFunc) {
+	renewed := time.Now()
+	for poll.Wait(ctx, min(r.renewEvery, r.turn)) == nil {
+		if time.Since(renewed) >= r.renewEvery {
+			renewed = time.Now()
+			if err := r.renew(ctx, h); err != nil {
+				stop(err)
+			}
+			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
+				stop(err)
+			}
+		}
+		prepared := time.Duration(h.prepared.Load())
+		h.isOver.Store(time.Since(h.began)-prepared >= max(r.turn, prepared) && r.othersWait(ctx, h))
+	}
 }
 
 // memberOf returns the membership of a task, which still has the permission of its kind. It returns
@@ -218,29 +306,10 @@ func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, e
 // for others. It is time of the machine, not of the injected clock. It returns the error of the
 // context, and one that ends the holding for a while if other tasks wait.
 func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
-	if h.isOver.Load() {
-		return errTurn
+	if h.IsOver() {
+		return Later(0)
 	}
 	return poll.Wait(ctx, min(took, maxRest))
-}
-
-// othersWait reports whether there are tasks that could run if this one did not.
-func (r *Runner) othersWait(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
-	defer cancel()
-	waits, err := r.waiting().Exists(ctx)
-	return waits && err == nil
-}
-
-// waiting selects the tasks that a node could take.
-func (r *Runner) waiting() *bun.SelectQuery {
-	now := r.now()
-	running := r.DB.NewSelect().TableExpr("tasks AS other").ColumnExpr("1").
-		Where("other.workspace_id = task.workspace_id").
-		Where("other.kind = task.kind").Where("other.status = ?", Running)
-	return r.DB.NewSelect().Model((*Task)(nil)).Where("finished_at IS NULL").
-		Where("kind IN (?)", bun.In(slices.Collect(maps.Keys(r.Handlers)))).Where("due_at <= ?", now).
-		Where("status = ? AND lease_until <= ? OR status = ? AND NOT EXISTS (?)", Running, now, Queued, running)
 }
 
 func (r *Runner) renew(ctx context.Context, h *Holding) error {
@@ -257,29 +326,34 @@ func (r *Runner) renew(ctx context.Context, h *Holding) error {
 	return nil
 }
 
-// release ends the holding of a task, and the task if it is over.
-func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopping bool) error {
-	err := r.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+// release ends the holding of a task, and the task if it is over, which it reports.
+func (r *Runner) release(
+	ctx context.Context, h *Holding, outcome error, isStopping bool,
+) (hasEnded bool, err error) {
+	err = r.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		t := &Task{}
+		defer func() { hasEnded = t.FinishedAt != nil }()
 		q := tx.NewSelect().Model(t).Where("id = ?", h.ID).Where("lease_holder = ?", h.holder)
 		if err := r.DB.ForChange(q).Scan(ctx); err != nil {
 			return err
 		}
 		failure := errs.From(outcome)
+		pause, isPaused := errors.AsType[*later](outcome)
 		switch {
 		case outcome == nil:
 			return r.finish(ctx, tx, t, Succeeded, nil)
 		case t.CancelRequestedAt != nil || errors.Is(outcome, errLost): // or the workspace has left
 			return r.finish(ctx, tx, t, Canceled, nil)
-		case isStopping, errors.Is(outcome, errTurn):
+		case isPaused:
+			t.DueAt, t.Attempts = r.now().Add(pause.after), max(0, t.Attempts-1)
+		case isStopping:
 			t.DueAt = r.now()
 		case failure.Kind.IsUserError(), failure.Kind == errs.Forbidden:
 			return r.finish(ctx, tx, t, Failed, failure)
 		case t.Attempts >= maxAttempts:
 			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
 		default:
-			pause := min(time.Duration(max(t.Attempts, 1))*retryPause, maxRetryPause)
-			t.DueAt = r.now().Add(max(pause, failure.RetryAfter))
+			t.DueAt = r.now().Add(pauseAfter(failure, t.Attempts))
 		}
 		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
 		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts",
@@ -288,10 +362,10 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows): // another node has it
-		return nil
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("releasing a task: %w", err)
-	case outcome != nil && !errors.Is(outcome, errLost) && !errors.Is(outcome, errTurn) && !isStopping:
+		return false, fmt.Errorf("releasing a task: %w", err)
+	case outcome != nil && !errors.Is(outcome, errLost) && !isLater(outcome) && !isStopping:
 		level := slog.LevelInfo // the caller can see why
 		switch errs.From(outcome).Kind {
 		case errs.Internal:
@@ -302,5 +376,18 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 		r.Log.Log(ctx, level, "a task was interrupted", "task", h.ID, "kind", h.Kind, "attempt", h.Attempts, "error",
 			outcome)
 	}
-	return nil
+	return hasEnded, nil
+}
+
+func isLater(err error) bool {
+	_, ok := errors.AsType[*later](err)
+	return ok
+}
+
+// pauseAfter returns how long a task waits after a failed attempt, the last one of a number.
+func pauseAfter(failure *errs.Error, attempts int) time.Duration {
+	if failure.RetryAfter > 0 && attempts <= promptAttempts {
+		return failure.RetryAfter
+	}
+	return max(min(time.Duration(max(attempts, 1))*retryPause, maxRetryPause), failure.RetryAfter)
 }

@@ -67,10 +67,6 @@ const (
 	ArchiveLife = 3 * 24 * time.Hour
 	// retention is how long a task is retained after it has ended.
 	retention = 30 * 24 * time.Hour
-	// maxFiles bounds the files of imports that are retained for an actor in a workspace.
-	maxFiles = 20
-	// maxArchives bounds the archives that are retained for an actor in a workspace.
-	maxArchives = 3
 	// cleanUpBatch is how many tasks a statement of the clean-up deletes: their rows go with them.
 	cleanUpBatch = 10
 )
@@ -91,6 +87,10 @@ type Task struct {
 	// successful task is retained for fileLife.
 	Upload    *string
 	KeepsFile bool
+	// Outside means that the next steps wait for other servers.
+	Outside bool
+	// FileBytes is the size of the file, and StoredRows how many rows of the report are kept.
+	FileBytes, StoredRows int64
 	// Done is the number of items processed, and Total that of all; nil means unknown.
 	Done  int64
 	Total *int64
@@ -130,6 +130,9 @@ func (t *Task) Failure() *errs.Error {
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
+	// FileBytes and ArchiveBytes are the largest sizes of the file of an import and of an archive;
+	// zero selects 64 MiB and 1 GiB.
+	FileBytes, ArchiveBytes int64
 
 	sealed secrets.Box
 	wake   chan struct{}
@@ -210,6 +213,8 @@ type New struct {
 	Total *int64
 	// KeepsFile keeps the file when the task has succeeded.
 	KeepsFile bool
+	// Outside means that the first steps wait for other servers, until Holding.Compute.
+	Outside bool
 }
 
 // Create creates a task. It runs at once unless it waits for an upload. It returns QuotaExceeded or
@@ -226,7 +231,7 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Ta
 	now := s.now()
 	t := &Task{
 		ID: id.New(id.Task), WorkspaceID: m.ID(), Kind: in.Kind, Status: in.Status, Input: string(text),
-		Total: in.Total, KeepsFile: in.KeepsFile, DueAt: now,
+		Total: in.Total, KeepsFile: in.KeepsFile, Outside: in.Outside, DueAt: now,
 		ActorID: m.ActorID(), OperationID: id.New(id.Operation), CreatedAt: now, UpdatedAt: now, In: m,
 	}
 	if in.Secret != nil {
@@ -312,22 +317,28 @@ func (s *Store) finish(ctx context.Context, tx bun.Tx, t *Task, status Status, f
 	if err != nil {
 		return err
 	}
-	old := tx.NewSelect().Model((*Task)(nil)).Column("id").Where("id = ?", t.ID)
-	if t.KeepsFile && status == Succeeded {
-		kept := int64(maxFiles)
-		if t.Kind == WorkspaceExport {
-			kept = maxArchives
-		}
-		old = tx.NewSelect().Model((*Task)(nil)).Column("id").Where("workspace_id = ?", t.WorkspaceID).
-			Where("kind = ?", t.Kind).
-			Where("actor_id = ?", t.ActorID).Where("keeps_file").Where("status = ?", Succeeded).Order("id DESC").
-			Limit(maxUnfinished + maxFiles).Offset(kept)
-	}
-	if _, err := tx.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx); err != nil {
+	if err := s.retain(ctx, tx, t); err != nil {
 		return fmt.Errorf("deleting the file of a task: %w", err)
 	}
 	details := audit.Details{"kind": t.Kind, "status": status, "done": t.Done}
 	return audit.Write(ctx, tx, audit.New(t.WorkspaceID, t.ActorID, audit.TaskFinished, t.ID, details, now))
+}
+
+// retain deletes the file of a task that has ended, or older ones if it is retained.
+func (s *Store) retain(ctx context.Context, tx bun.Tx, t *Task) error {
+	if !t.KeepsFile || t.Status != Succeeded {
+		return deleteFiles(ctx, tx, []string{t.ID})
+	}
+	account, err := responsible(ctx, tx, t.ID)
+	if err != nil {
+		return err
+	}
+	all, err := storedOf(ctx, tx, account)
+	if err != nil {
+		return err
+	}
+	files, _, _ := s.excess(all)
+	return deleteFiles(ctx, tx, files)
 }
 
 // CleanUp cancels tasks whose file has not arrived in time, and deletes old files and ended tasks.
@@ -353,9 +364,12 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	old := s.DB.NewSelect().Model((*Task)(nil)).Column("id").
 		Where("finished_at <= ? OR kind = ? AND finished_at <= ?", now.Add(-fileLife), WorkspaceExport,
 			now.Add(-ArchiveLife))
-	_, err := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id IN (?)", old).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("deleting the files of tasks: %w", err)
+	var taskIDs []string
+	if err := old.Where("file_bytes > 0").Scan(ctx, &taskIDs); err != nil {
+		return fmt.Errorf("reading the files of tasks: %w", err)
+	}
+	if err := deleteFiles(ctx, s.DB, taskIDs); err != nil {
+		return err
 	}
 	return s.delete(ctx, "finished_at <= ?", now.Add(-retention))
 }

@@ -115,7 +115,8 @@ type Config struct {
 	LinkQuota int64 `env:"LINKFORGE_LINK_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
 	// Active API keys of a workspace.
 	MaxAPIKeys int `env:"LINKFORGE_MAX_API_KEYS" default:"100" min:"1" max:"1000000"`
-	// Tasks, such as imports, that the server runs at once, 0 to 16. 0: none, other nodes run them.
+	// Tasks, such as imports, that compute at once, 0 to 16; four times as many wait for other servers. 0: none,
+	// other nodes run them.
 	TaskSlots int `env:"LINKFORGE_TASK_SLOTS" default:"2" min:"0" max:"16"`
 	// Size of a file to import, or of the links that an API returns, in bytes.
 	ImportBytes int64 `env:"LINKFORGE_IMPORT_BYTES" default:"67108864" min:"1024" max:"1073741824"`

@@ -43,12 +43,13 @@ type Limiter struct {
 	kv    redis.UniversalClient
 	log   *slog.Logger
 	local *local
+	turns *turns
 }
 
 // New returns a Limiter. The log receives failures of Redis; now is the clock of the counters in
 // memory.
 func New(kv redis.UniversalClient, log *slog.Logger, now func() time.Time) Limiter {
-	return Limiter{kv: kv, log: log, local: newLocal(now)}
+	return Limiter{kv: kv, log: log, local: newLocal(now), turns: &turns{}}
 }
 
 // Counter is the count of a rate for a subject.
@@ -83,18 +84,30 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 }
 
 // Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate,
-// and charges it. It returns the error of a context that ends before.
-func (l Limiter) Wait(ctx context.Context, r Rate, subject string) error {
-	for !l.Off {
+// and charges it. Callers, such as accounts, that wait on a node take turns. It returns the error of
+// a context that ends before, and Unavailable or RateLimited if too many wait.
+func (l Limiter) Wait(ctx context.Context, r Rate, subject, caller string) error {
+	if l.Off {
+		return ctx.Err()
+	}
+	leave, err := l.turns.enter(ctx, r.key(subject), caller)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return l.wait(ctx, r, subject)
+}
+
+func (l Limiter) wait(ctx context.Context, r Rate, subject string) error {
+	for {
 		count, left, _ := l.count(ctx, r, subject, 1)
 		if count <= r.Attempts {
-			return nil
+			return ctx.Err()
 		}
 		if err := poll.Wait(ctx, left); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
 }
 
 // ChargeAll charges one attempt to each counter, or to none: then it returns RateLimited. So
