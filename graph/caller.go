@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -90,13 +91,17 @@ func groups(ctx context.Context) (all []transport.Group) {
 	return all
 }
 
-// owner identifies whose work an operation is: the account's, the workspace's of an API key, or
-// that of an address.
+// owner identifies who is responsible for the work of an operation: the account, also that which
+// created an API key, or the network of an anonymous caller.
 func owner(ctx context.Context) string {
-	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
-		return actor.Key.WorkspaceID
+	switch actor, err := account.Current(ctx); {
+	case err != nil:
+		return web.Holder(web.AddressOf(ctx))
+	case actor.Key != nil:
+		return cmp.Or(actor.Key.CreatedBy, actor.Key.WorkspaceID) // the account may have been deleted
+	default:
+		return actor.AccountID
 	}
-	return subject(ctx)
 }
 
 // requests is the name of the budget of requests. An API key may have a rate of its own.

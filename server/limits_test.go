@@ -46,13 +46,11 @@ var fixedLimits = map[string]string{
 	"graph/transport.expensivePerProcessor": "operations of 100 points or more at once, per processor | " +
 		"node; an owner has half",
 	"graph/transport.maxOperations": "operations at once | WebSocket connection",
-	"internal/tenant/account.maxWaiting": "password checks that wait | " +
-		"address network; for new passwords of links, account",
+	"internal/tenant/account.maxWaiting": "password checks that wait; strangers, who register, have half of a node's " +
+		"and are last | account; where it has not logged in, IPv4 address or IPv6 /48",
 	"internal/tenant/account.wrongFromAddress":   "wrong passwords | account from an address network",
 	"internal/tenant/account.wrongOfAccount":     "wrong passwords | account from all addresses",
 	"internal/tenant/account.lastFromAddress":    "wrong passwords after that | account from an address network",
-	"internal/tenant/account.wrongFromSite":      "wrong passwords | account from an IPv6 /48",
-	"internal/tenant/account.wrongPerSite":       "wrong passwords | IPv6 /48",
 	"internal/tenant/account.wrongOfSession":     "wrong passwords | session",
 	"internal/tenant/account.startsPerAddress":   "log-ins at the identity provider that start | address network",
 	"internal/tenant/account.finishesPerAddress": "log-ins at the identity provider that end | address network",
@@ -84,7 +82,6 @@ var fixedLimits = map[string]string{
 	"internal/link/moderation.reportsPerAddress":       "reports of abuse | address network",
 	"internal/link/upkeep.perWorkspace":                "checks of destinations on request | workspace",
 	"internal/visit/redirect.wrongFromNetwork":         "wrong passwords of a link | address network",
-	"internal/visit/redirect.wrongFromSite":            "wrong passwords of a link | IPv6 /48",
 	"internal/visit/redirect.wrongOfLink":              "wrong passwords of a link | all networks",
 	"internal/visit/redirect.lastFromNetwork":          "wrong passwords of a link after that | address network",
 	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a " +
