@@ -110,6 +110,7 @@ type ComplexityRoot struct {
 		Folders           func(childComplexity int) int
 		ID                func(childComplexity int) int
 		LastUsedAt        func(childComplexity int) int
+		LinksPerDay       func(childComplexity int) int
 		Name              func(childComplexity int) int
 		Networks          func(childComplexity int) int
 		OldHashEndsAt     func(childComplexity int) int
@@ -1882,6 +1883,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.LastUsedAt(childComplexity), true
+	case "ApiKey.linksPerDay":
+		if e.ComplexityRoot.ApiKey.LinksPerDay == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.LinksPerDay(childComplexity), true
 	case "ApiKey.name":
 		if e.ComplexityRoot.ApiKey.Name == nil {
 			break
@@ -8157,7 +8164,7 @@ type Query {
     workspaceId: ID!
     "The URL in any spelling: http or https, at most 8,192 bytes."
     url: String!
-  ): CodePreview!
+  ): CodePreview! @cost(weight: 10)
   "Statistics of the whole instance, for all callers. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
@@ -9322,6 +9329,11 @@ input CreateApiKeyInput {
   networks: [String!]
   "Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key."
   requestsPerMinute: Int
+  """
+  How many links a publishable key may create on a day in UTC, 1 to 1,000,000. Not for other keys. Default: a tenth of what the
+  workspace may create in a month.
+  """
+  linksPerDay: Int
 }
 
 "Payload of createApiKey."
@@ -10490,6 +10502,8 @@ type ApiKey implements Node {
   networks: [String!]!
   "Requests per minute; null: the server's limit."
   requestsPerMinute: Int
+  "How many links a publishable key may create on a day in UTC; null: a tenth of what the workspace may create in a month."
+  linksPerDay: Int
   "The folders that it is restricted to; empty: no restriction. A revoked key has those that still exist."
   folders: [Folder!]! @listSize(assumedSize: 100)
   "The user who created it."
@@ -11438,7 +11452,7 @@ type Link implements Node {
     source: String
     "The style. Default: the workspace's saved style."
     style: QrStyleInput
-  ): QrCode! @cost(weight: 10)
+  ): QrCode! @cost(weight: 30)
 }
 
 "How a link answers visitors, beyond its URL, times and status."
@@ -13194,6 +13208,8 @@ func (ec *executionContext) childFields_ApiKey(ctx context.Context, field graphq
 		return ec.fieldContext_ApiKey_networks(ctx, field)
 	case "requestsPerMinute":
 		return ec.fieldContext_ApiKey_requestsPerMinute(ctx, field)
+	case "linksPerDay":
+		return ec.fieldContext_ApiKey_linksPerDay(ctx, field)
 	case "folders":
 		return ec.fieldContext_ApiKey_folders(ctx, field)
 	case "createdBy":
@@ -18237,6 +18253,29 @@ func (ec *executionContext) _ApiKey_requestsPerMinute(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_requestsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ApiKey_linksPerDay(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_linksPerDay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LinksPerDay, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_linksPerDay(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
 }
 
@@ -44797,7 +44836,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "folderIds", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute"}
+	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "folderIds", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute", "linksPerDay"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -44867,6 +44906,13 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 				return it, err
 			}
 			it.RequestsPerMinute = data
+		case "linksPerDay":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("linksPerDay"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LinksPerDay = data
 		}
 	}
 	return it, nil
@@ -50789,6 +50835,11 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "requestsPerMinute":
 			out.Values[i] = ec._ApiKey_requestsPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "linksPerDay":
+			out.Values[i] = ec._ApiKey_linksPerDay(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -67,7 +67,9 @@ const siteFactor = 4
 // it: that of the network and, for IPv6, that of its site. No rate of addresses is counted in
 // another way. The others are the rest of the subject, such as a link.
 func OfNetwork(r Rate, network string, others ...string) []Counter {
-	of := func(network string) string { return strings.Join(append(others[:len(others):len(others)], network), " ") }
+	of := func(network string) string {
+		return strings.Join(append(others[:len(others):len(others)], network), " ")
+	}
 	all := []Counter{{r, of(network)}}
 	if site := web.Site(network); site != "" {
 		wide := r

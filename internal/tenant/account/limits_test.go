@@ -168,7 +168,10 @@ func TestLimits_OfANetworkAreThoseOfItsSite(t *testing.T) {
 			return err
 		}},
 		{startsPerAddress, func(from Client) error { _, err := b.StartSSO(t.Context(), "", from); return err }},
-		{finishesPerAddress, func(from Client) error { _, err := b.FinishSSO(t.Context(), sso.Response{}, from); return err }},
+		{finishesPerAddress, func(from Client) error {
+			_, err := b.FinishSSO(t.Context(), sso.Response{}, from)
+			return err
+		}},
 	} {
 		from := func(network int) Client { return Client{Address: fmt.Sprintf("2001:db8:%x:%x::/64", i, network)} }
 		for network := range 4 {

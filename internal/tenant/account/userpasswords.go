@@ -64,7 +64,9 @@ const (
 const PasswordCost = 12
 
 // NewUserPasswords returns Users, with a work factor of bcrypt. They have half of the processors.
-func NewUserPasswords(cost int) *UserPasswords { return newUserPasswords(cost, halfOfProcessors(), bcryptOf) }
+func NewUserPasswords(cost int) *UserPasswords {
+	return newUserPasswords(cost, halfOfProcessors(), bcryptOf)
+}
 
 func newUserPasswords(cost int, turns int64, hash func(string, int) (string, error)) *UserPasswords {
 	half := max(1, turns/2)

@@ -35,8 +35,9 @@ const (
 	busyRetry = time.Second
 )
 
-// The limits of wrong passwords of a link: of an address network, and of all. Beyond the last one, each network has one attempt left, so that
-// guesses from elsewhere do not shut a link for its visitors.
+// The limits of wrong passwords of a link: of an address network, and of all. Beyond the last one,
+// each network has one attempt left, so that guesses from elsewhere do not shut a link for its
+// visitors.
 var (
 	wrongFromNetwork = ratelimit.Rate{Name: "gate-network", Attempts: 5, Window: 15 * time.Minute}
 	wrongOfLink      = ratelimit.Rate{Name: "gate", Attempts: 300, Window: time.Hour}
