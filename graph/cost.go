@@ -26,9 +26,12 @@ const (
 	claimCost  = 10
 	// styleCost is how much more a QR code costs in a style of its own, newStyleCost the cost of a
 	// workspace's style: two codes are decoded. Decoding a code in a style that the node has not
-	// checked yet costs a point for each pixelsPerPoint more.
+	// checked yet costs a point for each pixelsPerPoint more, and a text longer than cheapText one for
+	// each charactersPerPoint.
 	styleCost, newStyleCost = 40, 99
-	pixelsPerPoint          = 10_000
+	pixelsPerPoint          = 5000
+	cheapText               = 60
+	charactersPerPoint      = 4
 	// pendingCost is the cost of validating a link after one of its pending changes.
 	pendingCost = 5
 	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB,
