@@ -81,20 +81,20 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	style := map[string]any{"level": "HIGH", "logo": base64.StdEncoding.EncodeToString(logo.Bytes())}
 	const check = 256 * 256
 	decoded := (check + 4*1000*500 + 10*logo.Len()) / 5000
-	for i, want := range []int{3*(70+1) + decoded, 3 * (70 + 1)} {
+	for i, want := range []int{3*(90+1) + decoded, 3 * (90 + 1)} {
 		got, r := b.askBill(t, ada.token, `query ($ids: [ID!]!, $s: QrStyleInput) { nodes(ids: $ids) { ... on Link {
 			qrCode(style: $s) { svg } } } }`, map[string]any{"ids": ids, "s": style})
-		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+1 {
-			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+1, r.text)
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+4 {
+			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+4, r.text)
 		}
 	}
 	// the longest code of the workspace, with the picture that has been decoded; the shortest has the
 	// size of those above
-	for i, want := range []int{(check + 4*128*64) / 5000, 0} {
+	for i, want := range []int{(check + 4*64*32) / 5000, 0} {
 		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspace(input: {
 			id: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
-		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 100+2+want {
-			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 100+2+want, r.text)
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 109+2+want {
+			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 109+2+want, r.text)
 		}
 	}
 }

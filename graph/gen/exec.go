@@ -8025,7 +8025,7 @@ scalar Int64
 
 "The points that a field costs beside those of its selection. Content of arguments, such as a routing or long texts, may add to them."
 directive @cost(
-  "The points of the field itself."
+  "The points of the field itself. A mutation without this directive costs 10."
   weight: Int! = 1
   "The points of the selection, of each item, that are not charged. What remains is at least 1."
   free: Int! = 0
@@ -8136,7 +8136,7 @@ type Query {
   node(
     "The global id of any type that implements Node."
     id: ID!
-  ): Node
+  ): Node @cost(weight: 4)
   """
   Fetches up to 100 objects by global id, in the order of the ids, with null for each that node returns null for. Fails with
   INVALID_INPUT for no ids, and for more than 100.
@@ -8144,7 +8144,7 @@ type Query {
   nodes(
     "1 to 100 global ids of any types, which may repeat."
     ids: [ID!]!
-  ): [Node]! @listSize(slicingArguments: ["ids"])
+  ): [Node]! @cost(weight: 4) @listSize(slicingArguments: ["ids"])
   "A workspace that the caller is a member of; null for any other."
   workspace(
     "The key."
@@ -8154,7 +8154,7 @@ type Query {
   link(
     "The key."
     by: LinkBy!
-  ): Link
+  ): Link @cost(weight: 4)
   """
   The canonical form of a URL and the codes of a DETERMINISTIC link to it. Creates nothing. Fails with
   INVALID_URL, UNSAFE_URL, or NOT_FOUND for a workspace that the caller is not a member of.
@@ -8168,8 +8168,8 @@ type Query {
   "Statistics of the whole instance, for all callers. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
-  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, some cost
-  more, and pages and batches multiply the cost of their items. This field costs as much as any other.
+  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, a mutation 10,
+  some cost more, and pages and batches multiply the cost of their items. This field costs as much as any other.
   """
   rateLimit: RateLimit!
   """

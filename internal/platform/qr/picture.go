@@ -15,7 +15,7 @@ import (
 const (
 	// imageSide is the side in pixels of the square into which a logo of the largest image fits,
 	// checkSide one that suffices at VerifiedSize.
-	imageSide, checkSide = maxSize / 4, 128
+	imageSide, checkSide = maxSize / 4, 64
 	// maxPictureBytes bounds the pictures that a Renderer remembers: 16 in imageSide.
 	maxPictureBytes = 16 << 20
 	// scalingPasses is how often scaling reads each pixel of a picture.

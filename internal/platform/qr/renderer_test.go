@@ -26,7 +26,7 @@ func TestRenderer_ChecksAStyleOnce(t *testing.T) {
 		return nil
 	}
 	const short, long = "https://go.example/abc", "https://go.example/a-longer-code-for-a-larger-picture"
-	const base, again = VerifiedSize * VerifiedSize, 4 * 128 * 128 // the picture is not decoded again
+	const base, again = VerifiedSize * VerifiedSize, 4 * 64 * 64 // the picture is not decoded again
 	decoded := func(s Style) int { return logoWork(s.Logo) }
 	for i, c := range []struct {
 		style  Style
