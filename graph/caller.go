@@ -91,17 +91,18 @@ func groups(ctx context.Context) (all []transport.Group) {
 	return all
 }
 
-// owner identifies who is responsible for the work of an operation: the account, also that which
-// created an API key, or the network of an anonymous caller.
+// owner identifies who is responsible for an operation: an account, also for the API keys that it
+// has created, or a network. Who has many API keys, workspaces or addresses has one turn.
 func owner(ctx context.Context) string {
-	switch actor, err := account.Current(ctx); {
+	actor, err := account.Current(ctx)
+	switch {
 	case err != nil:
-		return web.Holder(web.AddressOf(ctx))
+		address := web.AddressOf(ctx)
+		return cmp.Or(web.Site(address), address)
 	case actor.Key != nil:
-		return cmp.Or(actor.Key.CreatedBy, actor.Key.WorkspaceID) // the account may have been deleted
-	default:
-		return actor.AccountID
+		return cmp.Or(actor.Key.CreatedBy, actor.Key.WorkspaceID)
 	}
+	return actor.AccountID
 }
 
 // requests is the name of the budget of requests. An API key may have a rate of its own.

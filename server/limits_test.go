@@ -87,9 +87,8 @@ var fixedLimits = map[string]string{
 	"internal/visit/redirect.wrongFromNetwork":   "wrong passwords of a link | address network",
 	"internal/visit/redirect.wrongOfLink":        "wrong passwords of a link | all networks",
 	"internal/visit/redirect.lastFromNetwork":    "wrong passwords of a link after that | address network",
-	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and images of QR codes that wait; a node does one at a " +
-		"time | " +
-		"owner; workspace of a public image",
+	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and images of QR codes that wait; a node does one " +
+		"at a time | owner; workspace of a public image",
 	"internal/event/webhook.initialConcurrency": "requests to receivers at once | webhook",
 	"internal/event/dispatch.maxSending": "requests to receivers at once | " +
 		"node; an account has a quarter, a workspace an eighth, slow failures a half",
