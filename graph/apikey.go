@@ -23,7 +23,7 @@ func (r *mutationResolver) CreateAPIKey(
 		Name: in.Name, Scopes: in.Scopes, FolderIDs: in.FolderIds, ExpiresAt: in.ExpiresAt,
 		Limits: apikey.Limits{
 			DestinationHosts: in.DestinationHosts, Origins: in.Origins, Networks: in.Networks,
-			RequestsPerMinute: in.RequestsPerMinute,
+			RequestsPerMinute: in.RequestsPerMinute, LinksPerDay: in.LinksPerDay,
 		},
 	})
 	return &gen.CreateAPIKeyPayload{APIKey: k, Secret: &secret}, err

@@ -26,14 +26,19 @@ const (
 	claimCost  = 10
 	// styleCost is how much more a QR code costs in a style of its own, newStyleCost the cost of a
 	// workspace's style: two codes are decoded. Decoding a code in a style that the node has not
-	// checked yet costs a point for each pixelsPerPoint more.
-	styleCost, newStyleCost = 40, 99
-	pixelsPerPoint          = 10_000
+	// checked yet costs a point for each pixelsPerPoint more, and a text longer than cheapText one for
+	// each charactersPerPoint.
+	styleCost, newStyleCost = 60, 99
+	pixelsPerPoint          = 5000
+	cheapText               = 60
+	charactersPerPoint      = 4
 	// pendingCost is the cost of validating a link after one of its pending changes.
 	pendingCost = 5
 	// bytesPerPoint is how many bytes of a batch's texts cost a point: the largest batch, 10 MiB,
 	// is below the maximum of an operation.
 	bytesPerPoint = 2048
+	// urlBytesPerPoint is how many bytes of a URL add a point to the preview of its codes.
+	urlBytesPerPoint = 500
 	// linksPerPoint is how many links of a workspace add a point to a search or a count there.
 	linksPerPoint = 100
 	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a
@@ -107,6 +112,7 @@ func costs() gen.ComplexityRoot {
 	c.Mutation.ScheduleLinkChange = func(declared int, in gen.ScheduleLinkChangeInput) int {
 		return declared + changeCost(in.Change.Routing.Value())
 	}
+	c.Query.PreviewCode = func(declared int, _, url string) int { return declared + len(url)/urlBytesPerPoint }
 	c.Query.ExplainRedirect = func(declared int, _ gen.LinkBy, _ *routing.Sample, in *gen.LinkRoutingInput) int {
 		return declared + routingCost(in)
 	}

@@ -61,7 +61,7 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 		"a field":          {`{ __typename }`, 1, 1},
 		"what is left out": {`{ me { id name @skip(if: true) } }`, 3, 2},
 		"a repeated field": {`{ me { id } me { id } }`, 4, 2},
-		"null":             {`{ node(id: "x") { id __typename } }`, 3, 1},
+		"null":             {`{ node(id: "x") { id __typename } }`, 6, 4},
 		"a page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { edges { node { id ` +
 			`code } } } } }`, 1 + 1 + 50*4, 1 + 1 + 1 + 3*3},
 		"a page that is full": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 3) { edges { node { id } ` +
@@ -72,7 +72,7 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			`query ($w: ID!) { workspace(by: {id: $w}) { events(first: 2) { edges { node { changes { before after ` +
 				`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10), 1 + 1 + 1 + 2*(1+1)},
 		"of the right type": {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code ` +
-			`title } } }`, 4, 2},
+			`title } } }`, 7, 5},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
 			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
 		"stats": {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1,
@@ -188,15 +188,15 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 		name, mutation string
 		want           int
 	}{
-		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 3},
+		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 12},
 		{"the URL", `($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
-			3 + 3*pendingCost},
+			12 + 3*pendingCost},
 		{"a batch",
 			`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
 			operationId } }`, 2 + 3*pendingCost},
 		{"an upsert", `($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 			url: "https://example.com/b", maxClicks: 3}]}) { operationId } }`, 2 + 3*pendingCost},
-		{"a revert", `($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 3 + 3*pendingCost},
+		{"a revert", `($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 12 + 3*pendingCost},
 	} {
 		variables := map[string]any{}
 		for name, value := range map[string]string{"id": l.ID, "w": ada.workspace.ID()} {
@@ -236,15 +236,15 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		}{
 			"page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
 				5 + read},
-			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 2 + read},
+			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 5 + read},
 			"versions": {
 				`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
-				} } } }`, 15 + 2*read},
+				} } } }`, 18 + 2*read},
 			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
-				3 + changed},
+				12 + changed},
 			"password": {
 				`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
-				link { code } } }`, 3 + changed + passwordCost},
+				link { code } } }`, 12 + changed + passwordCost},
 			"explain": {
 				`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
 				status } }`,

@@ -37,11 +37,12 @@ func (r *linkResolver) QRCode(
 	if err != nil {
 		return nil, err
 	}
-	style, err := r.qrStyle(ctx, l, in, text)
-	if err != nil {
-		return nil, err
+	if points := (len(text) - cheapText) / charactersPerPoint; points > 0 {
+		if err := r.cost.ChargeWork(ctx, points); err != nil {
+			return nil, err
+		}
 	}
-	code, err := qr.New(text, style)
+	code, err := r.qrCode(ctx, l, in, text)
 	if err != nil {
 		return nil, err
 	}
@@ -62,25 +63,35 @@ func (c *Config) qrStyles(ctx context.Context, m workspace.Membership, _ ...stri
 // verifyQR checks that codes of the texts in a style can be read, and charges the caller for the
 // work. It returns InvalidInput, RateLimited or Unavailable.
 func (r *resolver) verifyQR(ctx context.Context, style *qr.Style, texts ...string) error {
-	charge := func(ctx context.Context, pixels int) error { return r.cost.ChargeWork(ctx, pixels/pixelsPerPoint) }
-	return r.Codes.Verify(ctx, owner(ctx), charge, style, texts...)
+	return r.Codes.Verify(ctx, owner(ctx), r.chargePixels, style, texts...)
 }
 
-// qrStyle returns the given style, which must keep the text readable, or the saved one.
-func (r *linkResolver) qrStyle(
+func (r *resolver) chargePixels(ctx context.Context, pixels int) error {
+	return r.cost.ChargeWork(ctx, pixels/pixelsPerPoint)
+}
+
+// qrCode returns the code in the given style, which must keep it readable, or in the saved one.
+func (r *linkResolver) qrCode(
 	ctx context.Context, l *link.Link, in *gen.QRStyleInput, text string,
-) (*qr.Style, error) {
+) (code *qr.Code, err error) {
 	if in == nil {
-		return loader.Of(ctx).In(l.In).QRStyles.Get(ctx, l.WorkspaceID)
+		style, err := loader.Of(ctx).In(l.In).QRStyles.Get(ctx, l.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		return qr.New(text, style)
 	}
 	style, err := qrChange(in).Apply(qr.Default())
 	if err == nil {
-		err = (*resolver)(r).verifyQR(ctx, &style, text)
+		code, err = qr.New(text, &style)
+	}
+	if err == nil {
+		err = r.Codes.VerifyCode(ctx, owner(ctx), (*resolver)(r).chargePixels, code)
 	}
 	if err != nil {
 		return nil, errs.From(err).Under("style")
 	}
-	return &style, nil
+	return code, nil
 }
 
 // qrImageURL returns the public address of an image of a link's QR code.

@@ -79,20 +79,22 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	var logo bytes.Buffer
 	must.NoError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 1000, 500))))
 	style := map[string]any{"level": "HIGH", "logo": base64.StdEncoding.EncodeToString(logo.Bytes())}
-	const decoded = (256*256 + 4*1000*500) / 10_000
-	for i, want := range []int{3*(50+1) + decoded, 3 * (50 + 1)} {
+	const check = 256 * 256
+	decoded := (check + 4*1000*500 + 10*logo.Len()) / 5000
+	for i, want := range []int{3*(90+1) + decoded, 3 * (90 + 1)} {
 		got, r := b.askBill(t, ada.token, `query ($ids: [ID!]!, $s: QrStyleInput) { nodes(ids: $ids) { ... on Link {
 			qrCode(style: $s) { svg } } } }`, map[string]any{"ids": ids, "s": style})
-		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+1 {
-			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+1, r.text)
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+4 {
+			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+4, r.text)
 		}
 	}
-	// the longest code of the workspace; the shortest has the size of those above
-	for i, want := range []int{decoded, 0} {
+	// the longest code of the workspace, with the picture that has been decoded; the shortest has the
+	// size of those above
+	for i, want := range []int{(check + 4*64*32) / 5000, 0} {
 		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspace(input: {
 			id: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
-		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 100+2+want {
-			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 100+2+want, r.text)
+		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 109+2+want {
+			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 109+2+want, r.text)
 		}
 	}
 }

@@ -36,6 +36,7 @@ var rows = map[string]string{
 		'h', 302, now(), now())`,
 	"link_tags":        `INSERT INTO link_tags VALUES ('ws_$', 't', 'lnk_$')`,
 	"link_usage":       `INSERT INTO link_usage VALUES ('ws_$', '2026-11', 1)`,
+	"key_usage":        `INSERT INTO key_usage VALUES ('key_$', 'ws_$', '2026-11-20', 1)`,
 	"idempotency_keys": `INSERT INTO idempotency_keys VALUES ('ws_$', 'usr_$', 'k', 'h', '[]', now())`,
 	"clicks": `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot,
 		status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
@@ -81,7 +82,7 @@ var rows = map[string]string{
 
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
-	"link_tags", "link_usage",
+	"link_tags", "link_usage", "key_usage",
 	"idempotency_keys", "clicks", "click_days", "click_details", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
 	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners",

@@ -17,7 +17,7 @@ func (a *app) findLink(r *http.Request, rate ratelimit.Rate, find func(ctx conte
 	if wait := guesses.Take("", from, arrived); wait > 0 {
 		return errs.New(errs.RateLimited, "Too many unknown links. Try again in a minute.").After(wait)
 	}
-	if err := a.Limits.Charge(ctx, rate, web.AddressOf(ctx)); err != nil {
+	if err := a.Limits.SpendFrom(ctx, rate, 1, web.AddressOf(ctx)); err != nil {
 		return err
 	}
 	err := find(ctx)

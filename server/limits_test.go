@@ -43,16 +43,14 @@ var fixedLimits = map[string]string{
 	"graph/transport.maxSocketsOfCaller": "WebSocket connections at once | caller",
 	"graph/transport.maxSocketsOfGroup":  "WebSocket connections at once | group of callers",
 	"graph/transport.maxSockets":         "WebSocket connections at once | node",
-	"graph/transport.expensivePerProcessor": "operations of 100 points or more at once, per processor | " +
-		"node; an owner has half",
+	"graph/transport.expensivePerProcessor": "operations of 25 points or more at once, per processor | " +
+		"node; an owner has a quarter, so that half of the processors is free of its work",
 	"graph/transport.maxOperations": "operations at once | WebSocket connection",
-	"internal/tenant/account.maxWaiting": "password checks that wait | " +
-		"address network; for new passwords of links, account",
+	"internal/tenant/account.maxWaiting": "password checks that wait; strangers, who register, have half of a node's " +
+		"and are last | account; where it has not logged in, IPv4 address or IPv6 /48",
 	"internal/tenant/account.wrongFromAddress":   "wrong passwords | account from an address network",
 	"internal/tenant/account.wrongOfAccount":     "wrong passwords | account from all addresses",
 	"internal/tenant/account.lastFromAddress":    "wrong passwords after that | account from an address network",
-	"internal/tenant/account.wrongFromSite":      "wrong passwords | account from an IPv6 /48",
-	"internal/tenant/account.wrongPerSite":       "wrong passwords | IPv6 /48",
 	"internal/tenant/account.wrongOfSession":     "wrong passwords | session",
 	"internal/tenant/account.startsPerAddress":   "log-ins at the identity provider that start | address network",
 	"internal/tenant/account.finishesPerAddress": "log-ins at the identity provider that end | address network",
@@ -73,23 +71,24 @@ var fixedLimits = map[string]string{
 	"internal/link.maxPending":                         "pending changes | link",
 	"internal/tenant/folder.maxTemplates":              "UTM templates | workspace",
 	"internal/tenant/folder.maxPerWorkspace":           "folders | workspace",
-	"internal/link/creation.publishablePerAddress":     "links of a publishable API key | address network and key",
+	"internal/link/creation.publishablePerAddress":     "links of publishable API keys | address network and workspace",
 	"internal/link/creation.maxPublishable":            "links in a call with a publishable API key | call",
 	"internal/tenant/apikey.maxDestinationHosts":       "destination hosts | API key",
 	"internal/tenant/apikey.maxOrigins":                "origins of pages | API key",
 	"internal/tenant/apikey.maxNetworks":               "networks | API key",
 	"internal/tenant/apikey.maxRequestsPerMinute":      "requests of its own rate per minute | API key",
-	"internal/tenant/apikey.maxFolders":                "folders | API key",
-	"internal/event/webhook.maxPerWorkspace":           "webhooks | workspace",
-	"internal/link/moderation.reportsPerAddress":       "reports of abuse | address network",
-	"internal/link/upkeep.perWorkspace":                "checks of destinations on request | workspace",
-	"internal/visit/redirect.wrongFromNetwork":         "wrong passwords of a link | address network",
-	"internal/visit/redirect.wrongFromSite":            "wrong passwords of a link | IPv6 /48",
-	"internal/visit/redirect.wrongOfLink":              "wrong passwords of a link | all networks",
-	"internal/visit/redirect.lastFromNetwork":          "wrong passwords of a link after that | address network",
-	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and codes as PNG that wait; a node does one at a " +
-		"time | " +
-		"owner; workspace of a public image",
+	"internal/tenant/apikey.maxLinksPerDay":            "links of its own quota on a day (UTC) | publishable API key",
+	"internal/link.membersPart": "part of the workspace's links in a calendar month that a day's default is, and " +
+		"that is for members alone | publishable API key",
+	"internal/tenant/apikey.maxFolders":          "folders | API key",
+	"internal/event/webhook.maxPerWorkspace":     "webhooks | workspace",
+	"internal/link/moderation.reportsPerAddress": "reports of abuse | address network",
+	"internal/link/upkeep.perWorkspace":          "checks of destinations on request | workspace",
+	"internal/visit/redirect.wrongFromNetwork":   "wrong passwords of a link | address network",
+	"internal/visit/redirect.wrongOfLink":        "wrong passwords of a link | all networks",
+	"internal/visit/redirect.lastFromNetwork":    "wrong passwords of a link after that | address network",
+	"internal/platform/qr.maxOwnWaiting": "checks of QR styles and images of QR codes that wait; a node does one " +
+		"at a time | owner; workspace of a public image",
 	"internal/event/webhook.initialConcurrency": "requests to receivers at once | webhook",
 	"internal/event/dispatch.maxSending": "requests to receivers at once | " +
 		"node; an account has a quarter, a workspace an eighth, slow failures a half",

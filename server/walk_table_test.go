@@ -351,6 +351,7 @@ var fillers = map[string]filler{
 	"CreateApiKeyInput.origins":                  put([]string{"https://app.example.com"}),
 	"CreateApiKeyInput.networks":                 put([]string{"192.0.2.0/24"}),
 	"CreateApiKeyInput.requestsPerMinute":        put(60),
+	"CreateApiKeyInput.linksPerDay":              put(nil),
 	"RevokeApiKeyInput.id":                       names(keyIDs),
 	"RotateApiKeyInput.id":                       names(keyIDs),
 	"RotateApiKeyInput.oldSecretEndsAt":          later(time.Hour),

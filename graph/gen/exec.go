@@ -110,6 +110,7 @@ type ComplexityRoot struct {
 		Folders           func(childComplexity int) int
 		ID                func(childComplexity int) int
 		LastUsedAt        func(childComplexity int) int
+		LinksPerDay       func(childComplexity int) int
 		Name              func(childComplexity int) int
 		Networks          func(childComplexity int) int
 		OldHashEndsAt     func(childComplexity int) int
@@ -1884,6 +1885,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKey.LastUsedAt(childComplexity), true
+	case "ApiKey.linksPerDay":
+		if e.ComplexityRoot.ApiKey.LinksPerDay == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKey.LinksPerDay(childComplexity), true
 	case "ApiKey.name":
 		if e.ComplexityRoot.ApiKey.Name == nil {
 			break
@@ -8026,7 +8033,7 @@ scalar Int64
 
 "The points that a field costs beside those of its selection. Content of arguments, such as a routing or long texts, may add to them."
 directive @cost(
-  "The points of the field itself."
+  "The points of the field itself. A mutation without this directive costs 10."
   weight: Int! = 1
   "The points of the selection, of each item, that are not charged. What remains is at least 1."
   free: Int! = 0
@@ -8137,7 +8144,7 @@ type Query {
   node(
     "The global id of any type that implements Node."
     id: ID!
-  ): Node
+  ): Node @cost(weight: 4)
   """
   Fetches up to 100 objects by global id, in the order of the ids, with null for each that node returns null for. Fails with
   INVALID_INPUT for no ids, and for more than 100.
@@ -8145,7 +8152,7 @@ type Query {
   nodes(
     "1 to 100 global ids of any types, which may repeat."
     ids: [ID!]!
-  ): [Node]! @listSize(slicingArguments: ["ids"])
+  ): [Node]! @cost(weight: 4) @listSize(slicingArguments: ["ids"])
   "A workspace that the caller is a member of; null for any other."
   workspace(
     "The key."
@@ -8155,7 +8162,7 @@ type Query {
   link(
     "The key."
     by: LinkBy!
-  ): Link
+  ): Link @cost(weight: 4)
   """
   The canonical form of a URL and the codes of a DETERMINISTIC link to it. Creates nothing. Fails with
   INVALID_URL, UNSAFE_URL, or NOT_FOUND for a workspace that the caller is not a member of.
@@ -8165,12 +8172,12 @@ type Query {
     workspaceId: ID!
     "The URL in any spelling: http or https, at most 8,192 bytes."
     url: String!
-  ): CodePreview!
+  ): CodePreview! @cost(weight: 10)
   "Statistics of the whole instance, for all callers. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
-  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, some cost
-  more, and pages and batches multiply the cost of their items. This field costs as much as any other.
+  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, a mutation 10,
+  some cost more, and pages and batches multiply the cost of their items. This field costs as much as any other.
   """
   rateLimit: RateLimit!
   """
@@ -9330,6 +9337,11 @@ input CreateApiKeyInput {
   networks: [String!]
   "Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key."
   requestsPerMinute: Int
+  """
+  How many links a publishable key may create on a day in UTC, 1 to 1,000,000. Not for other keys. Default: a tenth of what the
+  workspace may create in a month.
+  """
+  linksPerDay: Int
 }
 
 "Payload of createApiKey."
@@ -10498,6 +10510,8 @@ type ApiKey implements Node {
   networks: [String!]!
   "Requests per minute; null: the server's limit."
   requestsPerMinute: Int
+  "How many links a publishable key may create on a day in UTC; null: a tenth of what the workspace may create in a month."
+  linksPerDay: Int
   "The folders that it is restricted to; empty: no restriction. A revoked key has those that still exist."
   folders: [Folder!]! @listSize(assumedSize: 100)
   "The user who created it."
@@ -11446,7 +11460,7 @@ type Link implements Node {
     source: String
     "The style. Default: the workspace's saved style."
     style: QrStyleInput
-  ): QrCode! @cost(weight: 10)
+  ): QrCode! @cost(weight: 30)
 }
 
 "How a link answers visitors, beyond its URL, times and status."
@@ -13207,6 +13221,8 @@ func (ec *executionContext) childFields_ApiKey(ctx context.Context, field graphq
 		return ec.fieldContext_ApiKey_networks(ctx, field)
 	case "requestsPerMinute":
 		return ec.fieldContext_ApiKey_requestsPerMinute(ctx, field)
+	case "linksPerDay":
+		return ec.fieldContext_ApiKey_linksPerDay(ctx, field)
 	case "folders":
 		return ec.fieldContext_ApiKey_folders(ctx, field)
 	case "createdBy":
@@ -18252,6 +18268,29 @@ func (ec *executionContext) _ApiKey_requestsPerMinute(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_requestsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ApiKey_linksPerDay(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKey_linksPerDay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LinksPerDay, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKey_linksPerDay(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Int")
 }
 
@@ -44835,7 +44874,7 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "folderIds", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute"}
+	fieldsInOrder := [...]string{"workspaceId", "name", "scopes", "folderIds", "expiresAt", "destinationHosts", "origins", "networks", "requestsPerMinute", "linksPerDay"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -44905,6 +44944,13 @@ func (ec *executionContext) unmarshalInputCreateApiKeyInput(ctx context.Context,
 				return it, err
 			}
 			it.RequestsPerMinute = data
+		case "linksPerDay":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("linksPerDay"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LinksPerDay = data
 		}
 	}
 	return it, nil
@@ -50827,6 +50873,11 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "requestsPerMinute":
 			out.Values[i] = ec._ApiKey_requestsPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "linksPerDay":
+			out.Values[i] = ec._ApiKey_linksPerDay(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

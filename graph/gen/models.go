@@ -398,6 +398,9 @@ type CreateAPIKeyInput struct {
 	Networks []string `json:"networks,omitempty"`
 	// Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key.
 	RequestsPerMinute *int `json:"requestsPerMinute,omitempty"`
+	// How many links a publishable key may create on a day in UTC, 1 to 1,000,000. Not for other keys. Default: a tenth of what the
+	// workspace may create in a month.
+	LinksPerDay *int `json:"linksPerDay,omitempty"`
 }
 
 // Payload of createApiKey.

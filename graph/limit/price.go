@@ -27,6 +27,9 @@ type price struct {
 	SlicingArguments          []string
 }
 
+// mutationWeight is the cost of a mutation that declares none: it runs a transaction.
+const mutationWeight = 10
+
 // WithDeclaredCosts returns the schema with the costs that its directives declare. The complexity
 // function of a field receives this cost instead of that of its selection, and adds that of the
 // arguments' content.
@@ -35,6 +38,9 @@ func WithDeclaredCosts(schema graphql.ExecutableSchema) graphql.ExecutableSchema
 	for _, object := range schema.Schema().Types {
 		for _, field := range object.Fields {
 			declared := price{Weight: 1, AssumedSize: 1}
+			if object == schema.Schema().Mutation && field.Directives.ForName("cost") == nil {
+				declared.Weight = mutationWeight
+			}
 			for _, name := range []string{"cost", "listSize"} {
 				d := field.Directives.ForName(name)
 				if d == nil {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -20,8 +21,11 @@ func TestExpensive_TakesTurns(t *testing.T) {
 		enter := func(owner string, cost int) error {
 			operation := &graphql.OperationContext{}
 			limit.SetBill(operation, &limit.Bill{Cost: cost})
-			_, err := h.enterExpensive(Caller{Owner: owner}.attach(t.Context()), operation)
+			_, _, err := h.enterExpensive(Caller{Owner: owner}.attach(t.Context()), operation)
 			return err
+		}
+		if most := max(1, int64(runtime.GOMAXPROCS(0))/2); h.expensive.Share != most {
+			t.Errorf("an owner has %d turns, want %d, half of the processors", h.expensive.Share, most)
 		}
 		for range h.expensive.Share {
 			must.NoError(t, enter("flood", expensiveCost))
@@ -43,9 +47,16 @@ func TestExpensive_TakesTurns(t *testing.T) {
 		other := &Handler{expensive: newExpensive()}
 		operation := &graphql.OperationContext{}
 		limit.SetBill(operation, &limit.Bill{Cost: 9 * pointsPerTurn})
-		must.Value(other.enterExpensive(Caller{Owner: "one"}.attach(t.Context()), operation))(t)
+		within, leave, err := other.enterExpensive(Caller{Owner: "one"}.attach(t.Context()), operation)
+		must.NoError(t, err)
 		if used, _ := other.expensive.Stats(); used != min(10, other.expensive.Share) {
 			t.Errorf("an operation of the largest cost has %d turns", used)
+		}
+		EndTurn(within)
+		leave()
+		EndTurn(t.Context())
+		if used, _ := other.expensive.Stats(); used != 0 {
+			t.Errorf("an operation that waits for another server has %d turns", used)
 		}
 	})
 }

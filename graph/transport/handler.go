@@ -242,7 +242,7 @@ func (h *Handler) execute(
 func (h *Handler) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
 	defer func() { observedIn(ctx).finished(answer.Errors, err) }()
 	defer recoverTo(&err)
-	leave, err := h.enterExpensive(ctx, operation)
+	ctx, leave, err := h.enterExpensive(ctx, operation)
 	if err != nil {
 		return result{}, err
 	}

@@ -76,6 +76,60 @@ func (s *Quota) Exceeded(m workspace.Membership, now time.Time) *errs.Error {
 		s.Limit(m), end.Format("2006-01-02 15:04 MST")).After(end.Sub(now))
 }
 
+// membersPart is the part of the month's quota that publishable keys leave to the members of the
+// workspace: a tenth.
+const membersPart = 10
+
+// DayOfKey is what a publishable key may still create: Left links today, in which the month's quota
+// of the workspace has part. Exceeded is the error beyond that.
+type DayOfKey struct {
+	Left     int64
+	Exceeded *errs.Error
+}
+
+// AddDay adds links to what a publishable key has created today, and returns what that leaves. Left
+// is what the month's quota leaves the workspace.
+func (s *Quota) AddDay(ctx context.Context, tx bun.Tx, m workspace.Membership, at time.Time, links, left int64,
+) (DayOfKey, error) {
+	day, usage := at.UTC().Truncate(24*time.Hour), KeyUsage{KeyID: m.KeyID(), WorkspaceID: m.ID(), Links: links}
+	usage.Day = day.Format(time.DateOnly)
+	// Of nodes whose clocks differ around midnight, the later day counts.
+	err := tx.NewInsert().Model(&usage).On("CONFLICT (key_id) DO UPDATE").
+		Set("links = CASE WHEN key_usage.day < excluded.day THEN 0 ELSE key_usage.links END + excluded.links").
+		Set("day = CASE WHEN key_usage.day < excluded.day THEN excluded.day ELSE key_usage.day END").
+		Returning("links").Scan(ctx, &usage.Links)
+	if err != nil {
+		return DayOfKey{}, fmt.Errorf("consuming the quota of a key: %w", err)
+	}
+	month := s.Limit(m)
+	perDay := max(1, month/membersPart)
+	if own := m.LinksPerDay(); own != nil {
+		perDay = int64(*own)
+	}
+	ofDay, ofMonth := perDay-(usage.Links-links), left-(month+membersPart-1)/membersPart
+	next := day.Add(24 * time.Hour)
+	d := DayOfKey{Left: max(0, min(ofDay, ofMonth)), Exceeded: errs.New(errs.QuotaExceeded,
+		"The API key has made the %d links that it may make today. The next day begins at %s.",
+		perDay, next.Format("2006-01-02 15:04 MST")).After(next.Sub(at))}
+	if ofMonth < ofDay {
+		end := click.MonthOf(at).End()
+		d.Exceeded = errs.New(errs.QuotaExceeded,
+			"The last tenth of the workspace's links of this month is for its members. The next month begins at %s.",
+			end.Format("2006-01-02 15:04 MST")).After(end.Sub(at))
+	}
+	return d, nil
+}
+
+// KeyUsage is how many links a publishable key has created on a day.
+type KeyUsage struct {
+	bun.BaseModel `bun:"table:key_usage"`
+
+	KeyID       string `bun:",pk"`
+	WorkspaceID string
+	Day         string
+	Links       int64
+}
+
 // Usage is how many links a workspace has created in a month.
 type Usage struct {
 	bun.BaseModel `bun:"table:link_usage"`
@@ -109,6 +163,9 @@ func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...Usage) (use
 func PurgeUsage(ctx context.Context, conn bun.IDB, workspaceID string) error {
 	if _, err := conn.NewDelete().Model((*Usage)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
 		return fmt.Errorf("deleting the usage of a workspace: %w", err)
+	}
+	if _, err := conn.NewDelete().Model((*KeyUsage)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the usage of the keys of a workspace: %w", err)
 	}
 	return nil
 }

@@ -155,7 +155,8 @@ CREATE TABLE api_keys (
     old_hash_ends_at TIMESTAMPTZ, destination_hosts TEXT COLLATE "C" NOT NULL DEFAULT '[]',
     origins TEXT COLLATE "C" NOT NULL DEFAULT '[]', networks TEXT COLLATE "C" NOT NULL DEFAULT '[]',
     requests_per_minute BIGINT,
-    folders TEXT COLLATE "C"  -- the folders that it is restricted to, as JSON; null: no restriction
+    folders TEXT COLLATE "C",  -- the folders that it is restricted to, as JSON; null: no restriction
+    links_per_day BIGINT  -- of a publishable key; null: a tenth of the workspace's quota of a month
 );
 CREATE INDEX api_keys_in_workspace ON api_keys (workspace_id, id);
 CREATE UNIQUE INDEX api_keys_by_old_hash ON api_keys (old_hash) WHERE old_hash IS NOT NULL;
@@ -339,6 +340,12 @@ BEGIN RETURN (SELECT granted FROM grants WHERE subject_id = subject); END $$;
 CREATE TABLE link_usage (
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id), month TEXT COLLATE "C" NOT NULL,  -- YYYY-MM
     links BIGINT NOT NULL, PRIMARY KEY (workspace_id, month)
+);
+-- How many links a publishable key created on its last day with any.
+CREATE TABLE key_usage (
+    key_id TEXT COLLATE "C" NOT NULL PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL,
+    day TEXT COLLATE "C" NOT NULL,  -- YYYY-MM-DD
+    links BIGINT NOT NULL
 );
 CREATE TABLE scheduled_changes (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
@@ -827,8 +834,9 @@ END $$;
 -- Rights
 GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, sessions, refresh_tokens, auth_flows, totp, recovery_codes,
     sso_identities, workspaces, slugs, members, sso_workspaces, invitations, api_keys, domains, folders, utm_templates,
-    idempotency_keys, links, link_tags, link_urls, link_usage, audit_events, webhooks, webhook_types, webhook_tags,
-    webhook_deliveries, webhook_attempts, tasks, task_chunks, import_rows, import_claims, link_origins, parity_rows
+    idempotency_keys, links, link_tags, link_urls, link_usage, key_usage, audit_events, webhooks, webhook_types,
+    webhook_tags, webhook_deliveries, webhook_attempts, tasks, task_chunks, import_rows, import_claims, link_origins,
+    parity_rows
     TO linkforge_tenant, linkforge_system;
 
 GRANT SELECT ON verified_hosts, blocked_hosts, link_texts, clicks, click_days, click_details, click_totals, unmatched,

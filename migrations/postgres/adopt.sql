@@ -4,6 +4,18 @@
 ALTER TABLE orphans RENAME TO unmatched;
 ALTER TABLE unmatched RENAME CONSTRAINT orphans_pkey TO unmatched_pkey;
 
+ALTER TABLE api_keys ADD COLUMN links_per_day BIGINT;
+CREATE TABLE key_usage (
+    key_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    workspace_id TEXT COLLATE "C" NOT NULL, day TEXT COLLATE "C" NOT NULL, links BIGINT NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON key_usage TO linkforge_tenant, linkforge_system;
+ALTER TABLE key_usage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE key_usage FORCE ROW LEVEL SECURITY;
+CREATE POLICY all_rows ON key_usage TO linkforge_system USING (true);
+CREATE POLICY of_workspace ON key_usage TO linkforge_tenant
+    USING (workspace_id = current_setting('linkforge.workspace', true));
+
 DROP TRIGGER link_inserted_without_host_key ON links;
 DROP TRIGGER link_updated_without_host_key ON links;
 DROP FUNCTION set_host_key;

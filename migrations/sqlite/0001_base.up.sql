@@ -91,7 +91,8 @@ CREATE TABLE api_keys (
     prefix TEXT NOT NULL, hash BLOB NOT NULL UNIQUE, scopes TEXT NOT NULL,
     created_by TEXT NOT NULL REFERENCES accounts (id), created_at TEXT NOT NULL, expires_at TEXT, last_used_at TEXT,
     revoked_at TEXT, old_hash BLOB, old_hash_ends_at TEXT, destination_hosts TEXT NOT NULL DEFAULT '[]',
-    origins TEXT NOT NULL DEFAULT '[]', networks TEXT NOT NULL DEFAULT '[]', requests_per_minute INTEGER, folders TEXT
+    origins TEXT NOT NULL DEFAULT '[]', networks TEXT NOT NULL DEFAULT '[]', requests_per_minute INTEGER, folders TEXT,
+    links_per_day INTEGER
 ) STRICT;
 CREATE INDEX api_keys_in_workspace ON api_keys (workspace_id, id);
 CREATE UNIQUE INDEX api_keys_by_old_hash ON api_keys (old_hash) WHERE old_hash IS NOT NULL;
@@ -201,6 +202,10 @@ CREATE TABLE link_usage (
     workspace_id TEXT NOT NULL REFERENCES workspaces (id), month TEXT NOT NULL, links INTEGER NOT NULL,
     PRIMARY KEY (workspace_id, month)
 ) STRICT;
+CREATE TABLE key_usage (
+    key_id TEXT NOT NULL PRIMARY KEY, workspace_id TEXT NOT NULL,
+    day TEXT NOT NULL, links INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE scheduled_changes (
     id TEXT NOT NULL PRIMARY KEY, link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
     workspace_id TEXT NOT NULL, due_at TEXT NOT NULL, patch TEXT NOT NULL, actor_id TEXT NOT NULL,

@@ -3,6 +3,12 @@
 
 ALTER TABLE orphans RENAME TO unmatched;
 
+ALTER TABLE api_keys ADD COLUMN links_per_day INTEGER;
+CREATE TABLE key_usage (
+    key_id TEXT NOT NULL PRIMARY KEY, workspace_id TEXT NOT NULL,
+    day TEXT NOT NULL, links INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Secrets that do not name their key cannot be opened any more.
 CREATE TABLE unmarked (
     secrets INTEGER CONSTRAINT run_linkforge_secrets_rewrap_of_35412b6f_first CHECK (secrets = 0)

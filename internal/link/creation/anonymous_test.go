@@ -1,10 +1,12 @@
 package creation
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -50,5 +52,13 @@ func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
 		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
 			t.Errorf("from elsewhere: %v", err)
 		}
+		var last error
+		for i := range 241 { // from a network each of one IPv6 site
+			_, _, last = b.CreateAnonymous(t.Context(), fmt.Sprintf("2001:db8:0:%x::/64", i), "https://example.com/a")
+			if i < 240 {
+				must.NoError(t, last)
+			}
+		}
+		linktest.Refused(0, last)(t, errs.RateLimited, "one more of the site")
 	})
 }

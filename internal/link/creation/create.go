@@ -182,7 +182,7 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *li
 		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use "+
 			"createLink.")
 	}
-	if err := s.config.Limits.Charge(ctx, anonymousPerAddress, address); err != nil {
+	if err := s.config.Limits.SpendFrom(ctx, anonymousPerAddress, 1, address); err != nil {
 		return nil, "", err
 	}
 	claimToken = claimPrefix + rand.Text()

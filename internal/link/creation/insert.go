@@ -238,7 +238,7 @@ func (b *batch) learn(candidates []*item) {
 	}
 	for _, it := range b.unresolved() {
 		if b.quotaOf(it).left <= 0 {
-			it.facts.overQuota = b.quota.Exceeded(it.call.member, b.now)
+			it.facts.overQuota = b.quotaOf(it).exceeded
 		}
 	}
 }

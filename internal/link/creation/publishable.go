@@ -13,7 +13,7 @@ import (
 )
 
 // maxPublishable is how many links a call with a publishable key may create, and
-// publishablePerAddress how many a client address may create with one key.
+// publishablePerAddress how many a client address may create with the keys of a workspace.
 const maxPublishable = 10
 
 var publishablePerAddress = ratelimit.Rate{Name: "publishable-address", Attempts: 30, Window: time.Hour}
@@ -28,8 +28,7 @@ func (s *Store) checkPublishable(ctx context.Context, m workspace.Membership, in
 	if in.IdempotencyKey != nil {
 		return errPublishable("idempotencyKey")
 	}
-	_, err := s.config.Limits.Spend(ctx, publishablePerAddress, m.KeyID()+" "+web.AddressOf(ctx), int64(len(in.Links)))
-	return err
+	return s.config.Limits.SpendFrom(ctx, publishablePerAddress, int64(len(in.Links)), web.AddressOf(ctx), m.ID())
 }
 
 func errPublishable(field string) error {

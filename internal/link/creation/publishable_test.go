@@ -1,8 +1,14 @@
 package creation
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linktest"
@@ -10,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -147,6 +154,79 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 		}
 		if !errs.Is(limited, errs.RateLimited) {
 			t.Errorf("40 links of an address: %v", limited)
+		}
+	})
+}
+
+// addressed returns the context of a request from an address.
+func addressed(t *testing.T, address string) (ctx context.Context) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", nil)
+	r.RemoteAddr = address
+	web.Client(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
+		ServeHTTP(httptest.NewRecorder(), r)
+	return ctx
+}
+
+// TestPublishableKey_TakesItsPart: of a day, exactly, from any number of networks and with any
+// spelling of a page, of the hour from one site, and of the month never the last links, which are
+// the members'.
+func TestPublishableKey_TakesItsPart(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		publishable := account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}}
+		key := b.keyOf(t, publishable)
+		publishable.LinksPerDay = new(1000)
+		wide := b.keyOf(t, publishable)
+		var created link.Link
+		// expect creates links in calls at once, each from another IPv4 address.
+		expect := func(what string, m workspace.Membership, first, links, want int) {
+			t.Helper()
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			got := map[errs.Kind]int{}
+			for page := first; page < first+links; page++ {
+				all.Go(func() {
+					l, _, err := b.Create(addressed(t, fmt.Sprintf("192.0.%d.%d:1", page/250, page%250)), m,
+						Input{URL: fmt.Sprintf("https://example.com/page?x=%d", page)})
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						created, want = *l, want-1
+					} else {
+						got[errs.From(err).Kind]++
+					}
+				})
+			}
+			all.Wait()
+			if want != 0 || len(got) != 1 || got[errs.QuotaExceeded] == 0 {
+				t.Errorf("%s: %d links missing, refused %v", what, want, got)
+			}
+		}
+		expect("a tenth of the month", key, 0, 15, 10)
+		if _, isNew, err := b.Create(t.Context(), key, Input{URL: created.CanonicalURL}); isNew || err != nil {
+			t.Errorf("a link again: created %t, %v", isNew, err)
+		}
+		_, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/another"})
+		if got := errs.From(err); got.Kind != errs.QuotaExceeded || got.RetryAfter != 12*time.Hour {
+			t.Errorf("after noon: %v, again in %s", err, got.RetryAfter)
+		}
+		b.Now = b.Now.Add(12 * time.Hour)
+		expect("the next day", key, 15, 11, 10)
+		expect("a quota of its own", wide, 30, 80, 70) // of 90
+		expect("a member", b.Mine, 200, 11, 10)
+		if got := b.Used(t); got != 100 {
+			t.Errorf("%d links of the month, want 100", got)
+		}
+		b.Quota.Default = 1_000_000
+		for network := range 5 {
+			from := addressed(t, fmt.Sprintf("[2001:db8:0:%x::1]:1", network))
+			for call := range 3 {
+				m := []workspace.Membership{key, wide}[call%2] // which share it
+				_, err := b.CreateMany(from, m, Batch{Links: urls(30*network+10*call, 30*network+10*call+10)})
+				if isOver := network == 4; isOver != errs.Is(err, errs.RateLimited) || !isOver && err != nil {
+					t.Errorf("call %d of network %d of a site: %v", call, network, err)
+				}
+			}
 		}
 	})
 }

@@ -10,15 +10,18 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // allowance is the number of links that a batch may insert in a workspace.
 type allowance struct {
 	wanted, created int
-	// left is how many more links the quota permits.
-	left int64
+	// left is how many more links the quotas permit, exceeded the error beyond that.
+	left     int64
+	exceeded *errs.Error
 }
 
 // quotaOf returns the allowance of the item's workspace.
@@ -32,7 +35,9 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.unresolved() {
 		workspaceID := it.call.member.ID()
 		if quotas[workspaceID] == nil {
-			quotas[workspaceID] = &allowance{left: b.quota.Limit(it.call.member)}
+			quotas[workspaceID] = &allowance{
+				left: b.quota.Limit(it.call.member), exceeded: b.quota.Exceeded(it.call.member, b.now),
+			}
 		}
 		quotas[workspaceID].wanted++
 	}
@@ -55,6 +60,11 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 		a := quotas[u.WorkspaceID]
 		a.left, isCharged[u.WorkspaceID] = max(0, a.left-u.Links+int64(a.wanted)), true
 	}
+	if m := b.calls[0].member; m.IsPublishable() && quotas[m.ID()] != nil { // such a call is alone
+		if err := b.consumeDay(ctx, tx, m, quotas[m.ID()]); err != nil {
+			return err
+		}
+	}
 	maps.DeleteFunc(quotas, func(workspaceID string, _ *allowance) bool { return !isCharged[workspaceID] })
 	err = b.leaveIf(func(it *item) bool {
 		return it.isOpen() && it.isUndecided() && !isCharged[it.call.member.ID()]
@@ -63,8 +73,24 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
+// consumeDay consumes the quota of a publishable key for a day, and restricts the allowance of the
+// workspace to what that leaves.
+func (b *batch) consumeDay(ctx context.Context, tx bun.Tx, m workspace.Membership, a *allowance) error {
+	day, err := b.quota.AddDay(ctx, tx, m, b.now, int64(a.wanted), a.left)
+	if err == nil && day.Left < a.left {
+		a.left, a.exceeded = day.Left, day.Exceeded
+	}
+	return err
+}
+
 // returnQuotas returns links that were consumed and not created.
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
+	m := b.calls[0].member
+	if a := b.quotas[m.ID()]; a != nil && m.IsPublishable() && a.created < a.wanted {
+		if _, err := b.quota.AddDay(ctx, tx, m, b.now, int64(a.created-a.wanted), a.left); err != nil {
+			return err
+		}
+	}
 	_, err := link.AddUsage(ctx, tx, "",
 		b.usagesOf(b.quotas, func(a *allowance) int { return a.created - a.wanted })...)
 	return err
@@ -111,7 +137,7 @@ func distinct(items []*item) []*item {
 // refuseForQuota fails items because the quota is used up.
 func (b *batch) refuseForQuota(items []*item) {
 	for _, it := range items {
-		it.facts.overQuota = b.quota.Exceeded(it.call.member, b.now)
+		it.facts.overQuota = b.quotaOf(it).exceeded
 		it.decide()
 	}
 }

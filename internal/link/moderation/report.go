@@ -52,7 +52,7 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 	if err != nil {
 		return errs.From(err).At("details")
 	}
-	if err := s.Limits.Charge(ctx, reportsPerAddress, address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, reportsPerAddress, 1, address); err != nil {
 		return err
 	}
 	at, err := s.Links.Resolver.ParseShortURL(shortURL)

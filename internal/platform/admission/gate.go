@@ -24,6 +24,9 @@ type Config struct {
 	Waiting, Queue int
 	// MaxWait bounds the wait of a call.
 	MaxWait time.Duration
+	// Last is the subject of a Gate whose calls are admitted only while no other call could be;
+	// optional.
+	Last string
 }
 
 // Gate admits calls. Subjects whose calls wait take turns; the calls of a subject are admitted in
@@ -84,7 +87,7 @@ func (g *Gate) enqueue(subject string, units int64) *waiter {
 		return w
 	}
 	if len(g.queues[subject]) == 0 {
-		g.turns = append(g.turns, subject)
+		g.join(subject)
 	}
 	g.queues[subject] = append(g.queues[subject], w)
 	g.length++
@@ -144,24 +147,41 @@ func (g *Gate) leave(subject string, units int64) {
 func (g *Gate) dispatch() {
 	g.full = false
 	for skipped := 0; skipped < len(g.turns); {
-		subject := g.turns[0]
+		next := 0
+		if end := len(g.turns) - 1; skipped == end && g.isLast(g.turns[end]) {
+			next = end
+		}
+		subject := g.turns[next]
 		w := g.queues[subject][0]
 		switch {
 		case g.held[subject]+w.units > g.Share:
-			g.turns = append(g.turns[1:], subject)
 			skipped++
 		case g.used+w.units > g.Capacity:
 			g.full = true
 			return
 		default:
+			skipped = 0
 			g.take(subject, w.units)
 			w.ready <- nil
-			g.turns = append(g.turns[1:], subject)
+		}
+		g.turns = slices.Delete(g.turns, next, next+1)
+		g.join(subject)
+		if skipped == 0 {
 			g.remove(subject, 0)
-			skipped = 0
 		}
 	}
 }
+
+// join lets a subject wait for its turn, behind all others but the last one.
+func (g *Gate) join(subject string) {
+	end := len(g.turns)
+	if end > 0 && g.isLast(g.turns[end-1]) {
+		end--
+	}
+	g.turns = slices.Insert(g.turns, end, subject)
+}
+
+func (g *Gate) isLast(subject string) bool { return g.Last != "" && subject == g.Last }
 
 func (g *Gate) fits(subject string, units int64) bool {
 	return g.held[subject]+units <= g.Share && g.used+units <= g.Capacity

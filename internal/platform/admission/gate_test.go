@@ -198,3 +198,33 @@ func BenchmarkGate(b *testing.B) {
 		}
 	})
 }
+
+// TestGate_AdmitsTheLastSubjectLast: its calls wait while any other could be admitted, and no call
+// that cannot be admitted holds them up.
+func TestGate_AdmitsTheLastSubjectLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := gate(2, 1)
+		g.Last = "last"
+		leave := map[string]func(){"a": enter(t, g, "a", 1), "last": enter(t, g, "last", 1)}
+		var order []string
+		var all sync.WaitGroup
+		for _, subject := range []string{"last", "last", "a", "b", "c", "b"} {
+			all.Go(func() {
+				leave := enter(t, g, subject, 1)
+				order = append(order, subject)
+				time.Sleep(time.Second)
+				leave()
+			})
+			synctest.Wait()
+		}
+		leave["last"]() // a has its share
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		leave["a"]()
+		all.Wait()
+		if want := []string{"b", "c", "b", "last", "last", "a"}; !slices.Equal(order, want) {
+			t.Errorf("order of admission %v, want %v", order, want)
+		}
+	})
+}

@@ -17,6 +17,8 @@ const (
 	// maxScans bounds the passes of a progressive JPEG over its pixels. Encoders write about ten; a
 	// pass of a few bytes takes the decoder as long as a full one.
 	maxScans = 24
+	// pixelsPerByte is how many pixels are scaled in the time in which a byte is decoded.
+	pixelsPerByte = 10
 )
 
 // logoFormat is a format of logos. The decoders are called directly, because a process may register
@@ -88,7 +90,8 @@ func checkLogo(logo []byte) error {
 }
 
 // logoWork is the work of decoding and scaling a logo that checkLogo has accepted, in pixels: a
-// pass over all of them takes as long with few bytes as with many.
+// pass over all of them takes as long with few bytes as with many, and each byte as long as
+// pixelsPerByte.
 func logoWork(logo []byte) int {
 	format := formatOf(logo)
 	if format == nil {
@@ -98,8 +101,7 @@ func logoWork(logo []byte) int {
 	if err != nil {
 		return 0
 	}
-	const scaling = 4 // passes
-	return size.Width * size.Height * (scaling + bytes.Count(logo, startOfScan))
+	return size.Width*size.Height*(scalingPasses+bytes.Count(logo, startOfScan)) + pixelsPerByte*len(logo)
 }
 
 func errLogoSize() error {

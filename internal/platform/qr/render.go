@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	scale "golang.org/x/image/draw"
-
-	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // logoFraction is the part of the code's width that a logo covers.
@@ -31,10 +29,15 @@ const (
 
 // Render returns the image of a text in a style that Apply has returned.
 func Render(text string, s *Style, format Format) ([]byte, error) {
+	return render(text, s, format, nil)
+}
+
+func render(text string, s *Style, format Format, p *pictures) ([]byte, error) {
 	c, err := New(text, s)
 	if err != nil {
 		return nil, err
 	}
+	c.pictures = p
 	if format == PNG {
 		return c.png()
 	}
@@ -44,7 +47,9 @@ func Render(text string, s *Style, format Format) ([]byte, error) {
 // Code is the QR code of a text in a style.
 type Code struct {
 	*code
-	style *Style
+	text     string
+	style    *Style
+	pictures *pictures
 }
 
 // New encodes a text in a style that Apply has returned. It returns an error for a text that is too
@@ -57,7 +62,7 @@ func New(text string, s *Style) (*Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Code{code: c, style: s}, nil
+	return &Code{code: c, text: text, style: s}, nil
 }
 
 // Modules returns the modules per side, without the margin.
@@ -148,7 +153,7 @@ func (c *Code) image(size int) (image.Image, error) {
 	if !c.style.HasLogo() {
 		return img, nil
 	}
-	return c.withLogo(img, start, c.modules*pixels)
+	return c.withLogo(img, start, c.modules*pixels, size)
 }
 
 func opaque(hex string) color.Color {
@@ -156,12 +161,12 @@ func opaque(hex string) color.Color {
 	return color.RGBA{parts[0], parts[1], parts[2], 255}
 }
 
-// withLogo returns a copy of an image whose code, from a pixel on and of a width, has the logo in
+// withLogo returns a copy of an image of a size whose code, from a pixel on and of a width, has the logo in
 // its middle.
-func (c *Code) withLogo(from *image.Paletted, start, width int) (image.Image, error) {
-	logo, err := formatOf(c.style.Logo).decode(bytes.NewReader(c.style.Logo))
+func (c *Code) withLogo(from *image.Paletted, start, width, size int) (image.Image, error) {
+	logo, err := c.pictures.of(c.style, size)
 	if err != nil {
-		return nil, errs.From(errLogoDamaged(err)).At("logo")
+		return nil, err
 	}
 	img := image.NewRGBA(from.Bounds())
 	draw.Draw(img, img.Bounds(), from, image.Point{}, draw.Src)

@@ -16,7 +16,7 @@ import (
 const (
 	// maxVerdicts is how many checks of styles a Renderer remembers.
 	maxVerdicts = 10_000
-	// maxImageBytes bounds the PNG images that a Renderer remembers.
+	// maxImageBytes bounds the images that a Renderer remembers.
 	maxImageBytes = 16 << 20
 	// A page of links may have a code in each item.
 	maxOwnWaiting, maxAllWaiting = 200, 2000
@@ -24,14 +24,14 @@ const (
 )
 
 // Renderer does the work of a node that takes milliseconds of a processor: it checks styles and
-// renders PNG images, one at a time, so that most of the processors serve redirects. Owners take
-// turns.
+// renders images, one at a time, so that most of the processors serve redirects. Owners take turns.
 type Renderer struct {
 	gate *admission.Gate
 	// verdicts has the results of checks by the hash of the style and the size of the code.
 	verdicts memo.Cache[[sha256.Size]byte, verdict]
-	// images has rendered PNG images by the hash of the style and the text.
-	images memo.Cache[[sha256.Size]byte, []byte]
+	// images has rendered images by the hash of the style, the text and the format.
+	images   memo.Cache[[sha256.Size]byte, []byte]
+	pictures *pictures
 }
 
 // verdict is the result of a check; nil if codes can be read.
@@ -48,6 +48,7 @@ func NewRenderer() *Renderer {
 			MaximumWeight: maxImageBytes,
 			Weigher:       func(_ [sha256.Size]byte, image []byte) uint32 { return uint32(len(image)) },
 		}),
+		pictures: newPictures(),
 	}
 }
 
@@ -59,22 +60,29 @@ func (r *Renderer) Verify(
 ) error {
 	for _, text := range texts {
 		c, err := New(text, s)
+		if err == nil {
+			err = r.VerifyCode(ctx, owner, charge, c)
+		}
 		if err != nil {
 			return err
-		}
-		v, err := r.verdict(ctx, owner, charge, c, text)
-		if err != nil {
-			return err
-		}
-		if v.err != nil {
-			return v.err
 		}
 	}
 	return nil
 }
 
+// VerifyCode is Verify for the text of a code.
+func (r *Renderer) VerifyCode(
+	ctx context.Context, owner string, charge func(ctx context.Context, pixels int) error, c *Code,
+) error {
+	v, err := r.verdict(ctx, owner, charge, c)
+	if err != nil {
+		return err
+	}
+	return v.err
+}
+
 func (r *Renderer) verdict(
-	ctx context.Context, owner string, charge func(context.Context, int) error, c *Code, text string,
+	ctx context.Context, owner string, charge func(context.Context, int) error, c *Code,
 ) (verdict, error) {
 	key, err := c.styleKey()
 	if err != nil {
@@ -91,10 +99,12 @@ func (r *Renderer) verdict(
 	if v, ok := r.verdicts.GetIfPresent(key); ok { // checked while this call waited
 		return v, nil
 	}
-	if err := charge(ctx, VerifiedSize*VerifiedSize+logoWork(c.style.Logo)); err != nil {
+	if err := charge(ctx, VerifiedSize*VerifiedSize+r.pictures.work(c.style)); err != nil {
 		return verdict{}, err
 	}
-	v := verdict{c.verify(text)}
+	checked := *c
+	checked.pictures = r.pictures
+	v := verdict{checked.verify()}
 	r.verdicts.Set(key, v)
 	return v, nil
 }
@@ -117,10 +127,7 @@ func hashOf(s *Style, of any) (key [sha256.Size]byte, err error) {
 
 // Render is the function Render. It also returns RateLimited and Unavailable.
 func (r *Renderer) Render(ctx context.Context, owner, text string, s *Style, format Format) ([]byte, error) {
-	if format != PNG {
-		return Render(text, s, format)
-	}
-	key, err := hashOf(s, text)
+	key, err := hashOf(s, []any{text, format})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +139,7 @@ func (r *Renderer) Render(ctx context.Context, owner, text string, s *Style, for
 		return nil, err
 	}
 	defer leave()
-	image, err := Render(text, s, format)
+	image, err := render(text, s, format, r.pictures)
 	if err == nil {
 		r.images.Set(key, image)
 	}

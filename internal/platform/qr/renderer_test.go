@@ -17,8 +17,8 @@ func TestRenderer_ChecksAStyleOnce(t *testing.T) {
 	plain := Default()
 	plain.Level = High
 	logo := plain.WithLogo(encodePNG(t, checkered(300)))
-	wide := logo
-	wide.Size = 2048
+	wide, red := logo, logo
+	wide.Size, red.Foreground = 2048, "#800000"
 	damaged := plain.WithLogo(encodePNG(t, checkered(40))[:60])
 	r, charged := NewRenderer(), 0
 	charge := func(_ context.Context, pixels int) error {
@@ -26,16 +26,17 @@ func TestRenderer_ChecksAStyleOnce(t *testing.T) {
 		return nil
 	}
 	const short, long = "https://go.example/abc", "https://go.example/a-longer-code-for-a-larger-picture"
-	const base = VerifiedSize * VerifiedSize
+	const base, again = VerifiedSize * VerifiedSize, 4 * 64 * 64 // the picture is not decoded again
+	decoded := func(s Style) int { return logoWork(s.Logo) }
 	for i, c := range []struct {
 		style  Style
 		text   string
 		work   int
 		refuse bool
 	}{
-		{plain, short, base, false}, {logo, short, base + 4*300*300, false}, {wide, short, 0, false},
-		{logo, "https://go.example/xyz", 0, false}, {logo, long, base + 4*300*300, false},
-		{damaged, short, base + 4*40*40, true}, {damaged, short, 0, true},
+		{plain, short, base, false}, {logo, short, base + decoded(logo), false}, {wide, short, 0, false},
+		{logo, "https://go.example/xyz", 0, false}, {logo, long, base + again, false},
+		{red, short, base + again, false}, {damaged, short, base + decoded(damaged), true}, {damaged, short, 0, true},
 	} {
 		charged = 0
 		err := r.Verify(t.Context(), "owner", charge, &c.style, c.text)
@@ -72,7 +73,9 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 			t.Errorf("%s beside another: %v", name, err)
 		}
 	}
-	must.Value(r.Render(ended, "owner", "https://go.example/abc", &s, SVG))(t)
+	if _, err := r.Render(ended, "owner", "https://go.example/abc", &s, SVG); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("a document beside another: %v", err)
+	}
 	leave()
 	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)

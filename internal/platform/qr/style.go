@@ -185,18 +185,18 @@ func (s *Style) Verify(text string) error {
 	if err != nil {
 		return err
 	}
-	return c.verify(text)
+	return c.verify()
 }
 
-func (c *Code) verify(text string) error {
+func (c *Code) verify() error {
 	img, err := c.image(VerifiedSize)
 	if err != nil {
 		return err
 	}
-	if got, err := decode(img); err != nil || got != text {
+	if got, err := decode(img); err != nil || got != c.text {
 		return errs.New(errs.InvalidInput,
 			"A code of %d characters in this style cannot be read at a width of %d pixels. "+
-				"Use a smaller margin, a lower level or no logo.", len(text), VerifiedSize).
+				"Use a smaller margin, a lower level or no logo.", len(c.text), VerifiedSize).
 			Because(fmt.Errorf("decoding a QR code: %w", err))
 	}
 	return nil

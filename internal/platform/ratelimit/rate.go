@@ -10,12 +10,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // rateDeadline bounds each call of Redis.
@@ -58,6 +60,26 @@ type Counter struct {
 	Subject string
 }
 
+// siteFactor is how many times the rate of an address network its whole IPv6 /48 has: a client that
+// has a /48 chooses among 65,536 networks.
+const siteFactor = 4
+
+// OfNetwork returns the counters of an attempt from an address network, as web.AddressOf returns
+// it: that of the network and, for IPv6, that of its site. No rate of addresses is counted in
+// another way. The others are the rest of the subject, such as a link.
+func OfNetwork(r Rate, network string, others ...string) []Counter {
+	of := func(network string) string {
+		return strings.Join(append(others[:len(others):len(others)], network), " ")
+	}
+	all := []Counter{{r, of(network)}}
+	if site := web.Site(network); site != "" {
+		wide := r
+		wide.Name, wide.Attempts = r.Name+"-site", siteFactor*r.Attempts
+		all = append(all, Counter{wide, of(site)})
+	}
+	return all
+}
+
 // Charged is a counter that took an attempt.
 type Charged struct {
 	Counter
@@ -81,6 +103,16 @@ type Allowance struct {
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	_, err := l.Spend(ctx, r, subject, 1)
 	return err
+}
+
+// SpendFrom counts attempts from an address network, as OfNetwork says. It returns RateLimited.
+func (l Limiter) SpendFrom(ctx context.Context, r Rate, attempts int64, network string, others ...string) error {
+	for _, c := range OfNetwork(r, network, others...) {
+		if _, err := l.Spend(ctx, c.Rate, c.Subject, attempts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate,

@@ -202,6 +202,10 @@ func Site(address string) string {
 	return wide.String()
 }
 
+// Holder is the network whose calls share a turn: the IPv6 site of an address as of AddressOf, or
+// the address itself. A customer of a provider has no more than that.
+func Holder(address string) string { return cmp.Or(Site(address), address) }
+
 // ExactAddressOf is the address that Client remembered, for comparisons with networks; invalid when
 // it is unknown.
 func ExactAddressOf(ctx context.Context) netip.Addr { return clientOf(ctx).exact }

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // registersPerAddress bounds new accounts.
@@ -77,6 +78,7 @@ type Mailer interface {
 // Passwords is the part of UserPasswords that the store calls.
 type Passwords interface {
 	Hash(ctx context.Context, password, subject string) (string, error)
+	HashNew(ctx context.Context, password, network string) (string, error)
 	Matches(ctx context.Context, hash, password, subject string) (bool, error)
 }
 
@@ -141,7 +143,7 @@ func (s *Store) Register(
 	if err := CheckPassword(password, a.Email); err != nil {
 		return Login{}, err
 	}
-	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, registersPerAddress, 1, from.Address); err != nil {
 		return Login{}, err
 	}
 	scope := ctx
@@ -151,7 +153,7 @@ func (s *Store) Register(
 		}
 		scope = db.AsSystem(ctx) // the account is not a member yet
 	}
-	if a.PasswordHash, err = s.Passwords.Hash(ctx, password, from.Address); err != nil {
+	if a.PasswordHash, err = s.Passwords.HashNew(ctx, password, web.Holder(from.Address)); err != nil {
 		return Login{}, err
 	}
 	var verification mailed

@@ -37,6 +37,8 @@ type Key struct {
 	DestinationHosts, Origins []string
 	// RequestsPerMinute is the rate of the key; nil means the server's.
 	RequestsPerMinute *int
+	// LinksPerDay is how many links a publishable key may create on a day; nil means the default.
+	LinksPerDay *int
 	// Folders are the only ones whose links the key can see; empty means no restriction. See
 	// workspace.Membership.Fence.
 	Folders []string

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/tenant/sso"
 )
 
 func setupLimits(t *testing.T, k *redisx.Client) *bundle {
@@ -127,6 +128,63 @@ func TestLimits_LimitASite(t *testing.T) {
 			t.Errorf("the owner from another site: %v", err)
 		}
 	})
+}
+
+// TestLimits_OfANetworkAreThoseOfItsSite: whoever has a /48 has four times the attempts of one
+// network, whatever they do, and another site has its own.
+func TestLimits_OfANetworkAreThoseOfItsSite(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t, dbtest.Redis(t, ""))
+	login := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
+	actor, _, err := b.Tokens.check(login.Token, b.now)
+	must.NoError(t, err)
+	b.SSO = &SSO{}
+	for i, c := range []struct {
+		rate ratelimit.Rate
+		try  func(from Client) error
+	}{
+		{wrongPerAddress, func(from Client) error {
+			_, err := b.Login(t.Context(), "nobody@example.com", password, from)
+			return err
+		}},
+		{wrongPerAddress, func(from Client) error {
+			return b.RequireProof(t.Context(), actor, with("a wrong password"), from.Address)
+		}},
+		{rightPerAddress, func(from Client) error {
+			return b.RequireProof(t.Context(), actor, with(password), from.Address)
+		}},
+		{wrongCodesPerAddress, func(from Client) error {
+			return b.RequireProof(t.Context(), actor, Proof{TOTP: new("123456")}, from.Address)
+		}},
+		{registersPerAddress, func(from Client) error {
+			_, err := b.Register(t.Context(), b.email, password, "Ada", from, nil)
+			return err
+		}},
+		{requestsPerAddress, func(from Client) error {
+			return b.RequestPasswordReset(t.Context(), from.Address+"@example.com", from)
+		}},
+		{resetsPerAddress, func(from Client) error {
+			_, err := b.ResetPassword(t.Context(), "mailed_unknown", password, Proof{}, from)
+			return err
+		}},
+		{startsPerAddress, func(from Client) error { _, err := b.StartSSO(t.Context(), "", from); return err }},
+		{finishesPerAddress, func(from Client) error {
+			_, err := b.FinishSSO(t.Context(), sso.Response{}, from)
+			return err
+		}},
+	} {
+		from := func(network int) Client { return Client{Address: fmt.Sprintf("2001:db8:%x:%x::/64", i, network)} }
+		for network := range 4 {
+			must.NoError(t, b.Limits.SpendFrom(t.Context(), c.rate, c.rate.Attempts, from(network).Address))
+		}
+		b.refused(t, c.try(from(4)), c.rate.Window)
+		if strings.HasPrefix(c.rate.Name, "sso") {
+			continue // this test has no provider
+		}
+		if err := c.try(Client{Address: fmt.Sprintf("2001:db8:%x::/64", 0x100+i)}); errs.Is(err, errs.RateLimited) {
+			t.Errorf("%s, from another site: %v", c.rate.Name, err)
+		}
+	}
 }
 
 // TestLimits_NobodyLocksOutTheOwner: an attacker with many addresses uses up the wide limit of an

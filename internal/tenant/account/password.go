@@ -26,7 +26,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 			return nil, err
 		}
 	}
-	hash, err := s.newPassword(ctx, address, account.Email, password)
+	hash, err := s.newPassword(ctx, account, password)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, 
 // Neither the result nor the duration reveals whether it has one. It returns RateLimited.
 func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Client) error {
 	email = fold(email)
-	if err := s.Limits.Charge(ctx, requestsPerAddress, from.Address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, requestsPerAddress, 1, from.Address); err != nil {
 		return err
 	}
 	if err := s.Limits.Charge(ctx, requestsPerEmail, email); err != nil {
@@ -97,14 +97,14 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 func (s *Store) ResetPassword(
 	ctx context.Context, token, password string, factor Proof, from Client,
 ) (account *Account, err error) {
-	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, resetsPerAddress, 1, from.Address); err != nil {
 		return nil, err
 	}
 	known, err := s.recipient(ctx, token)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.newPassword(ctx, from.Address, known.Email, password)
+	hash, err := s.newPassword(ctx, known, password)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +164,9 @@ func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
 }
 
 // newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
-func (s *Store) newPassword(ctx context.Context, address, email, password string) (hash string, err error) {
-	if err := CheckPassword(password, email); err != nil {
+func (s *Store) newPassword(ctx context.Context, a *Account, password string) (hash string, err error) {
+	if err := CheckPassword(password, a.Email); err != nil {
 		return "", errs.From(err).At("newPassword")
 	}
-	return s.Passwords.Hash(ctx, password, address)
+	return s.Passwords.Hash(ctx, password, a.ID)
 }

@@ -74,7 +74,7 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (
 	if s.SSO == nil {
 		return Transaction{}, errNoProvider()
 	}
-	if err := s.Limits.Charge(ctx, startsPerAddress, from.Address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, startsPerAddress, 1, from.Address); err != nil {
 		return Transaction{}, err
 	}
 	t := Transaction{Secret: transactionPrefix + rand.Text(), ExpiresAt: s.now().Add(transactionTTL)}
@@ -97,7 +97,7 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Log
 	if s.SSO == nil {
 		return Login{}, errNoProvider()
 	}
-	if err := s.Limits.Charge(ctx, finishesPerAddress, from.Address); err != nil {
+	if err := s.Limits.SpendFrom(ctx, finishesPerAddress, 1, from.Address); err != nil {
 		return Login{}, err
 	}
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

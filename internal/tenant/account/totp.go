@@ -155,8 +155,8 @@ func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address st
 func (s *Store) checkTOTP(
 	ctx context.Context, accountID, code, address, where string,
 ) (app authenticator, step int64, err error) {
-	charged, err := s.Limits.ChargeAll(ctx, ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID},
-		ratelimit.Counter{Rate: wrongCodesPerAddress, Subject: address})
+	charged, err := s.Limits.ChargeAll(ctx, append(ratelimit.OfNetwork(wrongCodesPerAddress, address),
+		ratelimit.Counter{Rate: wrongCodesOfAccount, Subject: accountID})...)
 	if err != nil {
 		return app, 0, err
 	}

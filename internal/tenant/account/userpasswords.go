@@ -34,13 +34,23 @@ const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
 // UserPasswords hashes and compares a few passwords of users at once, so that a flood leaves
 // processors to redirects. Subjects, such as addresses, take turns, so that a flood from one does
-// not keep others waiting. It returns RateLimited or Unavailable, as Gate.Enter does.
+// not keep others waiting. Strangers, who have no account yet, are admitted while nobody else waits,
+// and have at most half of the turns and of the time. It returns RateLimited or Unavailable, as
+// Gate.Enter does.
 type UserPasswords struct {
-	cost int
-	gate *admission.Gate
+	cost      int
+	gate      *admission.Gate
+	strangers *admission.Gate // in which networks take turns before gate, where they are one subject
+	// rests means that a turn of a stranger is followed by as long a rest of all strangers: half of
+	// a single turn is half of its time.
+	rests bool
+	hash  func(password string, cost int) (string, error)
 	// unknown is compared with if there is no account.
 	unknown string
 }
+
+// strangers is the subject of all calls of HashNew.
+const strangers = "strangers"
 
 const (
 	// maxWait bounds the wait for a turn, maxWaiting the waiting checks of a subject, and
@@ -55,13 +65,20 @@ const PasswordCost = 12
 
 // NewUserPasswords returns Users, with a work factor of bcrypt. They have half of the processors.
 func NewUserPasswords(cost int) *UserPasswords {
-	turns := halfOfProcessors()
+	return newUserPasswords(cost, halfOfProcessors(), bcryptOf)
+}
+
+func newUserPasswords(cost int, turns int64, hash func(string, int) (string, error)) *UserPasswords {
+	half := max(1, turns/2)
+	known := admission.Config{
+		Name: "log-ins", Capacity: turns, Share: half, Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		Last: strangers,
+	}
+	others := known
+	others.Name, others.Capacity, others.Share, others.Last = "registrations", half, half, ""
 	return &UserPasswords{
-		cost: cost, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
-		gate: admission.New(admission.Config{
-			Name: "log-ins", Capacity: turns, Share: max(1, turns/2), Waiting: maxWaiting, Queue: maxAllWaiting,
-			MaxWait: maxWait,
-		}),
+		cost: cost, hash: hash, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
+		gate: admission.New(known), strangers: admission.New(others), rests: half == turns,
 	}
 }
 
@@ -74,7 +91,30 @@ func (p *UserPasswords) Hash(ctx context.Context, password, subject string) (str
 		return "", err
 	}
 	defer leave()
-	return bcryptOf(password, p.cost)
+	return p.hash(password, p.cost)
+}
+
+// HashNew is Hash for a network without an account yet.
+func (p *UserPasswords) HashNew(ctx context.Context, password, network string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	leaveOthers, err := p.strangers.Enter(ctx, network, 1)
+	if err != nil {
+		return "", err
+	}
+	rest := time.Duration(0)
+	defer func() { time.AfterFunc(rest, leaveOthers) }()
+	leave, err := p.gate.Enter(ctx, strangers, 1)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	began := time.Now()
+	hash, err := p.hash(password, p.cost)
+	if p.rests {
+		rest = time.Since(began)
+	}
+	return hash, err
 }
 
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -186,5 +189,53 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 	}
 	if refused < 40-17-int(before) {
 		t.Errorf("%d of 40 log-ins at once were refused", refused)
+	}
+}
+
+// TestPassword_StrangersHaveHalf of the turns and of the time at most, whose networks take turns,
+// while log-ins wait for no more than the hashes in progress.
+func TestPassword_StrangersHaveHalf(t *testing.T) {
+	t.Parallel()
+	for _, turns := range []int64{1, 2, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			var hashed atomic.Int64
+			p := newUserPasswords(bcrypt.MinCost, turns, func(password string, _ int) (string, error) {
+				time.Sleep(time.Second)
+				if password == "new" {
+					hashed.Add(1)
+				}
+				return "", nil
+			})
+			began, ended := time.Now(), atomic.Bool{}
+			var all sync.WaitGroup
+			for i := range 64 {
+				all.Go(func() {
+					for !ended.Load() {
+						if _, err := p.HashNew(t.Context(), "new", fmt.Sprint("site ", i%4)); err != nil {
+							time.Sleep(time.Second)
+						}
+					}
+				})
+			}
+			for range 20 {
+				synctest.Wait()
+				start := time.Now()
+				_, err := p.Hash(t.Context(), "known", "an address")
+				if took := time.Since(start); err != nil || took > 2*time.Second {
+					t.Errorf("%d turns: a log-in took %s: %v", turns, took, err)
+				}
+			}
+			start := time.Now()
+			_, err := p.HashNew(t.Context(), "new", "another site")
+			if waited := time.Since(start); err != nil || waited > 12*time.Second {
+				t.Errorf("%d turns: a registration from elsewhere took %s: %v", turns, waited, err)
+			}
+			most := float64(turns)*time.Since(began).Seconds()/2 + 1
+			if got := hashed.Load(); float64(got) > most {
+				t.Errorf("%d turns: %d hashes of strangers, want %.0f at most", turns, got, most)
+			}
+			ended.Store(true)
+			all.Wait()
+		})
 	}
 }

@@ -22,6 +22,8 @@ const (
 	// key without one.
 	maxRequestsPerMinute = 60000
 	publishableRequests  = 60
+	// maxLinksPerDay bounds the links of a publishable key in a day.
+	maxLinksPerDay = 1000000
 )
 
 // Limits restrict a key in addition to its scopes. Empty lists limit nothing.
@@ -36,6 +38,9 @@ type Limits struct {
 	Networks []string `bun:"type:text"`
 	// RequestsPerMinute is the rate of the key; nil means the server's.
 	RequestsPerMinute *int
+	// LinksPerDay is how many links a publishable key may create on a day in UTC; nil means a tenth
+	// of the workspace's quota of a month.
+	LinksPerDay *int
 }
 
 // check validates the limits of a new key, and returns them as they are stored. It returns
@@ -58,6 +63,14 @@ func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 			At("requestsPerMinute")
 	case rate == nil && isPublishable:
 		stored.RequestsPerMinute = new(publishableRequests)
+	}
+	stored.LinksPerDay = l.LinksPerDay
+	switch links := l.LinksPerDay; {
+	case links != nil && !isPublishable:
+		return stored, errs.New(errs.InvalidInput,
+			"linksPerDay is for keys with the only scope LINKS_CREATE. Omit it.").At("linksPerDay")
+	case links != nil && (*links < 1 || *links > maxLinksPerDay):
+		return stored, errs.New(errs.InvalidInput, "linksPerDay must be 1 to %d.", maxLinksPerDay).At("linksPerDay")
 	}
 	if isPublishable && len(stored.DestinationHosts) == 0 {
 		return stored, errs.New(errs.InvalidInput,
@@ -117,7 +130,7 @@ func (k *Key) credential() *account.Key {
 	return &account.Key{
 		ID: k.ID, WorkspaceID: k.WorkspaceID, CreatedBy: k.CreatedBy, Scopes: strings.Fields(k.Scopes),
 		Folders: k.Folders, DestinationHosts: k.DestinationHosts, Origins: k.Origins,
-		RequestsPerMinute: k.RequestsPerMinute,
+		RequestsPerMinute: k.RequestsPerMinute, LinksPerDay: k.LinksPerDay,
 	}
 }
 
@@ -133,6 +146,9 @@ func (k *Key) details(scopes []workspace.Permission) map[string]any {
 	}
 	if k.RequestsPerMinute != nil {
 		details["requestsPerMinute"] = fmt.Sprint(*k.RequestsPerMinute)
+	}
+	if k.LinksPerDay != nil {
+		details["linksPerDay"] = fmt.Sprint(*k.LinksPerDay)
 	}
 	return details
 }

@@ -116,6 +116,7 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 			},
 			"requestsPerMinute": {{RequestsPerMinute: new(0)}, {RequestsPerMinute: new(-1)},
 				{RequestsPerMinute: new(60_001)}},
+			"linksPerDay": {{LinksPerDay: new(0)}, {LinksPerDay: new(-1)}, {LinksPerDay: new(1_000_001)}},
 		} {
 			for _, l := range all {
 				if field != "destinationHosts" {
@@ -128,6 +129,11 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 					t.Errorf("%s %+v: %v", field, l, err)
 				}
 			}
+		}
+		_, _, err := b.Create(t.Context(), b.mine, NewKey{Name: "n", Limits: Limits{LinksPerDay: new(1)},
+			Scopes: []workspace.Permission{workspace.WriteLinks}})
+		if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{"linksPerDay"}) {
+			t.Errorf("of a key that is not publishable: %v", err)
 		}
 	})
 }

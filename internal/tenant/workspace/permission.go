@@ -87,6 +87,10 @@ func IsPublishable(key *account.Key) bool {
 // IsPublishable reports whether the membership is that of a publishable API key.
 func (m Membership) IsPublishable() bool { return IsPublishable(m.key) }
 
+// LinksPerDay returns how many links a publishable key may create on a day, if it has its own
+// quota; nil means the default.
+func (m Membership) LinksPerDay() *int { return m.key.LinksPerDay }
+
 // KeyID returns the id of the API key; empty for a member.
 func (m Membership) KeyID() string {
 	if m.key == nil {

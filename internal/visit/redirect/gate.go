@@ -35,12 +35,11 @@ const (
 	busyRetry = time.Second
 )
 
-// The limits of wrong passwords of a link: of an address network, of a site, which is an IPv6 /48
-// with 65,536 networks, and of all. Beyond the last one, each network has one attempt left, so that
-// guesses from elsewhere do not shut a link for its visitors.
+// The limits of wrong passwords of a link: of an address network, and of all. Beyond the last one,
+// each network has one attempt left, so that guesses from elsewhere do not shut a link for its
+// visitors.
 var (
 	wrongFromNetwork = ratelimit.Rate{Name: "gate-network", Attempts: 5, Window: 15 * time.Minute}
-	wrongFromSite    = ratelimit.Rate{Name: "gate-site", Attempts: 20, Window: 15 * time.Minute}
 	wrongOfLink      = ratelimit.Rate{Name: "gate", Attempts: 300, Window: time.Hour}
 	lastFromNetwork  = ratelimit.Rate{Name: "gate-last", Attempts: 1, Window: time.Hour}
 )
@@ -154,15 +153,11 @@ func (v *visit) tryGate() bool {
 // concurrent guesses cannot exceed the limits.
 func (v *visit) guess(hash, password string) (state routing.GateState, retryAfter time.Duration) {
 	ctx, link, network := v.http.Context(), v.target.LinkID, web.Network(v.from)
-	subjects, site := []string{network, link}, web.Site(network)
-	if site != "" {
-		subjects = append(subjects, site)
-	}
-	charged, err := v.charge(ctx, link, network, site)
+	charged, err := v.charge(ctx, link, network)
 	if err != nil {
 		return routing.GateThrottled, errs.From(err).RetryAfter
 	}
-	isRight, err := v.Gates.Passwords.Matches(ctx, hash, password, subjects...)
+	isRight, err := v.Gates.Passwords.Matches(ctx, hash, password, web.Holder(network), link)
 	if isRight || err != nil { // a password that was not compared reveals nothing
 		v.Gates.Limits.Refund(ctx, charged...)
 	}
@@ -177,14 +172,10 @@ func (v *visit) guess(hash, password string) (state routing.GateState, retryAfte
 
 // charge counts an attempt as wrong until it is refunded. It returns RateLimited, and then has
 // counted nothing.
-func (v *visit) charge(ctx context.Context, link, network, site string) ([]ratelimit.Charged, error) {
-	from := link + " " + network
-	all := []ratelimit.Counter{{Rate: wrongFromNetwork, Subject: from}}
-	if site != "" {
-		all = append(all, ratelimit.Counter{Rate: wrongFromSite, Subject: link + " " + site})
-	}
+func (v *visit) charge(ctx context.Context, link, network string) ([]ratelimit.Charged, error) {
 	return v.Gates.Limits.ChargeEither(ctx, ratelimit.Counter{Rate: wrongOfLink, Subject: link},
-		ratelimit.Counter{Rate: lastFromNetwork, Subject: from}, all...)
+		ratelimit.Counter{Rate: lastFromNetwork, Subject: link + " " + network},
+		ratelimit.OfNetwork(wrongFromNetwork, network, link)...)
 }
 
 // hasPass reports whether a cookie of the request is a valid pass.
