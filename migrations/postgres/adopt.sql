@@ -22,3 +22,5 @@ INSERT INTO link_text_queue (link_id, workspace_id)
     SELECT id, workspace_id FROM links JOIN link_text_backfill ON id > after_id ORDER BY id;
 RESET ROLE;
 DROP TABLE link_text_backfill;
+
+ALTER TABLE link_origins ADD COLUMN operation_id TEXT COLLATE "C", ADD COLUMN previous_hash BYTEA;

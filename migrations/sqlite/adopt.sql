@@ -11,3 +11,6 @@ INSERT INTO unmarked SELECT count(*) FROM (SELECT secret FROM webhooks UNION ALL
     UNION ALL SELECT secret FROM tasks UNION ALL SELECT secret FROM totp)
     WHERE substr(secret, 1, 8) <> CAST('sealed1:' AS BLOB);
 DROP TABLE unmarked;
+
+ALTER TABLE link_origins ADD COLUMN operation_id TEXT;
+ALTER TABLE link_origins ADD COLUMN previous_hash BLOB;
