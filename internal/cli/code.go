@@ -10,6 +10,7 @@ import (
 	"iter"
 
 	"github.com/linkforge/linkforge/internal/link/shortcode"
+	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
@@ -20,7 +21,7 @@ const maxLine = 1 << 20
 
 // codeCommand is `linkforge code`.
 type codeCommand struct {
-	Workspace string   `required:"" help:"The workspace's id."`
+	Workspace string   `required:"" placeholder:"ID" help:"The workspace's id; its slug does not determine codes."`
 	Salts     int      `default:"10" help:"Number of candidates to print, 1 to 10."`
 	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs; without any, lines of standard input."`
 }
@@ -38,8 +39,9 @@ func (c codeCommand) Run(io IO) error {
 	if c.Salts < 1 || c.Salts > shortcode.Salts {
 		return fmt.Errorf("--salts must be from 1 to %d", shortcode.Salts)
 	}
-	if c.Workspace == "" {
-		return errors.New("--workspace must be the workspace's id")
+	if !id.Valid(id.Workspace, c.Workspace) {
+		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend on "+
+			"it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
 	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {
