@@ -8513,8 +8513,8 @@ type Mutation {
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
-  Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
-  Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
+  Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
+  An import that was undone can be repeated. Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
   revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
   """

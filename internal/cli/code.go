@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/link/shortcode"
-	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
@@ -18,6 +19,10 @@ import (
 // maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it
 // escaped.
 const maxLine = 1 << 20
+
+// slugForm is that of slugs, which no id has. Without a database the command cannot resolve them. A
+// number is the id of a workspace of another implementation.
+var slugForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,46}[a-z0-9]$`)
 
 // codeCommand is `linkforge code`.
 type codeCommand struct {
@@ -39,7 +44,10 @@ func (c codeCommand) Run(io IO) error {
 	if c.Salts < 1 || c.Salts > shortcode.Salts {
 		return fmt.Errorf("--salts must be from 1 to %d", shortcode.Salts)
 	}
-	if !id.Valid(id.Workspace, c.Workspace) {
+	if c.Workspace == "" {
+		return errors.New("--workspace must be the workspace's id")
+	}
+	if slugForm.MatchString(c.Workspace) && strings.Trim(c.Workspace, "0123456789") != "" {
 		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend on "+
 			"it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
 	}

@@ -121,7 +121,11 @@ func (f manifestFlags) plan(ctx context.Context, from IO) (*manifest.Plan, strin
 	}
 	file, err := manifest.Parse(text)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s:\n%w", f.File, err)
+		name := f.File
+		if name == standardInput {
+			name = "standard input"
+		}
+		return nil, "", fmt.Errorf("%s:\n%w", name, err)
 	}
 	workspaceID, err := f.workspaceID(ctx)
 	if err != nil {

@@ -173,7 +173,8 @@ func (t *endedTask) print(io IO, targets map[string]string, failures string) err
 			fmt.Fprintf(io.Out, "until %s, for an hour at a time: %s\nSHA-256 %s\n", instant(r.RemovedAt), *r.URL,
 				optional.Value(r.SHA256))
 		case r.OperationID != nil:
-			fmt.Fprintf(io.Out, "undo it with: linkforge links undo %s, or revertOperation: %[1]s\n", *r.OperationID)
+			fmt.Fprintf(io.Out, "undo it with revertOperation: %s\nor with: linkforge links undo %[1]s\n",
+				*r.OperationID)
 		case t.Kind == "IMPORT" && t.Status == "SUCCEEDED":
 			fmt.Fprintln(io.Out, "nothing was changed: import with --apply, or applyImport of this task")
 		}
@@ -249,7 +250,11 @@ func printMore(out io.Writer, hasMore bool, number int64, failures string) {
 		return
 	}
 	where := "--failures FILE writes all of them"
-	if failures != "" {
+	switch failures {
+	case "":
+	case standardOutput:
+		where = "all of them are above"
+	default:
 		where = "all of them are in " + quoted(failures)
 	}
 	if number > 0 {
@@ -263,7 +268,7 @@ func printMore(out io.Writer, hasMore bool, number int64, failures string) {
 func (r reportedRow) String() string {
 	text := fmt.Sprintf("line %d, %s, %s", r.Line, quoted(r.SourceID), r.Outcome)
 	if err := r.Errors.First(); err != nil {
-		text += ": " + validate.Quote(err.Error())
+		text += ": " + manifest.Printable(json.RawMessage(err.Error()))
 	}
 	return text + r.lossText()
 }
