@@ -17,8 +17,10 @@ import (
 
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
-	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans",
-	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
+	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
+		ALTER TABLE unmatched RENAME TO orphans`,
+	db.Postgres: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
+		ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
 		CREATE FUNCTION set_host_key() RETURNS TRIGGER LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';

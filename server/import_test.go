@@ -216,8 +216,9 @@ func TestCommands_ImportAsClients(t *testing.T) {
 	})
 }
 
-// TestCommands_ReportAnImport: the command prints where links go, what is closed, and how many rows it leaves out; reads
-// a pipe; writes all failures to a file; accepts the host of a domain; and undoes the import, which can be repeated.
+// TestCommands_ReportAnImport: the command prints where links go, what is closed, and how many rows it
+// leaves out; reads a pipe; writes all failures to a file; accepts the host of a domain; and undoes the
+// import, which can be repeated.
 func TestCommands_ReportAnImport(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -243,9 +244,9 @@ func TestCommands_ReportAnImport(t *testing.T) {
 			}
 			return out
 		}
-		run(2, file, []string{"links", "import", "CSV", "-", "--wait", "--failures", failures}, "1 CREATED", "1 UNCHANGED",
-			"2 CLOSED", "25 FAILED", `29 of "old.example" get the shared codes`, "codeSpace: OWN", "and 5 more",
-			"2 links respond 404", "restoreLink", `"31.12.2026"`, "2026-12-31")
+		run(2, file, []string{"links", "import", "CSV", "-", "--wait", "--failures", failures}, "1 CREATED",
+			"1 UNCHANGED", "2 CLOSED", "25 FAILED", `29 of "old.example" get the shared codes`, "codeSpace: OWN",
+			"and 5 more", "2 links respond 404", "restoreLink", `"31.12.2026"`, "2026-12-31")
 		table := must.Value(csv.NewReader(bytes.NewReader(must.Value(os.ReadFile(failures))(t))).ReadAll())(t)
 		if len(table) != 1+25+2 || table[1][3] != "FAILED" || table[26][3] != "CLOSED" {
 			t.Errorf("%d failures are written: %q", len(table), table)
@@ -256,7 +257,8 @@ func TestCommands_ReportAnImport(t *testing.T) {
 			_, operation, _ := strings.Cut(out, "linkforge links undo ")
 			run(0, "", []string{"links", "undo", strings.TrimSpace(operation)}, "links are as before", "0 are not")
 		}
-		run(1, file, []string{"links", "import", "CSV", "-", "--host", "old.example=none.example"}, "it has: own.example")
+		run(1, file, []string{"links", "import", "CSV", "-", "--host", "old.example=none.example"},
+			"it has: own.example")
 		run(2, "version: 1\nowner: site\nlinks:\n  - {key: a, url: \"https://example.com/\", code: abc}\n",
 			[]string{"links", "plan", "-f", "-"}, "1 to create")
 		out, stderr, status := command(t, nil, "", "code", "--workspace", "ada", "https://example.com/")

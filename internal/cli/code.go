@@ -48,8 +48,8 @@ func (c codeCommand) Run(io IO) error {
 		return errors.New("--workspace must be the workspace's id")
 	}
 	if slugForm.MatchString(c.Workspace) && strings.Trim(c.Workspace, "0123456789") != "" {
-		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend on "+
-			"it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
+		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend "+
+			"on it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
 	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {

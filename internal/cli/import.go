@@ -140,7 +140,7 @@ func (l linksImport) domains(ctx context.Context, workspaceID string) (map[strin
 	err := l.Do(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { domains(first: 100) { nodes { id host } } } }`,
 		map[string]any{"w": workspaceID})
 	if err != nil {
-		return nil, fmt.Errorf("--host: reading the domains of the workspace, without which it takes their ids: %w", err)
+		return nil, fmt.Errorf("--host takes the ids of domains if it cannot read their hosts: %w", err)
 	}
 	ids := map[string]string{}
 	for _, d := range got.Workspace.Domains.Nodes {
@@ -180,8 +180,8 @@ func (l linksImport) send(ctx context.Context, from IO, uploadURL string) error 
 	return fmt.Errorf("sending the file: the server answers %s %s", response.Status, strings.TrimSpace(string(answer)))
 }
 
-// sized returns an input with its size, which uploads state in advance. What is no regular file,
-// such as a pipe, is copied to a temporary one, which closing it removes.
+// sized returns an input with its size, which uploads state in advance. It copies an
+// input without a size, such as a pipe, to a temporary file, which Close removes.
 func sized(in io.Reader) (io.ReadCloser, int64, error) {
 	if file, ok := in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {

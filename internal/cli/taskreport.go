@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// failuresFlag names the file for what a task has not done as wanted.
+// failuresFlag names the file for rows and links that need attention.
 type failuresFlag struct {
 	Failures string `type:"path" placeholder:"FILE" help:"Write all rows that failed, were skipped or closed, or lost a value, and all differences of a parity check, to a CSV file; - is standard output."`
 }
@@ -225,8 +225,8 @@ func (r *taskReport) print(out io.Writer, targets map[string]string, failures st
 	list(r.Rows, counts["FAILED"]+counts["SKIPPED"])
 	list(r.Lossy, 0)
 	if counts["CLOSED"] > 0 {
-		fmt.Fprintf(out, "%d links respond 404, because what protected them at their source is not known here, or they "+
-			"were disabled or used up there. Give each a gate, or a new limit, by updateLink, then restore it by "+
+		fmt.Fprintf(out, "%d links respond 404, because what protected them at their source is not known here, or "+
+			"they were disabled or used up there. Give each a gate, or a new limit, by updateLink, then restore it by "+
 			"restoreLink:\n", counts["CLOSED"])
 	}
 	list(r.Closed, counts["CLOSED"])
@@ -287,7 +287,8 @@ func (r reportedRow) lossText() (text string) {
 	return text
 }
 
-// writeFailures writes what a task has not done as wanted to a CSV file.
+// writeFailures writes the rows of an import, or the links of a check, that need attention to a CSV
+// file.
 func (c Client) writeFailures(ctx context.Context, to IO, t *endedTask, name string) error {
 	out, err := to.Out, error(nil)
 	if name != standardOutput {

@@ -337,7 +337,8 @@ func (o *operation) forget(
 	}
 	if len(changed) > 0 {
 		isSince := func(q bun.QueryBuilder) bun.QueryBuilder {
-			return q.Where("link_id IN (?)", bun.In(changed)).Where("(operation_id = ? OR imported_at >= ?)", o.id, since)
+			return q.Where("link_id IN (?)", bun.In(changed)).
+				Where("(operation_id = ? OR imported_at >= ?)", o.id, since)
 		}
 		if err := forgetRows(ctx, tx, m, isSince); err != nil {
 			return err

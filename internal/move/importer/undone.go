@@ -9,9 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// undoneIDs returns which of the links, by their ids, an import has created that was undone: such a
-// link is deleted, no row is remembered to have been imported to it, and nobody has changed it
-// since. A repeated import has it work again.
+// undoneIDs returns the ids of those links that an import has created and that were deleted when
+// the import was undone. Such a link has no origin, and no later version. A repeated import restores
+// it.
 func (s *Store) undoneIDs(ctx context.Context, links []*link.Link) (map[string]bool, error) {
 	undone, reverted := map[string]bool{}, map[string]*link.Link{}
 	var ids, revertedIDs []string

@@ -53,8 +53,8 @@ func (b *bundle) live(t *testing.T) string {
 // deleted.
 func TestImport_IsRepeatedAfterUndo(t *testing.T) {
 	t.Parallel()
-	const file = `{"id": "1", "code": "Open", "url": "https://example.com/open", "title": "T", "externalId": "E"}` + "\n" +
-		`{"id": "2", "url": "https://example.com/generated", "title": "T"}` + "\n" +
+	const file = `{"id": "1", "code": "Open", "url": "https://example.com/open", "title": "T", "externalId": "E"}` +
+		"\n" + `{"id": "2", "url": "https://example.com/generated", "title": "T"}` + "\n" +
 		`{"id": "3", "url": "https://example.com/generated", "title": "T"}` + "\n" +
 		`{"id": "4", "code": "secret", "url": "https://example.com/secret", "password": "x"}` + "\n" +
 		`{"id": "1", "code": "Open", "url": "https://example.com/open", "title": "T", "externalId": "E"}`
@@ -77,7 +77,7 @@ func TestImport_IsRepeatedAfterUndo(t *testing.T) {
 					t.Fatalf("the first import (-want +got):\n%s", diff)
 				}
 				live := b.live(t)
-				text, wanted := file, want
+				again, text, wanted := again, file, want
 				if again.Source == "" {
 					again.Source = importsource.JSONLines
 				} else {
@@ -132,8 +132,10 @@ func TestImport_UndoneUpdatesAreRepeated(t *testing.T) {
 		policy                       importer.ConflictPolicy
 		live                         string
 	}{
-		"changed": {"a,https://example.com/a,one,\n", "a,https://example.com/a,two,\n", "", "UPDATED", importer.Skip, "a=one"},
-		"closed":  {"a,https://example.com/a,one,\n", "a,https://example.com/a,two,x\n", "", "CLOSED", importer.Skip, "a=one"},
+		"changed": {"a,https://example.com/a,one,\n", "a,https://example.com/a,two,\n", "", "UPDATED", importer.Skip,
+			"a=one"},
+		"closed": {"a,https://example.com/a,one,\n", "a,https://example.com/a,two,x\n", "", "CLOSED", importer.Skip,
+			"a=one"},
 		"imported again meanwhile": {"a,https://example.com/a,one,\n", "a,https://example.com/a,two,\n",
 			"a,https://example.com/a,two,\n", "UPDATED", importer.Skip, "a=one"},
 		"replaced": {"", "mine,https://example.com/a,two,\n", "", "UPDATED", importer.Replace, "mine="},
@@ -207,9 +209,9 @@ func TestImport_OutcomesNameTheirLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = 2
 		file := ""
-		for _, code := range []string{"one", "two", "two", "three", "three", "x/y", "LOGIN", "One", "one "} {
-			file += fmt.Sprintf(`{"id": "%s", "code": "%[1]s", "domain": "a.example", "url": "https://example.com/%[1]s"}`,
-				code) + "\n"
+		for _, code := range []string{"one", "two", "two", "three", "three", "x/y", "LOGIN", "One", "a//b"} {
+			file += fmt.Sprintf(`{"id": "%s", "code": "%[1]s", "domain": "a.example", `+
+				`"url": "https://example.com/%[1]s"}`+"\n", code)
 		}
 		file += `{"id": "other host", "code": "two", "domain": "b.example", "url": "https://example.com/b"}` + "\n"
 		rows := b.dryAndReal(t, importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}, file)

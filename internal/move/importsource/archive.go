@@ -244,7 +244,8 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 			return err
 		}
 		if header.Typeflag == tar.TypeDir && files == 0 {
-			return errs.New(errs.InvalidInput, "The archive was unpacked and packed again. Send it as it was downloaded.")
+			return errs.New(errs.InvalidInput,
+				"The archive was unpacked and packed again. Send it as it was downloaded.")
 		}
 		parts := archiveFiles.FindStringSubmatch(header.Name)
 		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != ManifestFile {

@@ -58,8 +58,8 @@ func (r *reader) checkKind() error {
 	case textFile:
 		return nil
 	case gzipFile:
-		return errs.New(errs.InvalidInput, "The file is compressed with gzip. Decompress it; an archive of a Linkforge "+
-			"workspace is imported with the source LINKFORGE.")
+		return errs.New(errs.InvalidInput, "The file is compressed with gzip. Decompress it; an archive of a "+
+			"Linkforge workspace is imported with the source LINKFORGE.")
 	case tarFile:
 		return errs.New(errs.InvalidInput, "The file is a tar archive. Send the file in it; an archive of a Linkforge "+
 			"workspace is imported with the source LINKFORGE.")
@@ -91,8 +91,8 @@ func openArchive(file io.Reader) (io.Reader, error) {
 	case k == textFile:
 		return nil, errNoArchive()
 	default:
-		return nil, errs.New(errs.InvalidInput, "The file is %s, and no archive of a workspace, which is the .tar.gz of "+
-			"exportWorkspace.", k)
+		return nil, errs.New(errs.InvalidInput, "The file is %s, and no archive of a workspace, which is the .tar.gz "+
+			"of exportWorkspace.", k)
 	}
 }
 
@@ -114,6 +114,6 @@ func openGzip(file io.Reader) (io.Reader, error) {
 }
 
 func errNoArchive() error {
-	return errs.New(errs.InvalidInput, "The file is no archive of a workspace, which is the .tar.gz of exportWorkspace. "+
-		"Import a table with the source CSV, and lines of JSON with JSON_LINES.")
+	return errs.New(errs.InvalidInput, "The file is no archive of a workspace, which is the .tar.gz of "+
+		"exportWorkspace. Import a table with the source CSV, and lines of JSON with JSON_LINES.")
 }

@@ -86,7 +86,7 @@ func TestRows_IgnoresASlashAfterCodes(t *testing.T) {
 		{importsource.Shlink, `[{"shortCode":"a/b/","longUrl":"https://example.com/"}]`, "a/b"},
 		{importsource.ShortIO, `[{"idString":"1","path":"a/","originalURL":"https://example.com/"}]`, "a"},
 		{importsource.Sink, `{"version":"1.0","links":[{"id":"1","slug":"a/","url":"https://example.com/"}]}`, "a"},
-		{importsource.YOURLS, `{"links":{"a":{"shorturl":"https://go.example.com/a/","url":"https://example.com/"}}}`, "a"},
+		{importsource.YOURLS, `{"links":{"a":{"shorturl":"go.example.com/a/","url":"https://example.com/"}}}`, "a"},
 		{importsource.YOURLS, "keyword,url\na/,https://example.com/", "a"},
 		{importsource.CSV, "code,url\na/,https://example.com/", "a"},
 		{importsource.JSONLines, `{"shorturl":"go.example.com/a/","url":"https://example.com/"}`, "a"},

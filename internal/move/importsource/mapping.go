@@ -150,7 +150,7 @@ func (m *mapper) describe() {
 func (m *mapper) cutSlash() {
 	code, hasSlash := strings.CutSuffix(m.row.Code, "/")
 	if m.row.Code = code; hasSlash && code == "" {
-		m.fail("code", errs.New(errs.InvalidInput, "The code must not be a slash alone, which is the root of the host."))
+		m.fail("code", errs.New(errs.InvalidInput, "The code must not be a slash alone: that is the root of the host."))
 	}
 }
 
