@@ -72,7 +72,7 @@ var rows = map[string]string{
 		hash, outcome)
 		VALUES ('tsk_$', 1, 'ws_$', 1, 's', '', '', '', 'FAILED')`,
 	"link_origins": `INSERT INTO link_origins VALUES ('ws_$', 'CSV', '', 's', 'lnk_$', NULL, '', NULL, NULL, ` +
-		`NULL, now())`,
+		`NULL, now(), NULL, NULL)`,
 	"parity_rows": `INSERT INTO parity_rows VALUES ('tsk_$', 1, 'ws_$', 'lnk_$', 'u', 'SAME', NULL, NULL, 302, ` +
 		`NULL, now())`,
 	"import_claims":  `INSERT INTO import_claims VALUES ('tsk_$', 'c', 1, 'ws_$')`,

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"net"
 	"net/http"
@@ -190,12 +191,16 @@ func TestCommands_ImportAsClients(t *testing.T) {
 			{[]string{"links", "import", "csv", file, "--wait"}, 2,
 				[]string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
 			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
-				[]string{"1 CREATED", "undo it with revertOperation: opn_"}},
+				[]string{"1 CREATED", "undo it with revertOperation: opn_", "linkforge links undo opn_"}},
+			{[]string{"links", "undo", "opn_00000000000000000000000000"}, 1, []string{"no such operation"}},
+			{[]string{"links", "import", "CSV", file, "--host", "a.example=b.example"}, 1, []string{"DOMAINS_READ"}},
+			{[]string{"links", "import", "CSV", file, "--failures", "f"}, 1, []string{"needs --wait"}},
 			{[]string{"tasks", "list"}, 0, []string{"IMPORT", "SUCCEEDED", "2 of 2"}},
 			{[]string{"tasks", "list", "--json", "--limit", "1"}, 0, []string{`"total":2,"createdAt":"`, "Z\"}\n"}},
 			{[]string{"links", "import", "--help"}, 0, []string{"LINKFORGE, CSV"}},
 			{[]string{"links", "import", "NOTHING", file}, 1, []string{"ImportSource"}},
 			{[]string{"links", "import", "KUTT"}, 1, []string{"LINKFORGE_SOURCE_TOKEN"}},
+			{[]string{"links", "parity"}, 0, []string{"linkforge tasks watch tsk_"}},
 			{[]string{"tasks", "watch", "tsk_none"}, 1, []string{"there is no task"}},
 		} {
 			out, stderr, status := command(t, nil, "", append(slices.Clone(c.args), client...)...)
@@ -247,4 +252,64 @@ func TestUpload_SilentKeysKeepNobodyWaiting(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
+}
+
+// TestCommands_ReportAnImport: the command prints where links go, what is closed, and how many rows it
+// leaves out; reads a pipe; writes all failures to a file; accepts the host of a domain; and undoes the
+// import, which can be repeated.
+func TestCommands_ReportAnImport(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "ada")
+		key, _ := who.key(t, "LINKS_WRITE", "DOMAINS_READ", "DOMAINS_WRITE")
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example",
+			codeSpace: OWN}) { errors { message } } }`, map[string]any{"w": who.workspaceID})
+		file := "short url,url,password,expires\nold.example/open/,https://example.com/a,,\n" +
+			"old.example/open/,https://example.com/a,,\nold.example/secret,https://example.com/b,x,\n" +
+			"old.example/late,https://example.com/c,,31.12.2026\n"
+		for i := range 25 {
+			file += fmt.Sprintf("old.example/x.%d,https://example.com/%[1]d,,\n", i)
+		}
+		failures := filepath.Join(t.TempDir(), "failures.csv")
+		run := func(status int, stdin string, args []string, wants ...string) string {
+			args = append(args, "--server", "http://"+s.address, "--key", key.token, "--workspace", "ada")
+			out, stderr, got := command(t, nil, stdin, args...)
+			for _, want := range wants {
+				if got != status || !strings.Contains(out+stderr, want) {
+					t.Errorf("%q: exit status %d, want %d and %q:\n%s%s", args, got, status, want, out, stderr)
+				}
+			}
+			return out
+		}
+		run(2, file, []string{"links", "import", "CSV", "-", "--wait", "--failures", failures}, "1 CREATED",
+			"1 UNCHANGED", "2 CLOSED", "25 FAILED", `29 of "old.example" get the shared codes`, "codeSpace: OWN",
+			"and 5 more", "2 links respond 404", "restoreLink", `"31.12.2026"`, "2026-12-31")
+		table := must.Value(csv.NewReader(bytes.NewReader(must.Value(os.ReadFile(failures))(t))).ReadAll())(t)
+		if len(table) != 1+25+2 || table[1][3] != "FAILED" || table[26][3] != "CLOSED" {
+			t.Errorf("%d failures are written: %q", len(table), table)
+		}
+		apply := []string{"links", "import", "CSV", "-", "--apply", "--wait", "--host", "old.example=OWN.example"}
+		for range 2 {
+			out := run(0, file, apply, "26 CREATED", "2 CLOSED", `get the codes of "own.example"`)
+			_, operation, _ := strings.Cut(out, "linkforge links undo ")
+			run(0, "", []string{"links", "undo", strings.TrimSpace(operation)}, "links are as before", "0 are not")
+		}
+		run(1, file, []string{"links", "import", "CSV", "-", "--host", "old.example=none.example"},
+			"it has: own.example")
+		run(2, "version: 1\nowner: site\nlinks:\n  - {key: a, url: \"https://example.com/\", code: abc}\n",
+			[]string{"links", "plan", "-f", "-"}, "1 to create")
+		out, stderr, status := command(t, nil, "", "code", "--workspace", "ada", "https://example.com/")
+		if status != 1 || !strings.Contains(stderr, "linkforge workspaces list") {
+			t.Errorf("a slug: exit status %d, %s%s", status, out, stderr)
+		}
+		byID := succeed(t, s.env, "links", "codes", "--workspace", who.workspaceID, "https://example.com/")
+		if bySlug := succeed(t, s.env, "links", "codes", "--workspace", "ada", "https://example.com/"); bySlug != byID {
+			t.Errorf("the codes of a slug:\n%s\nwant:\n%s", bySlug, byID)
+		}
+		if _, stderr, status := command(t, s.env, "", "links", "codes", "--workspace", "none",
+			"https://example.com/"); status != 1 || !strings.Contains(stderr, "no workspace") {
+			t.Errorf("an unknown slug: exit status %d, %s", status, stderr)
+		}
+	})
 }

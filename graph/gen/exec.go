@@ -8520,8 +8520,8 @@ type Mutation {
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
-  Undoes a bulk call of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
-  Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
+  Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
+  An import that was undone can be repeated. Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
   revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
   """
@@ -12373,10 +12373,15 @@ enum ImportOutcome {
   CREATED
   "The link of an earlier import was changed because the row changed at its source, or onConflict is REPLACE."
   UPDATED
-  "Nothing changed since an earlier import, or a link with the same code and destination exists."
+  "Nothing changed since an earlier import, a link with the same code and destination exists, or the row repeats an earlier one."
   UNCHANGED
   "A link was created with another code, because its own is taken or not allowed here. Its old short URL does not work here."
   RENAMED
+  """
+  A link was created or changed, and deleted: it responds 404, and its code stays reserved. At the source it was protected in a way
+  that cannot be kept, used up, disabled or deleted. Give it a gate or a new limit, then call restoreLink.
+  """
+  CLOSED
   "The row was left out: by the conflict policy, because its link was deleted here, or because it is no link."
   SKIPPED
   "The row has errors. Other rows are not affected."
@@ -12482,7 +12487,7 @@ type ImportReport {
   "The id of the operation, for revertOperation: all versions and events of the import have it; null in a dry run."
   operationId: ID
   "The numbers of rows by outcome. Their sum is Task.done."
-  counts: [ImportCount!]! @listSize(assumedSize: 6)
+  counts: [ImportCount!]! @listSize(assumedSize: 7)
   "The losses by field and reason, most frequent first, up to 100."
   losses: [ImportLossCount!]! @listSize(assumedSize: 10)
   "The hosts of the source, most rows first, up to 100."
@@ -12543,7 +12548,7 @@ type ImportRow {
   sourceUrl: String
   "The outcome."
   outcome: ImportOutcome!
-  "The code here; null: the row has no link."
+  "The code here, for a repeated row that of the row it repeats; null: the row has no link."
   code: String
   "The link; null if the row has none, if the link was purged, and in a dry run for one that would be created."
   link: Link

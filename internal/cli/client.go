@@ -66,6 +66,12 @@ type requestError struct {
 // Error implements error.
 func (e *requestError) Error() string { return e.Message }
 
+// isRefused reports whether the server has refused a request with the code.
+func isRefused(err error, code string) bool {
+	e, ok := errors.AsType[*requestError](err)
+	return ok && e.Extensions.Code == code
+}
+
 // errTooLarge is the error of a response that is larger than maxAnswer.
 var errTooLarge = errors.New("the response is too large")
 
@@ -116,17 +122,17 @@ func (c Client) Do(ctx context.Context, data any, operation string, variables ma
 	return json.Unmarshal(answer.Data, data)
 }
 
-// workspaceID returns the id of the workspace.
+// workspaceID returns the id of the workspace, which exists for the key.
 func (c Client) workspaceID(ctx context.Context) (string, error) {
-	switch {
-	case c.Workspace == "":
+	if c.Workspace == "" {
 		return "", errors.New("name the workspace with --workspace or LINKFORGE_WORKSPACE")
-	case id.Valid(id.Workspace, c.Workspace):
-		return c.Workspace, nil
+	}
+	by := map[string]any{"slug": c.Workspace}
+	if id.Valid(id.Workspace, c.Workspace) {
+		by = map[string]any{"id": c.Workspace}
 	}
 	var got struct{ Workspace *struct{ ID string } }
-	err := c.Do(ctx, &got, `query ($slug: String!) { workspace(by: {slug: $slug}) { id } }`,
-		map[string]any{"slug": c.Workspace})
+	err := c.Do(ctx, &got, `query ($by: WorkspaceBy!) { workspace(by: $by) { id } }`, map[string]any{"by": by})
 	if err == nil && got.Workspace == nil {
 		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(c.Workspace))
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
@@ -18,9 +20,13 @@ import (
 // escaped.
 const maxLine = 1 << 20
 
+// slugForm is that of slugs, which no id has. Without a database the command cannot resolve them. A
+// number is the id of a workspace of another implementation.
+var slugForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,46}[a-z0-9]$`)
+
 // codeCommand is `linkforge code`.
 type codeCommand struct {
-	Workspace string   `required:"" help:"The workspace's id."`
+	Workspace string   `required:"" placeholder:"ID" help:"The workspace's id; its slug does not determine codes."`
 	Salts     int      `default:"10" help:"Number of candidates to print, 1 to 10."`
 	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs; without any, lines of standard input."`
 }
@@ -40,6 +46,10 @@ func (c codeCommand) Run(io IO) error {
 	}
 	if c.Workspace == "" {
 		return errors.New("--workspace must be the workspace's id")
+	}
+	if slugForm.MatchString(c.Workspace) && strings.Trim(c.Workspace, "0123456789") != "" {
+		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend "+
+			"on it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
 	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"io"
+	"os"
 )
 
 // Commands lists every command that does not start an instance.
@@ -37,4 +38,15 @@ type Commands struct {
 type IO struct {
 	In       io.Reader
 	Out, Err io.Writer
+}
+
+// standardInput and standardOutput are the names of files that stand for them.
+const standardInput, standardOutput = "-", "-"
+
+// open opens a file, or standard input.
+func (c IO) open(name string) (io.ReadCloser, error) {
+	if name == standardInput {
+		return io.NopCloser(c.In), nil
+	}
+	return os.Open(name)
 }

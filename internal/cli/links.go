@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable|verify|import|plan|apply|pull`. It
-// works while servers run. Changes take effect within a second.
+// linksCommand is `linkforge links find|codes|disable|enable|verify`, and the commands of clients
+// import, undo, parity, plan, apply and pull. It works while servers run. Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
 	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them."`
@@ -24,6 +24,8 @@ type linksCommand struct {
 	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
 	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events; exit status 1 if they differ."`
 	Import  linksImport  `cmd:"" help:"Import links of another service, as a client of the API."`
+	Undo    linksUndo    `cmd:"" help:"Undo an import or a bulk call by its operation, as a client of the API; exit status 2 if links remain as they are."`
+	Parity  linksParity  `cmd:"" help:"Compare the short URLs of imported links at their source with those here, as a client of the API."`
 	Plan    linksPlan    `cmd:"" help:"Print how links differ from a manifest, as a client of the API; exit status 2 if they do."`
 	Apply   linksApply   `cmd:"" help:"Make the links of an owner those of a manifest, as a client of the API."`
 	Pull    linksPull    `cmd:"" help:"Write the manifest of links that exist, as a client of the API."`
@@ -37,7 +39,7 @@ type (
 	}
 	linksCodes struct {
 		listing
-		Workspace string `required:"" help:"The workspace's id."`
+		Workspace string `required:"" placeholder:"SLUG" help:"The workspace's slug, or its id."`
 		URL       string `arg:"" name:"url" help:"The URL."`
 	}
 	linksDisable struct {
@@ -107,7 +109,11 @@ type holderRow struct {
 // Run lists the codes that a URL can get, and their holders.
 func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
-		candidates, err := s.Moderation.CodeHolders(ctx, l.Workspace, l.URL)
+		w, err := s.Workspaces.AdminGet(ctx, l.Workspace)
+		if err != nil {
+			return err
+		}
+		candidates, err := s.Moderation.CodeHolders(ctx, w.ID, l.URL)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 // manifestFlags are those of commands that read a manifest.
 type manifestFlags struct {
 	Client
-	File  string `short:"f" required:"" type:"existingfile" placeholder:"FILE" help:"The manifest."`
+	File  string `short:"f" required:"" type:"existingfile" placeholder:"FILE" help:"The manifest; - is standard input."`
 	Prune bool   `help:"Delete links of the owner that are not in the manifest."`
 }
 
@@ -42,7 +42,7 @@ type (
 
 // Run prints the difference between a manifest and the links that exist.
 func (l linksPlan) Run(ctx context.Context, io IO) error {
-	plan, _, err := l.plan(ctx)
+	plan, _, err := l.plan(ctx, io)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (l linksPlan) Run(ctx context.Context, io IO) error {
 
 // Run makes the links those of a manifest.
 func (l linksApply) Run(ctx context.Context, io IO) error {
-	plan, workspaceID, err := l.plan(ctx)
+	plan, workspaceID, err := l.plan(ctx, io)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,8 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 		return nil
 	case plan.Count(manifest.Replace) > 0 && !l.Replace:
 		return errors.New("nothing was changed: --replace permits to delete links and create others with other codes")
+	case !l.Yes && l.File == standardInput:
+		return errNoTerminal
 	case !l.Yes:
 		if err := confirm(io); err != nil {
 			return err
@@ -107,14 +109,23 @@ func (l linksPull) Run(ctx context.Context, io IO) error {
 }
 
 // plan reads the manifest and the links, and compares them.
-func (f manifestFlags) plan(ctx context.Context) (*manifest.Plan, string, error) {
-	text, err := os.ReadFile(f.File)
+func (f manifestFlags) plan(ctx context.Context, from IO) (*manifest.Plan, string, error) {
+	in, err := from.open(f.File)
+	if err != nil {
+		return nil, "", err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
 	if err != nil {
 		return nil, "", err
 	}
 	file, err := manifest.Parse(text)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s:\n%w", f.File, err)
+		name := f.File
+		if name == standardInput {
+			name = "standard input"
+		}
+		return nil, "", fmt.Errorf("%s:\n%w", name, err)
 	}
 	workspaceID, err := f.workspaceID(ctx)
 	if err != nil {
@@ -131,7 +142,7 @@ func (f manifestFlags) plan(ctx context.Context) (*manifest.Plan, string, error)
 	return plan, workspaceID, r.readLastChanges(ctx, plan)
 }
 
-var errNoTerminal = errors.New("nothing was changed: without a terminal, --yes is needed")
+var errNoTerminal = errors.New("nothing was changed: without a terminal for the question, --yes is needed")
 
 // confirm asks on a terminal. It returns an error unless the answer is yes.
 func confirm(io IO) error {

@@ -414,7 +414,7 @@ func (a *applyRun) printUndo() {
 	if len(a.operations) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "undo the run with these calls, in this order:")
+	fmt.Fprintln(a.out, "undo the run with linkforge links undo OPERATION, or with these calls, in this order:")
 	for _, operationID := range slices.Backward(a.operations) {
 		fmt.Fprintf(a.out, "  mutation { revertOperation(input: {workspaceId: %q, operationId: %q}) { remaining "+
 			"errors { message } } }\n",

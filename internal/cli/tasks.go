@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -26,6 +25,7 @@ type (
 	}
 	tasksWatch struct {
 		Client
+		failuresFlag
 		ID string `arg:"" help:"The task's id."`
 	}
 	tasksCancel struct {
@@ -45,52 +45,7 @@ type listedTask struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// watchedTask is a task with its result.
-type watchedTask struct {
-	listedTask
-	Failure *userError
-	Report  *taskReport
-}
-
-// taskReport is the result of an import, a check of parity or an export.
-type taskReport struct {
-	DryRun      bool
-	OperationID *string
-	Counts      []struct {
-		Outcome, Verdict string
-		Rows, Links      int64
-	}
-	Losses []struct {
-		Field, Reason string
-		Rows          int64
-	}
-	Rows struct {
-		Nodes []struct {
-			Line     int64
-			SourceID string
-			Outcome  string
-			Errors   UserErrors
-		}
-	}
-	Differences struct {
-		Nodes []struct{ SourceURL, Verdict string }
-	}
-	Sections []struct {
-		Kind    string
-		Records int64
-	}
-	URL, SHA256 *string
-	RemovedAt   *time.Time
-}
-
-const (
-	taskFields   = "id kind status done total createdAt"
-	reportFields = `failure { message } report {
-		... on ImportReport { dryRun operationId counts { outcome rows } losses { field reason rows }
-			rows(first: 20, outcomes: [FAILED, SKIPPED]) { nodes { line sourceId outcome errors { message field } } } }
-		... on ParityReport { counts { verdict links } differences(first: 20) { nodes { sourceUrl verdict } } }
-		... on WorkspaceArchive { sections { kind records } url sha256 removedAt } }`
-)
+const taskFields = "id kind status done total createdAt"
 
 // watchPause is the time between two looks at a task.
 const watchPause = time.Second
@@ -140,14 +95,15 @@ func (c tasksCancel) Run(ctx context.Context, io IO) error {
 }
 
 // Run shows the progress of a task.
-func (w tasksWatch) Run(ctx context.Context, io IO) error { return w.watch(ctx, io, w.ID) }
+func (w tasksWatch) Run(ctx context.Context, io IO) error { return w.watch(ctx, io, w.ID, w.Failures) }
 
-// watch shows the progress of a task on a terminal, and its result when it ends.
-func (c Client) watch(ctx context.Context, io IO, taskID string) error {
+// watch shows the progress of a task on a terminal, and its result when it ends. It writes the
+// failures to a file with the name, unless that is empty.
+func (c Client) watch(ctx context.Context, io IO, taskID, failures string) error {
 	terminal := isTerminal(io)
 	for {
-		var got struct{ Node *watchedTask }
-		err := c.Do(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+" "+reportFields+` } } }`,
+		var got struct{ Node *listedTask }
+		err := c.Do(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+` } } }`,
 			map[string]any{"id": taskID})
 		if err == nil && (got.Node == nil || got.Node.ID == "") {
 			err = fmt.Errorf("there is no task %s", quoted(taskID))
@@ -163,7 +119,7 @@ func (c Client) watch(ctx context.Context, io IO, taskID string) error {
 			if terminal {
 				fmt.Fprintln(io.Err)
 			}
-			return got.Node.print(io)
+			return c.result(ctx, io, taskID, failures)
 		}
 		if err := poll.Wait(ctx, watchPause); err != nil {
 			return err
@@ -189,59 +145,11 @@ func (t *listedTask) progress() string {
 }
 
 // bar is a bar of 30 characters.
-func (t *watchedTask) bar() string {
+func (t *listedTask) bar() string {
 	const width = 30
 	filled := 0
 	if t.Total != nil && *t.Total > 0 {
 		filled = int(min(width, width*t.Done / *t.Total))
 	}
 	return "[" + strings.Repeat("#", filled) + strings.Repeat("-", width-filled) + "]"
-}
-
-// print prints the result. It returns ExitStatus 2 if rows failed or were skipped, or links differ.
-func (t *watchedTask) print(io IO) error {
-	fmt.Fprintf(io.Out, "%s %s: %s\n", t.ID, t.Status, t.progress())
-	if t.Failure != nil {
-		fmt.Fprintln(io.Out, t.Failure.Message)
-	}
-	isComplete := t.Status == "SUCCEEDED"
-	if r := t.Report; r != nil {
-		for _, c := range r.Counts {
-			fmt.Fprintf(io.Out, "%8d %s%s\n", c.Rows+c.Links, c.Outcome, c.Verdict)
-			isComplete = isComplete && c.Outcome != "FAILED" && c.Outcome != "SKIPPED" &&
-				(c.Verdict == "" || c.Verdict == "SAME")
-		}
-		for _, l := range r.Losses {
-			fmt.Fprintf(io.Out, "%8d lose %s: %s\n", l.Rows, quoted(l.Field), l.Reason)
-		}
-		for _, row := range r.Rows.Nodes {
-			message := ""
-			if err := row.Errors.First(); err != nil {
-				message = ": " + err.Error()
-			}
-			fmt.Fprintf(io.Out, "line %d, %s, %s%s\n", row.Line, quoted(row.SourceID), row.Outcome, message)
-		}
-		for _, d := range r.Differences.Nodes {
-			fmt.Fprintf(io.Out, "%s %s\n", quoted(d.SourceURL), d.Verdict)
-		}
-		for _, s := range r.Sections {
-			fmt.Fprintf(io.Out, "%8d %s\n", s.Records, s.Kind)
-		}
-		switch {
-		case r.URL != nil:
-			fmt.Fprintf(io.Out, "until %s, for an hour at a time: %s\nSHA-256 %s\n", instant(r.RemovedAt), *r.URL,
-				optional.Value(r.SHA256))
-		case r.OperationID != nil:
-			fmt.Fprintf(io.Out, "undo it with revertOperation: %s\n", *r.OperationID)
-		case t.Kind == "IMPORT" && t.Status == "SUCCEEDED":
-			fmt.Fprintln(io.Out, "nothing was changed: import with --apply, or applyImport of this task")
-		}
-	}
-	switch {
-	case t.Status != "SUCCEEDED":
-		return ExitStatus(1)
-	case !isComplete:
-		return ExitStatus(2)
-	}
-	return nil
 }

@@ -46,3 +46,4 @@ UPDATE tasks SET outside = finished_at IS NULL
     stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
 RESET ROLE;
 CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
+ALTER TABLE link_origins ADD COLUMN operation_id TEXT COLLATE "C", ADD COLUMN previous_hash BYTEA;

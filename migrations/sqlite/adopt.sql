@@ -27,3 +27,5 @@ UPDATE tasks SET outside = finished_at IS NULL
     file_bytes = COALESCE((SELECT sum(length(bytes)) FROM task_chunks WHERE task_id = tasks.id), 0),
     stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
 CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
+ALTER TABLE link_origins ADD COLUMN operation_id TEXT;
+ALTER TABLE link_origins ADD COLUMN previous_hash BLOB;

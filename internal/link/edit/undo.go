@@ -3,7 +3,10 @@ package edit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
@@ -29,7 +32,7 @@ type Undo struct {
 // are left alone, without an error. The results' errors are Conflict for a link that changed since,
 // and those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or
 // Forbidden. Callers repeat the call until Remaining is 0, which it also is after a call that could
-// undo no link.
+// undo no link. An import that was undone is forgotten in the same transaction, see forget.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -47,14 +50,26 @@ func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, ope
 	for _, p := range o.parts {
 		ids = append(ids, p.LinkID)
 	}
-	results, err := s.edit(ctx, m, link.Edits{
-		IDs: ids, ReasonOf: reasonOfUndo, OperationID: operationID, NeedClicks: needClicks,
-		Mutate: func(i int, l *link.Link) error { return s.undo(&o, o.parts[i], l) },
+	if needClicks {
+		s.AwaitClicks(ctx)
+	}
+	undone := undoneLinks{}
+	results, err := s.transact(ctx, func(ctx context.Context, tx bun.Tx) ([]link.Result, error) {
+		clear(undone)
+		results, err := s.EditIn(ctx, tx, m, link.Edits{
+			IDs: ids, ReasonOf: o.reason, OperationID: operationID, NeedClicks: needClicks,
+			Mutate: func(i int, l *link.Link) error { return s.undo(&o, o.parts[i], l, undone) },
+		})
+		if err != nil {
+			return results, err
+		}
+		return results, o.forget(ctx, tx, m, results, undone)
 	})
 	if err != nil {
 		return Undo{}, err
 	}
-	if link.OperationOf(results) == nil { // a repeated call would not get any further
+	isUndone := func(r link.Result) bool { return r.Err == nil && undone[r.Link.ID] != undoneState{} }
+	if !slices.ContainsFunc(results, isUndone) { // a repeated call would not get any further
 		o.remaining = 0
 	}
 	return Undo{LinkIDs: ids, Results: results, Remaining: o.remaining}, nil
@@ -66,7 +81,7 @@ type operation struct {
 	// parts are the links of this call, remaining is the number of those left for later ones.
 	parts     []part
 	remaining int
-	// versions are the superseded ones of those of the parts, and of the versions before and after
+	// versions are the superseded ones of those of the parts, of the two before and the one after
 	// these.
 	versions map[versionKey]*link.Version
 }
@@ -86,7 +101,7 @@ type versionKey struct {
 }
 
 // maxOperationDuration is the longest time from the last creation of an operation's id to its last
-// event.
+// event, unless a task has the operation. Then it is the longest time from the end of the task.
 const maxOperationDuration = 10 * time.Minute
 
 // loadOperation reads the parts of an operation from its events, and their versions. The ids of
@@ -98,17 +113,23 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		return errNoOperation()
 	}
 	ctx = db.UpToDate(ctx) // a standby may lack the operation
+	to, err := s.endOf(ctx, m, o.id, to)
+	if err != nil {
+		return err
+	}
 	events := s.DB.NewSelect().Model((*audit.Event)(nil)).
 		ColumnExpr("target_id, max(version) AS version, min(id) AS id").
 		Where("workspace_id = ?", m.ID()).Where("id >= ?", id.From(id.Event, from)).
 		Where("id < ?", id.From(id.Event, to.Add(maxOperationDuration))).Where("operation_id = ?", o.id).
 		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Apply(m.InsideByID("target_id")).
 		Group("target_id")
-	err := s.DB.NewSelect().TableExpr("(?) AS e", events).
+	err = s.DB.NewSelect().TableExpr("(?) AS e", events).
 		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
 		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND "+
 			"link.version_operation = ? "+
-			"AND link.version_cause <> ?", o.id, link.CauseReverted).
+			"AND link.version_cause <> ? AND NOT (link.version_cause = ? AND link.deleted_at IS NOT NULL AND "+
+			"NOT EXISTS (SELECT 1 FROM link_origins WHERE link_id = link.id))", // closed, and forgotten already
+			o.id, link.CauseReverted, link.CauseImported).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
 	if err != nil {
 		return fmt.Errorf("reading the events of an operation: %w", err)
@@ -124,12 +145,32 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 	o.parts = o.parts[:min(len(o.parts), link.MaxBatch)]
 	var around []versionKey
 	for _, p := range o.parts {
-		for number := p.Number - 1; number <= p.Number+1; number++ {
+		for number := p.Number - 2; number <= p.Number+1; number++ {
 			around = append(around, versionKey{p.LinkID, number})
 		}
 	}
 	o.versions, err = s.superseded(ctx, around...)
 	return err
+}
+
+// endOf returns the end of the task that has an operation, or the present if the task has not ended,
+// or the given end if that is later or no task has the operation. An import may wait for its file or
+// for the API of a source.
+func (s *Store) endOf(ctx context.Context, m workspace.Membership, operationID string, end time.Time) (
+	time.Time, error,
+) {
+	var tasks []struct{ FinishedAt *time.Time }
+	err := s.DB.NewSelect().Table("tasks").Column("finished_at").Where("workspace_id = ?", m.ID()).
+		Where("operation_id = ?", operationID).Scan(ctx, &tasks)
+	if err != nil {
+		return end, fmt.Errorf("reading the task of an operation: %w", err)
+	}
+	for _, t := range tasks {
+		if at := optional.Or(t.FinishedAt, s.now()); at.After(end) {
+			end = at
+		}
+	}
+	return end, nil
 }
 
 // superseded returns superseded versions. It omits versions that are not stored.
@@ -152,8 +193,9 @@ func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versi
 	return versions, nil
 }
 
-// undo undoes an operation in a link, if its newest version is that of the operation.
-func (s *Store) undo(o *operation, p part, l *link.Link) error {
+// undo undoes an operation in a link, if its newest version is that of the operation, and adds the
+// link to undone.
+func (s *Store) undo(o *operation, p part, l *link.Link, undone undoneLinks) error {
 	if o.wasUndone(p, l) {
 		return nil
 	}
@@ -161,10 +203,12 @@ func (s *Store) undo(o *operation, p part, l *link.Link) error {
 		return errs.New(errs.Conflict,
 			"The link has been changed since. Change it yourself, or revert it to a version.")
 	}
-	now, before := s.now(), o.versions[versionKey{l.ID, p.Number - 1}]
+	first, before := o.before(l)
+	undone[l.ID] = o.stateOf(l)
+	now := s.now()
 	switch {
 	// the link has no state before
-	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, p.Number == 1:
+	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, first == 1:
 		l.MarkDeleted(now)
 		return nil
 	case l.VersionCause == link.CauseDeleted:
@@ -174,9 +218,37 @@ func (s *Store) undo(o *operation, p part, l *link.Link) error {
 	case l.VersionCause == link.CauseRevived:
 		l.MarkDeleted(now)
 		return apply(&before.Snapshot, l, now)
+	case l.VersionCause == link.CauseImported:
+		return s.undoImport(before, l)
 	default:
 		return s.revertTo(before, l)
 	}
+}
+
+// undoImport gives the link the state that it had before an import, which may have deleted or
+// restored it.
+func (s *Store) undoImport(before *link.Version, l *link.Link) error {
+	if err := s.revertTo(before, l); err != nil {
+		return err
+	}
+	if before.Deleted {
+		l.MarkDeleted(s.now())
+		return nil
+	}
+	return l.UnmarkDeleted(s.now())
+}
+
+// before returns the number of the first of the newest versions of a link that the operation wrote,
+// and the superseded version before it; nil if that is not stored. An import writes two versions of
+// a link that it creates or changes, and deletes.
+func (o *operation) before(l *link.Link) (first int, before *link.Version) {
+	first = l.Version
+	last := o.versions[versionKey{l.ID, first - 1}]
+	if l.VersionCause == link.CauseImported && last != nil && last.Cause == link.CauseImported &&
+		optional.Value(last.OperationID) == o.id {
+		first--
+	}
+	return first, o.versions[versionKey{l.ID, first - 1}]
 }
 
 // wasUndone reports whether the version of the part, or the one after it, undid the operation.
@@ -192,12 +264,16 @@ func (o *operation) isUndo(number int, l *link.Link) bool {
 	return v != nil && v.Cause == link.CauseReverted && optional.Value(v.OperationID) == o.id
 }
 
-// reasonOfUndo is the Reason for undoing the newest version of a link.
-func reasonOfUndo(l *link.Link) link.Reason {
-	switch l.VersionCause {
-	case link.CauseCreated, link.CauseRestored, link.CauseRevived:
+// reason is the Reason for undoing the newest version of a link.
+func (o *operation) reason(l *link.Link) link.Reason {
+	first, before := o.before(l)
+	wasDeleted := first == 1 || before != nil && before.Deleted
+	isImported := l.VersionCause == link.CauseImported
+	switch {
+	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored,
+		l.VersionCause == link.CauseRevived, isImported && wasDeleted && l.DeletedAt == nil:
 		return undoneCreation
-	case link.CauseDeleted:
+	case l.VersionCause == link.CauseDeleted, isImported && !wasDeleted && l.DeletedAt != nil:
 		return undoneDeletion
 	default:
 		return reverted
@@ -207,4 +283,90 @@ func reasonOfUndo(l *link.Link) link.Reason {
 func errNoOperation() error {
 	return errs.New(errs.NotFound, "There is no such operation in the workspace, or it is older than 30 days.").
 		At("operationId")
+}
+
+// undoneLinks are what an operation had done to the links that are undone, by their ids.
+type undoneLinks map[string]undoneState
+
+// undoneState is what an operation had done to a link, whether that was an import, and whether it
+// created the link.
+type undoneState struct {
+	isCreated, isImported bool
+	// at is when the version began that is undone.
+	at time.Time
+}
+
+// stateOf returns what the operation did to a link. A link that an earlier, undone import had left
+// is created again.
+func (o *operation) stateOf(l *link.Link) undoneState {
+	first, before := o.before(l)
+	return undoneState{
+		isImported: l.VersionCause == link.CauseImported,
+		isCreated:  first == 1 || before != nil && before.Deleted && before.Cause == link.CauseReverted,
+		at:         l.VersionFrom(),
+	}
+}
+
+// forget removes what imports remember of the links that are undone, so that the import can be
+// repeated. Nothing is remembered of a link that the import created. Of others, the rows that have
+// been imported since are remembered as before the import.
+func (o *operation) forget(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, results []link.Result, undone undoneLinks,
+) error {
+	var created, changed []string
+	var since time.Time
+	for _, r := range results {
+		if r.Err != nil {
+			continue
+		}
+		switch u := undone[r.Link.ID]; {
+		case u.isImported && u.isCreated:
+			created = append(created, r.Link.ID)
+		case u.isImported:
+			if changed = append(changed, r.Link.ID); since.IsZero() || u.at.Before(since) {
+				since = u.at
+			}
+		}
+	}
+	if len(created) > 0 {
+		_, err := tx.NewDelete().Table("link_origins").Where("workspace_id = ?", m.ID()).
+			Where("link_id IN (?)", bun.In(created)).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("forgetting the origins of links: %w", err)
+		}
+	}
+	if len(changed) > 0 {
+		isSince := func(q bun.QueryBuilder) bun.QueryBuilder {
+			return q.Where("link_id IN (?)", bun.In(changed)).
+				Where("(operation_id = ? OR imported_at >= ?)", o.id, since)
+		}
+		if err := forgetRows(ctx, tx, m, isSince); err != nil {
+			return err
+		}
+	}
+	if o.remaining > 0 { // this reads all origins of the workspace
+		return nil
+	}
+	return forgetRows(ctx, tx, m, func(q bun.QueryBuilder) bun.QueryBuilder { // closed without a version
+		closed := tx.NewSelect().Model((*link.Link)(nil)).Column("id").Where("workspace_id = ?", m.ID()).
+			Where("version_cause = ?", link.CauseImported).Where("deleted_at IS NOT NULL").Where("id = link_id")
+		return q.Where("operation_id = ?", o.id).Where("EXISTS (?)", closed)
+	})
+}
+
+// forgetRows has the rows that a condition selects remembered as before their last import: those
+// that were unknown then are forgotten.
+func forgetRows(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, condition func(bun.QueryBuilder) bun.QueryBuilder,
+) error {
+	_, err := tx.NewDelete().Table("link_origins").Where("workspace_id = ?", m.ID()).Where("previous_hash IS NULL").
+		ApplyQueryBuilder(condition).Exec(ctx)
+	if err == nil {
+		_, err = tx.NewUpdate().Table("link_origins").Set("hash = previous_hash").Set("previous_hash = NULL").
+			Set("operation_id = NULL").Where("workspace_id = ?", m.ID()).ApplyQueryBuilder(condition).Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting the rows of an import: %w", err)
+	}
+	return nil
 }

@@ -124,6 +124,9 @@ func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the links of an archive: %w", err)
 	}
+	if links, err = b.withoutUndone(ctx, links); err != nil {
+		return nil, err
+	}
 	for _, l := range links {
 		l.In = b.Member
 	}

@@ -49,7 +49,7 @@ func (b *step) claims(it *item) (all []string) {
 	if it.link == nil || it.decision.act != creates && it.decision.act != changes || it.written.Outcome == Unchanged {
 		return nil
 	}
-	if it.identity != "" && it.decision.act == creates {
+	if it.identity != "" && (it.decision.act == creates || it.decision.outcome == Created) {
 		all = append(all, claimOfCode(it.identity))
 	}
 	if it.code == "" && it.link.Strategy == link.Deterministic {
@@ -119,7 +119,12 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 		k.claimed[row.Claim] = &row.Row
 		if identity, ok := strings.CutPrefix(row.Claim, claimOfCode("")); ok {
 			k.holders[identity] = &holder{code: optional.Value(row.Code), canonicalHash: row.CanonicalHash,
-				isFixed: true}
+				isFixed: true, isDeleted: row.Outcome == Closed, host: row.Host}
+			for other, h := range k.holders { // the link of an import that was undone, by its other spellings
+				if row.LinkID != nil && h.linkID == *row.LinkID {
+					k.holders[other] = k.holders[identity]
+				}
+			}
 		}
 	}
 	for _, it := range items {

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -23,6 +24,10 @@ type facts struct {
 	changedBy *Row
 	// taken is the link, or the earlier row of a dry run, that occupies the code.
 	taken *holder
+	// undone is the link that an import of the row had created before it was undone. again is a row
+	// of the same import that has had it work again.
+	undone *link.Link
+	again  *Row
 	// externalIDOf and sameURL are earlier rows of a dry run that would have the external id, or
 	// the destination without a code.
 	externalIDOf, sameURL *Row
@@ -43,6 +48,8 @@ type holder struct {
 	// replace it: it has created or changed the link itself, or the URL was purged. isOutside means
 	// that the link does not exist for the caller.
 	isDisabled, isDeleted, isFixed, isOutside bool
+	// host is that of the row, if the import has created or changed the link.
+	host string
 }
 
 // isLink reports whether the link is the one that a row describes, as far as the caller can see: it
@@ -117,6 +124,10 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 		return decision{act: leaves, outcome: Failed, err: link.ErrExternalIDTaken()}
 	case f.imported != nil:
 		return decision{act: changes, linkID: f.imported.ID, outcome: Updated}
+	case f.undone != nil && f.again != nil && f.taken == nil && row.restrictions == "":
+		return decision{act: records, linkID: f.undone.ID, code: f.undone.ShownCode(), outcome: Unchanged}
+	case f.undone != nil && f.again == nil:
+		return decision{act: changes, linkID: f.undone.ID, isReplaced: true, outcome: Created}
 	case f.sameURL != nil && !row.Deleted && !f.isRestricted: // package creation refuses the row
 		return decision{act: leaves, outcome: Failed, err: errs.New(errs.Conflict,
 			"Line %d has the same destination, without these restrictions.", f.sameURL.Line)}
@@ -127,7 +138,7 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 	case isSame && f.taken.isPending: // package creation returns that link
 		return decision{act: creates, outcome: Created}
 	case isSame && f.taken.linkID == "":
-		return decision{act: leaves, outcome: Unchanged}
+		return decision{act: leaves, code: f.taken.code, outcome: Unchanged}
 	case isSame:
 		return decision{act: records, linkID: f.taken.linkID, code: f.taken.code, outcome: Unchanged}
 	case onConflict == Rename:
@@ -135,9 +146,22 @@ func decide(row *source, canonicalHash []byte, f *facts, onConflict ConflictPoli
 	case onConflict == Replace && !f.taken.isDisabled && !f.taken.isFixed && !f.taken.isOutside:
 		return decision{act: changes, linkID: f.taken.linkID, isReplaced: true, outcome: Updated}
 	case onConflict == Replace:
-		return decision{act: leaves, outcome: Failed, err: errCodeTaken()}
+		return decision{act: leaves, outcome: Failed, err: f.taken.err(row)}
 	}
-	return decision{act: leaves, outcome: Skipped, err: errCodeTaken()}
+	return decision{act: leaves, outcome: Skipped, err: f.taken.err(row)}
+}
+
+// err is why a row cannot have the code of the holder, and how it can.
+func (h *holder) err(row *source) *errs.Error {
+	switch {
+	case h.code != row.Code && strings.EqualFold(h.code, row.Code):
+		return errs.New(errs.CodeTaken, "Another link has this code in other case, %s. Where both are links, a domain "+
+			"with codeSpace: OWN and caseSensitive: true can have both.", h.code).At("code")
+	case h.host != row.Host && h.host != "" && row.Host != "":
+		return errs.New(errs.CodeTaken, "Another link of this import has this code, at the host %s. Domains with "+
+			"codeSpace: OWN, one for each host, can have both.", h.host).At("code")
+	}
+	return errCodeTaken()
 }
 
 func errCodeTaken() *errs.Error {

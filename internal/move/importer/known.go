@@ -24,6 +24,9 @@ type known struct {
 	// the codes and URLs that they would have taken.
 	holders map[string]*holder
 	claimed map[string]*Row
+	// undone are the links of imports that were undone, by claimOfCode of their identities,
+	// claimOfExternalID and, with the strategy DETERMINISTIC, claimOfURL.
+	undone map[string]*link.Link
 }
 
 // loadKnown reads the stored state for the rows of the step.
@@ -31,6 +34,7 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	k := &known{
 		step: b, earlier: map[string]*Row{}, origins: map[string]*Origin{}, links: map[string]*link.Link{},
 		changedBy: map[string]*Row{}, holders: map[string]*holder{}, claimed: map[string]*Row{},
+		undone: map[string]*link.Link{},
 	}
 	var sourceIDs []string
 	for _, it := range b.items {
@@ -78,6 +82,9 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	if err := b.addHolders(ctx, k, b.items); err != nil {
 		return nil, err
 	}
+	if err := b.addUndone(ctx, k); err != nil {
+		return nil, err
+	}
 	return k, b.addClaims(ctx, k, b.items)
 }
 
@@ -88,7 +95,7 @@ func (b *step) addChanged(ctx context.Context, k *known, linkIDs []string) error
 	}
 	var rows []*Row
 	q := b.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).
-		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated})).Order("number DESC")
+		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated, Closed})).Order("number DESC")
 	if err := b.DB.Recheck(q, "task_id", b.ID).Scan(ctx); err != nil {
 		return fmt.Errorf("reading the links of an import: %w", err)
 	}
@@ -126,6 +133,9 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 	if err := b.addChanged(ctx, k, linkIDs); err != nil {
 		return err
 	}
+	if err := k.noteUndone(ctx, links); err != nil {
+		return err
+	}
 	for _, l := range links {
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
@@ -133,6 +143,9 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 			isDeleted:    l.DeletedAt != nil || l.PurgedAt != nil,
 			isFixed:      k.changedBy[l.ID] != nil || l.PurgedAt != nil,
 			isOutside:    !b.Member.IsInside(l.FolderID),
+		}
+		if row := k.changedBy[l.ID]; row != nil {
+			h.host = row.Host
 		}
 		for _, identity := range []string{l.CodeIdentity(), l.Code} {
 			k.holders[identity] = h
@@ -163,6 +176,7 @@ func (k *known) factsOf(it *item) *facts {
 	if it.from.ExternalID != nil {
 		f.externalIDOf = k.claimed[claimOfExternalID(*it.from.ExternalID)]
 	}
+	f.undone, f.again = k.undoneFor(it)
 	if it.identity == "" {
 		f.sameURL = k.claimed[claimOfURL(it.row.CanonicalHash)]
 		f.isRestricted = it.from.restrictions == "" || k.claimed[it.claimOfRestrictions()] != nil
@@ -182,13 +196,14 @@ func (k *known) add(it *item) {
 	case creates:
 		if it.identity != "" && k.holders[it.identity] == nil {
 			k.holders[it.identity] = &holder{code: it.code, canonicalHash: it.row.CanonicalHash, isFixed: true,
-				restrictions: it.from.restrictions, isPending: true, isDeleted: it.from.Deleted}
+				restrictions: it.from.restrictions, isPending: true, isDeleted: it.from.Deleted, host: it.from.Host}
 		}
 	case changes: // the link keeps its code
 		k.changedBy[it.decision.linkID] = it.row
 		for _, h := range k.holders {
 			if h.linkID == it.decision.linkID {
 				h.isFixed, h.canonicalHash, h.restrictions = true, it.row.CanonicalHash, it.from.restrictions
+				h.isDeleted, h.host = it.from.Deleted, it.from.Host
 			}
 		}
 	case records:

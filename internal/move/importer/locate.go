@@ -91,15 +91,24 @@ func (it *item) setCode(b *step, code string) *errs.Error {
 		scratch.SetOwnCode(it.domain, code)
 	} else {
 		if err := shortcode.ValidateCustom(code); err != nil {
-			return errs.New(errs.InvalidInput, "%s", err).At("code")
+			return errs.New(errs.InvalidInput, "%s%s", err, remedyOf(code)).At("code")
 		}
 		if shortcode.Reserved(code) {
-			return errs.New(errs.CodeReserved, "The server keeps this word for itself.").At("code")
+			return errs.New(errs.CodeReserved, "The server keeps this word for itself.%s", remedyOf(code)).At("code")
 		}
 		scratch.AssignCodeKey()
 	}
 	it.code, it.identity = code, scratch.CodeIdentity()
 	return nil
+}
+
+// remedyOf names what can have a code that the workspace cannot; empty for a code that nothing can
+// have.
+func remedyOf(code string) string {
+	if _, err := shortcode.ValidateOwn(code); err != nil {
+		return ""
+	}
+	return " A domain with codeSpace: OWN can have this code: add one before the import, and choose it for the host."
 }
 
 // plainCode returns the code of a row in characters that its code space allows.

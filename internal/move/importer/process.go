@@ -263,8 +263,8 @@ var errDry = errors.New("a dry run changes nothing")
 // earlier steps count.
 func (b *step) begin(ctx context.Context, tx bun.Tx) error {
 	if b.in.DryRun {
-		earlier := int(b.progress.Counts[Created] + b.progress.Counts[Renamed])
-		if _, err := link.AddUsage(ctx, tx, "", link.NewUsage(b.WorkspaceID, b.Store.now(), earlier)); err != nil {
+		usage := link.NewUsage(b.WorkspaceID, b.Store.now(), int(b.progress.New))
+		if _, err := link.AddUsage(ctx, tx, "", usage); err != nil {
 			return err
 		}
 	}
@@ -292,6 +292,7 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 	if err := b.deleteAll(ctx, tx); err != nil {
 		return err
 	}
+	b.repeat()
 	b.next = b.progress.with(b.done, b.from, b.folding, b.targets)
 	if b.in.DryRun {
 		return errDry

@@ -63,10 +63,10 @@ func TestImport_RestoresNoLinks(t *testing.T) {
 		file string
 		want []string
 	}{
-		"the same file with another label": {"1,https://example.com/secret,x\n", []string{"CREATED"}},
+		"the same file with another label": {"1,https://example.com/secret,x\n", []string{"CLOSED"}},
 		"a row of a later step": {"2,https://example.com/new,x\n" + filler.String() + "3,https://example.com/new,y\n",
-			[]string{"CREATED", "CREATED"}},
-		"a link that a member deleted": {"4,https://example.com/member,x\n", []string{"CREATED"}},
+			[]string{"CLOSED", "CLOSED"}},
+		"a link that a member deleted": {"4,https://example.com/member,x\n", []string{"CLOSED"}},
 		"an open row to such a link": {"5,https://example.com/member,\n6,https://example.com/member,\n",
 			[]string{"SKIPPED CONFLICT", "SKIPPED CONFLICT"}},
 		"an open row to a purged link": {"7,https://example.com/purged,\n8,https://example.com/purged,\n",

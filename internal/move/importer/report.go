@@ -32,7 +32,9 @@ type progress struct {
 	// Answers are small responses of the page that is being fetched, by their requests.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 
-	Rows   int64             `json:"rows"`
+	Rows int64 `json:"rows"`
+	// New counts the links that were inserted.
+	New    int64             `json:"new,omitempty"`
 	Counts map[Outcome]int64 `json:"counts"`
 	// Losses are counted by field and reason, with a space between them.
 	Losses map[string]int64 `json:"losses"`
@@ -74,12 +76,14 @@ func (p *progress) with(rows []*Row, from []*source, folding []string, targets m
 	next := &progress{
 		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts),
 		Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
-		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{},
+		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{}, New: p.New,
 	}
 	maps.Copy(next.Targets, p.Targets)
 	maps.Copy(next.Targets, targets)
 	for i, row := range rows {
-		next.Counts[row.Outcome]++
+		if next.Counts[row.Outcome]++; row.isNew {
+			next.New++
+		}
 		if row.Host != "" {
 			next.Hosts[row.Host]++
 		}
@@ -162,7 +166,7 @@ type (
 
 // Counts returns the numbers of rows by outcome.
 func (r *Report) Counts() (all []*OutcomeCount) {
-	for _, outcome := range []Outcome{Created, Updated, Unchanged, Renamed, Skipped, Failed} {
+	for _, outcome := range []Outcome{Created, Updated, Unchanged, Renamed, Closed, Skipped, Failed} {
 		if n := r.progress.Counts[outcome]; n > 0 {
 			all = append(all, &OutcomeCount{outcome, n})
 		}

@@ -30,6 +30,7 @@ const (
 	Updated   Outcome = "UPDATED"
 	Unchanged Outcome = "UNCHANGED"
 	Renamed   Outcome = "RENAMED"
+	Closed    Outcome = "CLOSED"
 	Skipped   Outcome = "SKIPPED"
 	Failed    Outcome = "FAILED"
 )
@@ -61,6 +62,8 @@ type Row struct {
 
 	// In is the membership through which the row was loaded.
 	In workspace.Membership `bun:"-"`
+	// isNew means that the step has inserted the link.
+	isNew bool
 }
 
 // newRow returns the row of an import for a row of its source.
@@ -203,6 +206,10 @@ type Origin struct {
 	Clicks        *int64
 	LastClickedAt *time.Time
 	ImportedAt    time.Time
+	// OperationID is the import that wrote the hash, and PreviousHash the one before; empty if the
+	// row was unknown. Undoing the operation restores it, see edit.RevertOperation.
+	OperationID  *string
+	PreviousHash []byte
 }
 
 // maxOrigins bounds the origins of a link that are listed.
@@ -240,9 +247,16 @@ func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 		rows)
 }
 
-// saveOrigins writes the origins of links.
+// saveOrigins writes the origins of links. The operation of an origin is the one that wrote its
+// hash.
 func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
+		operation_id = CASE WHEN link_origins.link_id = excluded.link_id AND link_origins.hash = excluded.hash
+			THEN link_origins.operation_id ELSE excluded.operation_id END,
+		previous_hash = CASE WHEN link_origins.link_id <> excluded.link_id THEN NULL
+			WHEN link_origins.hash = excluded.hash OR link_origins.operation_id = excluded.operation_id
+			THEN link_origins.previous_hash
+			ELSE link_origins.hash END,
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
 		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
 		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at`}, rows)

@@ -76,9 +76,13 @@ type item struct {
 	code, identity string
 	isRenamed      bool
 	decision       decision
-	folderID       *string
-	hasNewFolder   bool
-	tags           []string
+	// repeats is the earlier row of the import that the row repeats; nil for none.
+	repeats *Row
+	// wasDeleted means that the link to change was deleted.
+	wasDeleted   bool
+	folderID     *string
+	hasNewFolder bool
+	tags         []string
 
 	// written is the row as the transaction leaves it, and link the link.
 	written *Row
@@ -129,6 +133,9 @@ func (b *step) decide(ctx context.Context) error {
 		if it.decision.err != nil {
 			it.row.setErr(it.decision.outcome, it.decision.err)
 		}
+		if f.earlier != nil && it.decision.outcome == Unchanged {
+			it.repeats = f.earlier
+		}
 		if f.imported != nil && it.decision.act == changes && it.identity != "" &&
 			it.identity != f.imported.CodeIdentity() {
 			it.from.Losses = append(it.from.Losses,
@@ -136,6 +143,9 @@ func (b *step) decide(ctx context.Context) error {
 		}
 		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
 			it.row.Outcome = Renamed
+		}
+		if it.decision.act == leaves && it.decision.code != "" {
+			it.row.Code = &it.decision.code
 		}
 		if it.own != nil && !f.isHidden {
 			it.row.LinkID, it.row.Code = &it.own.ID, new(it.own.ShownCode())
@@ -265,8 +275,9 @@ func (b *step) finishCreations(results []link.Result) error {
 			if it.link = r.Link; !isNew {
 				it.written.Outcome = Unchanged
 			} else if it.from.Deleted {
-				b.toDelete = append(b.toDelete, r.Link.ID)
+				b.close(it)
 			}
+			it.written.isNew = r.Created
 			b.describe(it, r.Created)
 		}
 	}
@@ -319,10 +330,39 @@ func (b *step) change(ctx context.Context, tx bun.Tx) error {
 		b.changed = append(b.changed, r.Link)
 		b.describe(it, false)
 		if it.from.Deleted && !hasGate(r.Link) {
-			b.toDelete = append(b.toDelete, r.Link.ID)
+			b.close(it)
 		}
 	}
 	return nil
+}
+
+// close has the link of an item deleted, and says so in the outcome of its row, unless the link was
+// deleted already.
+func (b *step) close(it *item) {
+	if b.toDelete = append(b.toDelete, it.link.ID); !it.wasDeleted || it.decision.outcome == Created {
+		it.written.Outcome = Closed
+	}
+}
+
+// repeat gives rows that repeat an earlier one its link, or why it has none.
+func (b *step) repeat() {
+	for _, it := range b.items {
+		if it.repeats == nil {
+			continue
+		}
+		earlier := it.repeats
+		for _, other := range b.items {
+			if other.row == earlier { // of the same step, without its result
+				earlier = other.written
+			}
+		}
+		row := it.written
+		row.Code, row.LinkID = earlier.Code, earlier.LinkID
+		if earlier.Outcome == Failed || earlier.Outcome == Skipped {
+			row.Outcome, row.ErrorCode, row.Error, row.ErrorField = earlier.Outcome, earlier.ErrorCode, earlier.Error,
+				earlier.ErrorField
+		}
+	}
 }
 
 // deleteAll deletes the links that were deleted, blocked or used up at their source, or that cannot
@@ -355,6 +395,7 @@ func hasGate(l *link.Link) bool { return l.Routing != nil && l.Routing.Gate != n
 // given it here.
 func (b *step) apply(it *item, l *link.Link) error {
 	from := it.from
+	it.wasDeleted = l.DeletedAt != nil
 	if err := l.ChangeURL(from.URL, b.Store.now()); err != nil {
 		return err
 	}
@@ -411,14 +452,14 @@ func (b *step) origins() (rows, past []*Origin) {
 			LinkID:    it.link.ID,
 			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt,
 			Clicks:        o.Clicks,
-			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(),
+			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(), OperationID: &b.OperationID,
 		})
 		for _, p := range it.from.Past {
 			past = append(past, &Origin{
 				WorkspaceID: b.WorkspaceID, Source: p.Source, Label: p.Label, SourceID: p.SourceID, LinkID: it.link.ID,
 				SourceURL: p.SourceURL, Hash: []byte{}, SourceCreatedAt: p.CreatedAt, Clicks: p.Clicks,
 				LastClickedAt: p.LastClickedAt,
-				ImportedAt:    p.ImportedAt,
+				ImportedAt:    p.ImportedAt, OperationID: &b.OperationID,
 			})
 		}
 	}

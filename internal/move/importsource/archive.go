@@ -2,7 +2,6 @@ package importsource
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -32,7 +31,7 @@ const (
 	maxManifest      = 1 << 20
 	foldersSection   = "folders"
 	linksSection     = "links"
-	archiveMalformed = "The file is no complete archive of a workspace. Download it again."
+	archiveMalformed = "The archive is not complete. Download it again."
 )
 
 // archiveFiles are the names of the files in an archive, by section.
@@ -219,7 +218,7 @@ func quoted(name string) string { return fmt.Sprintf("%q", label(name)) }
 // walkArchive calls the function for each file.
 func walkArchive(file io.Reader, each func(name, section string, content io.Reader) error) error {
 	source := &recorder{in: file}
-	unzipped, err := gzip.NewReader(source)
+	unzipped, err := openArchive(source)
 	if err != nil {
 		return source.malformed(err)
 	}
@@ -243,6 +242,10 @@ func eachFile(archive *tar.Reader, each func(name, section string, content io.Re
 		}
 		if err != nil {
 			return err
+		}
+		if header.Typeflag == tar.TypeDir && files == 0 {
+			return errs.New(errs.InvalidInput,
+				"The archive was unpacked and packed again. Send it as it was downloaded.")
 		}
 		parts := archiveFiles.FindStringSubmatch(header.Name)
 		if header.Typeflag != tar.TypeReg || parts == nil && header.Name != ManifestFile {

@@ -92,6 +92,7 @@ func newMapper(r *reader, f *format, item object) *mapper {
 // rows maps all properties of the item.
 func (m *mapper) rows() []*Row {
 	m.apply(m.format.properties, m.format.known, m.item, "")
+	m.cutSlash()
 	m.describe()
 	if m.format.complete != nil {
 		m.format.complete(m)
@@ -142,6 +143,14 @@ func (m *mapper) describe() {
 		if !m.format.isOwn || slices.ContainsFunc(p.names, isIn) {
 			m.row.Describes = append(m.row.Describes, p.describes...)
 		}
+	}
+}
+
+// cutSlash removes a slash at the end of the code, which redirects ignore.
+func (m *mapper) cutSlash() {
+	code, hasSlash := strings.CutSuffix(m.row.Code, "/")
+	if m.row.Code = code; hasSlash && code == "" {
+		m.fail("code", errs.New(errs.InvalidInput, "The code must not be a slash alone: that is the root of the host."))
 	}
 }
 

@@ -69,6 +69,11 @@ func (r *reader) read() error {
 	if !ok {
 		return errs.New(errs.InvalidInput, "The source %s has no files.", r.settings.Source).At("source")
 	}
+	if r.settings.Source != Linkforge {
+		if err := r.checkKind(); err != nil {
+			return err
+		}
+	}
 	if r.settings.Source == Linkforge {
 		return r.archive(of.json)
 	}

@@ -233,7 +233,7 @@ var shortIO = format{
 			"integrationTT", "integrationGA", "integrationGTM"),
 		each(ignore, "id", "shortURL", "DomainId", "OwnerId", "source", "User")),
 	complete: func(m *mapper) {
-		if v := m.of("path"); isAbsent(v.is) {
+		if v := m.of("path"); isAbsent(v.is) || m.row.Code == "" {
 			m.skip(v)
 		}
 		if !m.flag(m.of("skipQS")) {

@@ -1,0 +1,175 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// undoneIDs returns the ids of those links that an import has created and that were deleted when
+// the import was undone. Such a link has no origin, and no later version. A repeated import restores
+// it.
+func (s *Store) undoneIDs(ctx context.Context, links []*link.Link) (map[string]bool, error) {
+	undone, reverted := map[string]bool{}, map[string]*link.Link{}
+	var ids, revertedIDs []string
+	for _, l := range links {
+		isReverted := l.VersionCause == link.CauseReverted && l.VersionOperation != nil
+		if l.DeletedAt == nil || l.PurgedAt != nil || l.DisabledAt != nil ||
+			!isReverted && l.VersionCause != link.CauseImported {
+			continue
+		}
+		ids, undone[l.ID] = append(ids, l.ID), !isReverted
+		if isReverted {
+			reverted[l.ID], revertedIDs = l, append(revertedIDs, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if len(revertedIDs) > 0 {
+		var before []struct {
+			LinkID string
+			Number int
+			Cause  link.Cause
+		}
+		err := s.DB.NewSelect().TableExpr("link_versions AS version").
+			ColumnExpr("version.link_id, version.number, version.cause").
+			Join("JOIN links AS linked ON linked.id = version.link_id AND version.number >= linked.version - 2").
+			Where("version.link_id IN (?)", bun.In(revertedIDs)).OrderExpr("version.link_id, version.number DESC").
+			Scan(ctx, &before)
+		if err != nil {
+			return nil, fmt.Errorf("reading the versions of deleted links: %w", err)
+		}
+		for _, v := range before {
+			isLast := v.Number == reverted[v.LinkID].Version-1
+			switch {
+			case isLast:
+				undone[v.LinkID] = v.Cause == link.CauseImported
+			case v.Cause != link.CauseImported && v.Cause != link.CauseReverted: // the import had found it deleted
+				delete(undone, v.LinkID)
+			}
+		}
+	}
+	var remembered []string
+	err := s.DB.NewSelect().Model((*Origin)(nil)).Column("link_id").Where("link_id IN (?)", bun.In(ids)).
+		Scan(ctx, &remembered)
+	if err != nil {
+		return nil, fmt.Errorf("reading the origins of deleted links: %w", err)
+	}
+	for _, linkID := range remembered {
+		delete(undone, linkID)
+	}
+	return undone, nil
+}
+
+// noteUndone notes which of the links are those of imports that were undone.
+func (k *known) noteUndone(ctx context.Context, links []*link.Link) error {
+	ids, err := k.undoneIDs(ctx, links)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if !ids[l.ID] || !k.Member.IsInside(l.FolderID) {
+			continue
+		}
+		l.In = k.Member
+		k.undone[claimOfCode(l.CodeIdentity())], k.undone[claimOfCode(l.Code)] = l, l
+		if l.ExternalID != nil {
+			k.undone[claimOfExternalID(*l.ExternalID)] = l
+		}
+		if l.Strategy == link.Deterministic {
+			k.undone[claimOfURL(l.CanonicalHash)] = l
+		}
+	}
+	return nil
+}
+
+// addUndone reads the links of imports that were undone which rows without a code are about: those
+// with their external ids, or the deterministic ones to their destinations.
+func (b *step) addUndone(ctx context.Context, k *known) error {
+	var externalIDs []string
+	var hashes [][]byte
+	for _, it := range b.items {
+		switch {
+		case it.identity != "" || len(it.row.CanonicalHash) == 0:
+		case it.from.ExternalID != nil:
+			externalIDs = append(externalIDs, *it.from.ExternalID)
+		case b.isDeterministic(it):
+			hashes = append(hashes, it.row.CanonicalHash)
+		}
+	}
+	var links []*link.Link
+	read := func(column string, values any) error {
+		var some []*link.Link
+		q := b.DB.NewSelect().Model(&some).Where("workspace_id = ?", b.WorkspaceID).
+			Where("? IN (?)", bun.Ident(column), values).Where("deleted_at IS NOT NULL")
+		if column == "canonical_hash" { // of an index
+			q = q.Where("strategy = ?", link.Deterministic)
+		}
+		if err := q.Scan(ctx); err != nil {
+			return fmt.Errorf("reading deleted links: %w", err)
+		}
+		links = append(links, some...)
+		return nil
+	}
+	if len(externalIDs) > 0 {
+		if err := read("external_id", bun.In(externalIDs)); err != nil {
+			return err
+		}
+	}
+	if len(hashes) > 0 {
+		if err := read("canonical_hash", bun.In(hashes)); err != nil {
+			return err
+		}
+	}
+	var ids []string
+	for _, l := range links {
+		ids = append(ids, l.ID)
+	}
+	if err := b.addChanged(ctx, k, ids); err != nil {
+		return err
+	}
+	return k.noteUndone(ctx, links)
+}
+
+// isDeterministic reports whether the link of an item without a code has that of its destination.
+func (b *step) isDeterministic(it *item) bool {
+	return !it.from.Deleted && it.domain == nil && b.Member.Workspace().DefaultStrategy == string(link.Deterministic)
+}
+
+// undoneFor returns the link of an import that was undone which an item repeats; nil if there is
+// none. again is the row of this import that has had it work again.
+func (k *known) undoneFor(it *item) (l *link.Link, again *Row) {
+	switch {
+	case it.identity != "":
+		if l = k.undone[claimOfCode(it.lookupCode())]; l == nil {
+			l = k.undone[claimOfCode(it.identity)]
+		}
+	case it.from.ExternalID != nil:
+		l = k.undone[claimOfExternalID(*it.from.ExternalID)]
+	case k.isDeterministic(it):
+		l = k.undone[claimOfURL(it.row.CanonicalHash)]
+	}
+	if l == nil {
+		return nil, nil
+	}
+	return l, k.changedBy[l.ID]
+}
+
+// withoutUndone removes the links of imports that were undone: to an archive, they are other links.
+func (s *Store) withoutUndone(ctx context.Context, links []*link.Link) ([]*link.Link, error) {
+	undone, err := s.undoneIDs(ctx, links)
+	if err != nil {
+		return nil, err
+	}
+	var others []*link.Link
+	for _, l := range links {
+		if !undone[l.ID] {
+			others = append(others, l)
+		}
+	}
+	return others, nil
+}
