@@ -259,6 +259,7 @@ type ComplexityRoot struct {
 
 	CreateLinkPayload struct {
 		Created         func(childComplexity int) int
+		Dropped         func(childComplexity int) int
 		Errors          func(childComplexity int) int
 		Ignored         func(childComplexity int) int
 		Link            func(childComplexity int) int
@@ -2402,6 +2403,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Created(childComplexity), true
+	case "CreateLinkPayload.dropped":
+		if e.ComplexityRoot.CreateLinkPayload.Dropped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.Dropped(childComplexity), true
 	case "CreateLinkPayload.errors":
 		if e.ComplexityRoot.CreateLinkPayload.Errors == nil {
 			break
@@ -8445,7 +8452,8 @@ type Mutation {
   """
   Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
   code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
-  A deleted link is revived with the new input. An existing link stays as it is, also an expired one: use updateLink or
+  A deleted link is revived with the new input, which needs LINKS_WRITE, else the error is CONFLICT; CreateLinkPayload.dropped
+  lists restrictions that it had. An existing link stays as it is, also an expired one: use updateLink or
   upsertLink. If the input restricts which visitors get the destination, or when, and the existing link does not do so by the
   same value, the error is CONFLICT with the field: startsAt, expiresAt, maxClicks, routing.gate, routing.rules or
   routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
@@ -9493,6 +9501,11 @@ type CreateLinkPayload {
   Empty if this call created or revived the link. sameDestination is about the URL.
   """
   ignored: [String!]!
+  """
+  The restrictions that a deleted link had and that this call revived it without, such as expiresAt or routing.gate.password.
+  Empty for all other links.
+  """
+  dropped: [String!]!
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -13498,6 +13511,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
 	case "ignored":
 		return ec.fieldContext_CreateLinkPayload_ignored(ctx, field)
+	case "dropped":
+		return ec.fieldContext_CreateLinkPayload_dropped(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
@@ -20593,6 +20608,29 @@ func (ec *executionContext) _CreateLinkPayload_ignored(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkPayload_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _CreateLinkPayload_dropped(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_dropped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Dropped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_dropped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "String")
 }
 
@@ -51838,6 +51876,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			}
 		case "ignored":
 			out.Values[i] = ec._CreateLinkPayload_ignored(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "dropped":
+			out.Values[i] = ec._CreateLinkPayload_dropped(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
