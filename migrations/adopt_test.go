@@ -17,7 +17,7 @@ import (
 
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
-	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans",
+	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links",
 	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
@@ -26,7 +26,8 @@ var reverted = map[db.Kind]string{
 		CREATE TRIGGER link_updated_without_host_key BEFORE INSERT ON links EXECUTE FUNCTION set_host_key();
 		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
 		GRANT SELECT ON link_text_backfill TO linkforge_system;
-		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue`,
+		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue;
+		DROP TABLE disabled_links`,
 }
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of
@@ -47,6 +48,7 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 			redirect_status, created_at, updated_at) VALUES (?0, 'ws_a', ?0, 'RANDOM', ?0, ?0, ?2, 302, ?1, ?1)`,
 			id, dbtest.Noon, []byte(id))
 	}
+	execute("UPDATE links SET disabled_at = ? WHERE id = 'lnk_2'", dbtest.Noon)
 	execute(`INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status)
 		VALUES (1, 'ws_a', 'lnk_1', ?, 1, TRUE, FALSE, 302)`, dbtest.Noon)
 	execute("INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) "+
@@ -104,6 +106,7 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}
+		expect(t, "disabled links", read(t, d, "SELECT link_id || ',' || host FROM disabled_links"), "lnk_2,")
 		queue := []string{"lnk_2"}
 		if d.Kind == db.SQLite { // it always had a queue
 			queue = []string{"lnk_1", "lnk_2"}

@@ -351,6 +351,12 @@ CREATE INDEX scheduled_changes_of_link ON scheduled_changes (link_id, due_at, id
 
 -- Blocked destination hosts, including all their subdomains.
 CREATE TABLE blocked_hosts (host TEXT COLLATE "C" PRIMARY KEY, reason TEXT NOT NULL, created_at TIMESTAMPTZ NOT NULL);
+-- Why the operator has disabled a link, which has disabled_at as long as there is a row.
+CREATE TABLE disabled_links (
+    link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT COLLATE "C" NOT NULL,  -- empty: the link by itself
+    created_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (link_id, host)
+);
 
 -- Abuse reports, for the operator.
 CREATE TABLE reports (
@@ -859,7 +865,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON leases, host_owners, link_versions, link
     click_totals, click_logs, click_moves, click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_system;
 GRANT SELECT, DELETE ON changes TO linkforge_system;
-GRANT SELECT, INSERT, DELETE ON webhook_stops TO linkforge_system;
+GRANT SELECT, INSERT, DELETE ON webhook_stops, disabled_links TO linkforge_system;
 GRANT SELECT, UPDATE ON webhook_readers TO linkforge_system;
 GRANT EXECUTE ON FUNCTION keep_month, forget_months TO linkforge_system;
 -- For dumps. Identity columns need no grant of their sequence for anything else.

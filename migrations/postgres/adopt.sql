@@ -9,6 +9,13 @@ DROP TRIGGER link_updated_without_host_key ON links;
 DROP FUNCTION set_host_key;
 DROP FUNCTION host_key_of;
 
+CREATE TABLE disabled_links (
+    link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT COLLATE "C" NOT NULL,  -- empty: the link by itself
+    created_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (link_id, host)
+);
+GRANT SELECT, INSERT, DELETE ON disabled_links TO linkforge_system;
+
 SET LOCAL ROLE linkforge_system;  -- the owner is subject to row-level security
 DO $$ BEGIN
     IF EXISTS (SELECT FROM (SELECT secret FROM webhooks UNION ALL SELECT old_secret FROM webhooks
@@ -20,5 +27,7 @@ END $$;
 -- Links whose texts were never indexed.
 INSERT INTO link_text_queue (link_id, workspace_id)
     SELECT id, workspace_id FROM links JOIN link_text_backfill ON id > after_id ORDER BY id;
+-- It is not known why, so that enabling a host does not enable them: linkforge links enable does.
+INSERT INTO disabled_links SELECT id, '', disabled_at FROM links WHERE disabled_at IS NOT NULL;
 RESET ROLE;
 DROP TABLE link_text_backfill;

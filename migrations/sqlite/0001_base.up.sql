@@ -208,6 +208,12 @@ CREATE TABLE scheduled_changes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX scheduled_changes_of_link ON scheduled_changes (link_id, due_at, id);
 CREATE TABLE blocked_hosts (host TEXT PRIMARY KEY, reason TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+-- Why the operator has disabled a link, which has disabled_at as long as there is a row.
+CREATE TABLE disabled_links (
+    link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT NOT NULL,  -- empty: the link by itself
+    created_at TEXT NOT NULL, PRIMARY KEY (link_id, host)
+) STRICT;
 CREATE TABLE reports (
     id TEXT PRIMARY KEY, link_id TEXT NOT NULL,
     reason TEXT NOT NULL CHECK (reason IN ('SPAM', 'PHISHING', 'MALWARE', 'ILLEGAL', 'OTHER')), details TEXT,

@@ -3,6 +3,14 @@
 
 ALTER TABLE orphans RENAME TO unmatched;
 
+CREATE TABLE disabled_links (
+    link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT NOT NULL,  -- empty: the link by itself
+    created_at TEXT NOT NULL, PRIMARY KEY (link_id, host)
+) STRICT;
+-- It is not known why, so that enabling a host does not enable them: linkforge links enable does.
+INSERT INTO disabled_links SELECT id, '', disabled_at FROM links WHERE disabled_at IS NOT NULL;
+
 -- Secrets that do not name their key cannot be opened any more.
 CREATE TABLE unmarked (
     secrets INTEGER CONSTRAINT run_linkforge_secrets_rewrap_of_35412b6f_first CHECK (secrets = 0)
