@@ -10220,8 +10220,8 @@ type Workspace implements Node {
   defaultRedirectStatus: Int!
   "The monthly limit of redirects of each link; Link.hitQuota has the usage."
   hitLimit: Int64!
-  "The quota of new links."
-  linkQuota: Quota!
+  "The quota of new links. FORBIDDEN for API keys that are restricted to folders."
+  linkQuota: Quota
   """
   Its links: newest first and without deleted ones, unless filter and orderBy state otherwise. Pages do not shift while links
   are added. Fails with INVALID_INPUT.
@@ -41779,10 +41779,10 @@ func (ec *executionContext) _Workspace_linkQuota(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Quota) graphql.Marshaler {
-			return ec.marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
+			return ec.marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_linkQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -60154,7 +60154,7 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				})
 		case "linkQuota":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_linkQuota(ctx, field, obj)
 				})
@@ -65631,6 +65631,13 @@ func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlin
 	}
 	res, err := ec.unmarshalInputQueryForwardingInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx context.Context, sel ast.SelectionSet, v *Quota) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Quota(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
