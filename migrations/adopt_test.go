@@ -17,7 +17,9 @@ import (
 
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
-	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links",
+	db.SQLite: `ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links;
+		DROP TRIGGER session_methods_changed; DROP INDEX sessions_changed;
+		ALTER TABLE sessions DROP COLUMN methods_changed_at`,
 	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
@@ -27,7 +29,9 @@ var reverted = map[db.Kind]string{
 		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
 		GRANT SELECT ON link_text_backfill TO linkforge_system;
 		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue;
-		DROP TABLE disabled_links`,
+		DROP TABLE disabled_links;
+		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
+		ALTER TABLE sessions DROP COLUMN methods_changed_at`,
 }
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of

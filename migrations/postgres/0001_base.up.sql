@@ -21,7 +21,7 @@ CREATE TABLE leases (
 );
 
 -- Entries that every node removes from its caches: a link ('workspace/code'), its key ('workspace/^key'), a workspace,
--- a slug ('~slug'), a host ('@host') or a revoked session. Triggers write them in the transaction of the change; old
+-- a slug ('~slug'), a host ('@host'), a revoked session, or a session and its present methods. Triggers write them in the transaction of the change; old
 -- rows are deleted. Ids are not committed in their order, so transactions are read by xid: see internal/feed.
 CREATE TABLE changes (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, subject TEXT COLLATE "C" NOT NULL,
@@ -44,10 +44,12 @@ CREATE TABLE sessions (
     agent TEXT NOT NULL,  -- the user agent that logged in
     created_at TIMESTAMPTZ NOT NULL, used_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ NOT NULL,
     revoked_at TIMESTAMPTZ, methods TEXT COLLATE "C" NOT NULL DEFAULT 'PASSWORD',  -- AuthMethods, separated by spaces
-    authenticated_at TIMESTAMPTZ, ends_at TIMESTAMPTZ
+    authenticated_at TIMESTAMPTZ, ends_at TIMESTAMPTZ,
+    methods_changed_at TIMESTAMPTZ  -- tokens issued before may have others
 );
 CREATE INDEX sessions_by_account ON sessions (account_id, id);
 CREATE INDEX sessions_revoked ON sessions (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
 CREATE TABLE refresh_tokens (
     hash BYTEA PRIMARY KEY,  -- SHA-256
     session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, spent_at TIMESTAMPTZ
@@ -798,6 +800,10 @@ CREATE FUNCTION session_revoked() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO changes (subject) VALUES (NEW.id); RETURN NULL; END $$;
 CREATE TRIGGER session_revoked AFTER UPDATE ON sessions FOR EACH ROW
     WHEN (OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL) EXECUTE FUNCTION session_revoked();
+CREATE FUNCTION session_methods_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); RETURN NULL; END $$;
+CREATE TRIGGER session_methods_changed AFTER UPDATE ON sessions FOR EACH ROW
+    WHEN (OLD.methods <> NEW.methods) EXECUTE FUNCTION session_methods_changed();
 
 -- Roles. Statements run as one of four, which own no tables and do not bypass policies (internal/db/scope.go):
 --   linkforge_tenant reads and writes one workspace,

@@ -9,6 +9,14 @@ DROP TRIGGER link_updated_without_host_key ON links;
 DROP FUNCTION set_host_key;
 DROP FUNCTION host_key_of;
 
+-- A session whose factors are removed.
+ALTER TABLE sessions ADD COLUMN methods_changed_at TIMESTAMPTZ;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
+CREATE FUNCTION session_methods_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); RETURN NULL; END $$;
+CREATE TRIGGER session_methods_changed AFTER UPDATE ON sessions FOR EACH ROW
+    WHEN (OLD.methods <> NEW.methods) EXECUTE FUNCTION session_methods_changed();
+
 CREATE TABLE disabled_links (
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
     host TEXT COLLATE "C" NOT NULL,  -- empty: the link by itself

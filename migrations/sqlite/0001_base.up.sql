@@ -22,10 +22,12 @@ CREATE TABLE accounts (
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES accounts (id), agent TEXT NOT NULL,
     created_at TEXT NOT NULL, used_at TEXT NOT NULL, expires_at TEXT NOT NULL, revoked_at TEXT,
-    methods TEXT NOT NULL DEFAULT 'PASSWORD', authenticated_at TEXT, ends_at TEXT
+    methods TEXT NOT NULL DEFAULT 'PASSWORD', authenticated_at TEXT, ends_at TEXT,
+    methods_changed_at TEXT
 ) STRICT;
 CREATE INDEX sessions_by_account ON sessions (account_id, id);
 CREATE INDEX sessions_revoked ON sessions (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
 CREATE TABLE refresh_tokens (
     hash BLOB PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, spent_at TEXT
 ) STRICT;
@@ -471,3 +473,5 @@ BEGIN INSERT INTO changes (subject) VALUES ('@' || OLD.host); END;
 CREATE TRIGGER session_revoked AFTER UPDATE OF revoked_at ON sessions
     WHEN OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL
 BEGIN INSERT INTO changes (subject) VALUES (NEW.id); END;
+CREATE TRIGGER session_methods_changed AFTER UPDATE OF methods ON sessions WHEN OLD.methods <> NEW.methods
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); END;

@@ -3,6 +3,12 @@
 
 ALTER TABLE orphans RENAME TO unmatched;
 
+-- A session whose factors are removed.
+ALTER TABLE sessions ADD COLUMN methods_changed_at TEXT;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
+CREATE TRIGGER session_methods_changed AFTER UPDATE OF methods ON sessions WHEN OLD.methods <> NEW.methods
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); END;
+
 CREATE TABLE disabled_links (
     link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
     host TEXT NOT NULL,  -- empty: the link by itself
