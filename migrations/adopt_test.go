@@ -19,7 +19,8 @@ import (
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links;
 		DROP TRIGGER session_methods_changed; DROP INDEX sessions_changed;
-		ALTER TABLE sessions DROP COLUMN methods_changed_at`,
+		ALTER TABLE sessions DROP COLUMN methods_changed_at;
+		ALTER TABLE link_origins DROP COLUMN root_proof`,
 	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
@@ -31,7 +32,8 @@ var reverted = map[db.Kind]string{
 		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue;
 		DROP TABLE disabled_links;
 		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
-		ALTER TABLE sessions DROP COLUMN methods_changed_at`,
+		ALTER TABLE sessions DROP COLUMN methods_changed_at;
+		ALTER TABLE link_origins DROP COLUMN root_proof`,
 }
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of

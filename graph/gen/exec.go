@@ -8336,9 +8336,8 @@ type Mutation {
   """
   updateMe(input: UpdateMeInput!): UpdateMePayload!
   """
-  Creates a secret for an authenticator app. It has no effect until confirmTotp. Without proof the log-in must be at most ten minutes
-  old. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
-  BAD_CREDENTIALS, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
+  Creates a secret for an authenticator app. It has no effect until confirmTotp. It takes a proof, as deleteMyAccount does. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
+  BAD_CREDENTIALS, INVALID_INPUT without a proof, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
   """
   enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload!
   """
@@ -8347,8 +8346,8 @@ type Mutation {
   """
   confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload!
   """
-  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor from
-  its next refreshSession on. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
+  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor
+  any more: all nodes know within a second. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
   """
   removeTotp(input: RemoveTotpInput!): RemoveTotpPayload!
   """
@@ -8950,7 +8949,10 @@ type UpdateMePayload {
 
 "Input of enrollTotp."
 input EnrollTotpInput {
-  "Proof of identity. Absent: the log-in must be at most ten minutes old."
+  """
+  Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
+  where log-ins with passwords are off.
+  """
   proof: ProofInput
 }
 

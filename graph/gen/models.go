@@ -700,7 +700,8 @@ type DomainEdge struct {
 
 // Input of enrollTotp.
 type EnrollTotpInput struct {
-	// Proof of identity. Absent: the log-in must be at most ten minutes old.
+	// Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
+	// where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 

@@ -720,7 +720,9 @@ CREATE TABLE link_origins (
     source TEXT COLLATE "C" NOT NULL, label TEXT COLLATE "C" NOT NULL, source_id TEXT COLLATE "C" NOT NULL,
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE, source_url TEXT COLLATE "C",
     hash BYTEA NOT NULL, source_created_at TIMESTAMPTZ, clicks BIGINT, last_clicked_at TIMESTAMPTZ,
-    imported_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (workspace_id, source, label, source_id)
+    imported_at TIMESTAMPTZ NOT NULL,
+    root_proof TEXT COLLATE "C" NOT NULL DEFAULT '',  -- the signature of a code at the root, in an archive
+    PRIMARY KEY (workspace_id, source, label, source_id)
 );
 CREATE INDEX link_origins_by_link ON link_origins (link_id, imported_at);
 

@@ -9,6 +9,7 @@ DROP TRIGGER link_updated_without_host_key ON links;
 DROP FUNCTION set_host_key;
 DROP FUNCTION host_key_of;
 
+ALTER TABLE link_origins ADD COLUMN root_proof TEXT COLLATE "C" NOT NULL DEFAULT '';
 -- A session whose factors are removed.
 ALTER TABLE sessions ADD COLUMN methods_changed_at TIMESTAMPTZ;
 CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;

@@ -415,7 +415,9 @@ CREATE TABLE link_origins (
     workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE, source TEXT NOT NULL,
     label TEXT NOT NULL, source_id TEXT NOT NULL, link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
     source_url TEXT, hash BLOB NOT NULL, source_created_at TEXT, clicks INTEGER, last_clicked_at TEXT,
-    imported_at TEXT NOT NULL, PRIMARY KEY (workspace_id, source, label, source_id)
+    imported_at TEXT NOT NULL,
+    root_proof TEXT NOT NULL DEFAULT '',  -- the signature of a code at the root, in an archive
+    PRIMARY KEY (workspace_id, source, label, source_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX link_origins_by_link ON link_origins (link_id, imported_at);
 CREATE TABLE parity_rows (

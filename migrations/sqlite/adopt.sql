@@ -3,6 +3,7 @@
 
 ALTER TABLE orphans RENAME TO unmatched;
 
+ALTER TABLE link_origins ADD COLUMN root_proof TEXT NOT NULL DEFAULT '';
 -- A session whose factors are removed.
 ALTER TABLE sessions ADD COLUMN methods_changed_at TEXT;
 CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;

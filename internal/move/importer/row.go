@@ -203,6 +203,8 @@ type Origin struct {
 	Clicks        *int64
 	LastClickedAt *time.Time
 	ImportedAt    time.Time
+	// RootProof is that of the record in an archive; empty for none.
+	RootProof string
 }
 
 // maxOrigins bounds the origins of a link that are listed.
@@ -245,5 +247,6 @@ func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
 		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
-		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at`}, rows)
+		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at,
+		root_proof = excluded.root_proof`}, rows)
 }
