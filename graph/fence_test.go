@@ -114,7 +114,8 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	key := func(folders ...string) string {
 		_, secret, err := w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
 			Name: "walk", FolderIDs: folders,
-			Scopes: []workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats, workspace.ReadDomains},
+			Scopes: []workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats,
+				workspace.ReadDomains},
 		})
 		must.NoError(t, err)
 		return secret
@@ -126,7 +127,9 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	clicktest.Run(t, clicks.Recorder)
 	for i := range 3 {
 		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{
-			URL: fmt.Sprintf("https://example.com/outside/%d", i), Tags: []string{"tag", "other"}, MaxClicks: new(int64(9))})
+			URL: fmt.Sprintf("https://example.com/outside/%d", i), Tags: []string{"tag", "other"},
+			MaxClicks: new(int64(9)),
+		})
 		must.NoError(t, err)
 		must.Value(w.Edit.Update(t.Context(), w.ada.workspace,
 			link.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
@@ -142,8 +145,9 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	}
 	all, read := w.readNumbers(t, open)
 	for _, field := range []string{
-		"Quota.used", "LinkConnection.totalCount", "Tag.linkCount", "Folder.linkCount", "Stats.clicks", "Link.clickCount",
-		"StatsSlice.clicks", "LinkVersion.number", "Task.done", "ImportCount.rows", "UnmatchedRequest.requests", "Click.status", "Event.version",
+		"Quota.used", "LinkConnection.totalCount", "Tag.linkCount", "Folder.linkCount", "Stats.clicks",
+		"Link.clickCount", "StatsSlice.clicks", "LinkVersion.number", "Task.done", "ImportCount.rows",
+		"UnmatchedRequest.requests", "Click.status", "Event.version",
 	} {
 		if !read[field] {
 			t.Errorf("the walk does not read %s", field)

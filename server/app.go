@@ -243,8 +243,8 @@ func (a *app) wire() error {
 			"remedy", "set LINKFORGE_SMTP_URL, or run: linkforge users reset-password EMAIL")
 	}
 	if registersAnyone(&a.config) {
-		a.log.Warn("single sign-on registers every user of the provider with a verified address, although registration "+
-			"is restricted", "remedy", "set LINKFORGE_SSO_EMAIL_DOMAINS, or LINKFORGE_SSO_REGISTER=off")
+		a.log.Warn("single sign-on registers every user of the provider with a verified address, although "+
+			"registration is restricted", "remedy", "set LINKFORGE_SSO_EMAIL_DOMAINS, or LINKFORGE_SSO_REGISTER=off")
 	}
 	a.Stores, err = stores.Open(stores.Options{
 		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),

@@ -42,7 +42,8 @@ func (l *Link) AssignCodeKey() {
 func AssignRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, linkIDs []string) (int64, error) {
 	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?",
 		workspaceID).
-		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").Where("id IN (?)", bun.In(linkIDs)).
+		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").
+		Where("id IN (?)", bun.In(linkIDs)).
 		Where("NOT EXISTS (SELECT 1 FROM links AS other WHERE other.root_code = ?TableAlias.code)").Exec(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("assigning codes at the root: %w", err)

@@ -21,8 +21,9 @@ CREATE TABLE leases (
 );
 
 -- Entries that every node removes from its caches: a link ('workspace/code'), its key ('workspace/^key'), a workspace,
--- a slug ('~slug'), a host ('@host'), a revoked session, or a session and its present methods. Triggers write them in the transaction of the change; old
--- rows are deleted. Ids are not committed in their order, so transactions are read by xid: see internal/feed.
+-- a slug ('~slug'), a host ('@host'), a revoked session, or a session and its methods ('session methods'). Triggers
+-- write them in the transaction of the change; old rows are deleted. Ids are not committed in their order, so
+-- transactions are read by xid: see internal/feed.
 CREATE TABLE changes (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, subject TEXT COLLATE "C" NOT NULL,
     xid BIGINT NOT NULL DEFAULT pg_current_xact_id()::TEXT::BIGINT,

@@ -74,8 +74,9 @@ func TestDecide_ByFacts(t *testing.T) {
 		"LATER": "QUOTA_EXCEEDED", "UNSAFE": "UNSAFE_URL url", "DISABLED": "UNSAFE_URL url",
 		"CODE":    "CODE_TAKEN customCode",
 		"NO_CODE": "CODE_EXHAUSTED url", "NO_RANDOM": "CODE_EXHAUSTED strategy", "OTHER_ID": "CONFLICT externalId",
-		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "CONFLICT": "CONFLICT url", "KEPT": "CONFLICT customCode",
-		 "next": string(triesNext),
+		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "CONFLICT": "CONFLICT url",
+		"KEPT": "CONFLICT customCode",
+		"next": string(triesNext),
 	}
 	refused := errs.New(errs.UnsafeURL, "It is refused.").At("url")
 	later := errs.New(errs.QuotaExceeded, "It is used up.")

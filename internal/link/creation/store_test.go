@@ -258,7 +258,8 @@ func TestStore_RevivesForWriters(t *testing.T) {
 			in.ExpiresAt, in.MaxClicks, in.Routing = new(b.Now.Add(time.Hour)), &most, full
 			return in
 		}
-		publishable := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
+		publishable := b.keyOf(t,
+			account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
 		creator := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE", "LINKS_READ"}})
 		writer := b.keyOf(t, account.Key{Scopes: []string{"LINKS_WRITE"}})
 		for _, in := range []Input{input, promo} {
@@ -275,7 +276,8 @@ func TestStore_RevivesForWriters(t *testing.T) {
 					}
 				}
 			}
-			if got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t); got.DeletedAt == nil || got.ExpiresAt == nil || !got.Routing.HasPassword() {
+			if got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t); got.DeletedAt == nil || got.ExpiresAt == nil ||
+				!got.Routing.HasPassword() {
 				t.Errorf("the deleted link has changed: %+v", got)
 			}
 			results := must.Value(b.CreateMany(t.Context(), writer, Batch{Links: []*Input{&in},

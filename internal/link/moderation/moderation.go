@@ -121,7 +121,8 @@ func (s *Store) inBatches(
 		var last string
 		err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			var links []*link.Link
-			q := tx.NewSelect().Model(&links).Where("id > ?", after).Where(candidates, args...).Order("id").Limit(batchSize)
+			q := tx.NewSelect().Model(&links).Where("id > ?", after).Where(candidates, args...).
+				Order("id").Limit(batchSize)
 			if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 				return err
 			}

@@ -325,10 +325,15 @@ func TestStore_KeepsEachReason(t *testing.T) {
 			}
 			target := must.Value(b.At(t.Context(), resolve.Address{Code: l.Code}))(t)
 			if got := b.statusOf(t, l.ID); got != want || target.Status(b.Now) != want {
-				t.Fatalf("%q disabled %t, reasons %v: %s, cached %s", reason, disabled, reasons, got, target.Status(b.Now))
+				t.Fatalf("%q disabled %t, reasons %v: %s, cached %s", reason, disabled, reasons, got,
+					target.Status(b.Now))
 			}
-			if hosts, byItself, err := b.moderation.Reasons(t.Context(), l.ID); err != nil ||
-				byItself != reasons[""] || byItself && len(hosts)+1 != len(reasons) || !byItself && len(hosts) != len(reasons) {
+			hosts, byItself, err := b.moderation.Reasons(t.Context(), l.ID)
+			n := len(hosts)
+			if byItself {
+				n++
+			}
+			if err != nil || byItself != reasons[""] || n != len(reasons) {
 				t.Fatalf("reasons %v: %v, %t, %v", reasons, hosts, byItself, err)
 			}
 		}
@@ -348,7 +353,8 @@ func TestStore_KeepsEachReason(t *testing.T) {
 		must.NoError(t, b.DB.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).
 			Where("actor_id = ''").Order("id").Scan(db.AsSystem(t.Context()), &actions))
 		for i, action := range actions {
-			if want := []audit.Action{audit.LinkDisabled, audit.LinkEnabled}[i%2]; action != want || len(actions)%2 != 0 {
+			want := []audit.Action{audit.LinkDisabled, audit.LinkEnabled}[i%2]
+			if action != want || len(actions)%2 != 0 {
 				t.Fatalf("the events are %v", actions)
 			}
 		}

@@ -30,7 +30,8 @@ func TestRestoreRootCodes_BelievesSignatures(t *testing.T) {
 			return optional.Value(must.Value(s.Archived(t.Context(), b.Mine, []*link.Link{l}))(t)[0].RootProof)
 		}
 		for code, proof := range map[string]string{
-			"signed": prove(there, "lnk_signed", "signed"), "signed-now": prove(*b.Import, "lnk_signed-now", "signed-now"),
+			"signed":           prove(there, "lnk_signed", "signed"),
+			"signed-now":       prove(*b.Import, "lnk_signed-now", "signed-now"),
 			"edited":           prove(there, "lnk_edited", "another"),
 			"another-link":     prove(there, "lnk_x", "another-link"),
 			"unsigned":         "",
@@ -38,15 +39,17 @@ func TestRestoreRootCodes_BelievesSignatures(t *testing.T) {
 			"of-another-place": prove(elsewhere, "lnk_of-another-place", "of-another-place"),
 		} {
 			l := b.Make(t, creation.Input{URL: "https://example.com/" + code, CustomCode: &code})
-			origin := &importer.Origin{WorkspaceID: b.Mine.ID(), Source: importsource.Linkforge, SourceID: "lnk_" + code,
-				LinkID: l.ID, SourceURL: new("http://sho.rt/" + code), Hash: []byte{1}, ImportedAt: b.Now, RootProof: proof}
+			origin := &importer.Origin{
+				WorkspaceID: b.Mine.ID(), Source: importsource.Linkforge, SourceID: "lnk_" + code, LinkID: l.ID,
+				SourceURL: new("http://sho.rt/" + code), Hash: []byte{1}, ImportedAt: b.Now, RootProof: proof,
+			}
 			must.Value(b.db.NewInsert().Model(origin).Exec(db.AsSystem(t.Context())))(t)
 		}
 		for i, want := range []int64{2, 0} {
 			err := b.db.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				n, refused, err := b.Import.RestoreRootCodes(ctx, tx, b.Mine.ID())
-				if diff := cmp.Diff([]string{"another-link", "edited", "of-another-key", "of-another-place", "unsigned"},
-					refused); diff != "" || n != want {
+				names := []string{"another-link", "edited", "of-another-key", "of-another-place", "unsigned"}
+				if diff := cmp.Diff(names, refused); diff != "" || n != want {
 					t.Errorf("call %d: %d codes, refused (-want +got):\n%s", i, n, diff)
 				}
 				return err

@@ -92,7 +92,8 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (
 // FinishSSO logs in by the response of the provider to the transaction of a secret. An identity
 // that is linked to an account logs it in. Another one with the address of an account gets a
 // challenge for its password, which links it. Any other creates an account, if logins may, and takes
-// its address from an account that has not verified it. It returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
+// its address from an account that has not verified it. It returns NotFound without a provider,
+// BadCredentials, Forbidden, RateLimited or Unavailable.
 func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Login, error) {
 	if s.SSO == nil {
 		return Login{}, errNoProvider()

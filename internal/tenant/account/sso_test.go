@@ -396,8 +396,8 @@ func TestFinishSSO_KeepsAddress(t *testing.T) {
 		wantError(t, errs.BadCredentials, "the address of a disabled account")(s.finish(t, ada))
 		_, _, err = s.SetDisabled(t.Context(), s.email, false)
 		must.NoError(t, err)
-		must.NoError(t, s.RequestVerification(t.Context(), Actor{AccountID: must.Value(s.find(t.Context(), s.email))(t).ID},
-			s.email))
+		a := must.Value(s.find(t.Context(), s.email))(t)
+		must.NoError(t, s.RequestVerification(t.Context(), Actor{AccountID: a.ID}, s.email))
 		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, len(s.box.messages))))(t)
 		if l := must.Value(s.finish(t, ada))(t); l.Challenge == nil {
 			t.Error("a verified address is taken")

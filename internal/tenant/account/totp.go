@@ -133,7 +133,8 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 }
 
 // RemoveTOTP removes the authenticator app and all recovery codes, and ends the actor's other
-// sessions. The tokens of the actor's own prove no factor any more, on every node within a second. It returns BadCredentials, Conflict or RateLimited.
+// sessions. The tokens of the actor's own prove no factor any more, on every node within a second. It
+// returns BadCredentials, Conflict or RateLimited.
 func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address string) (*Account, error) {
 	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {

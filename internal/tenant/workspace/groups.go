@@ -82,10 +82,11 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]Group
 
 // SyncGroups returns a function that makes the memberships that the provider gives an account, in
 // the workspaces that the mapping names, those of its groups: the highest role of each workspace,
-// and none without a group. Composed and decomposed letters of groups are the same. It leaves manual memberships, which UpdateRole also makes of others,
-// and deleted workspaces as they are. Invitations of members who leave are revoked, as by
-// RemoveMember. The transaction is one of the system's scope. The function returns Unauthenticated
-// if the account has been deleted or disabled and would join a workspace.
+// and none without a group. Composed and decomposed letters of groups are the same. It leaves
+// manual memberships, which UpdateRole also makes of others, and deleted workspaces as they are.
+// Invitations of members who leave are revoked, as by RemoveMember. The transaction is one of the
+// system's scope. The function returns Unauthenticated if the account has been deleted or disabled
+// and would join a workspace.
 func (s *Store) SyncGroups(
 	mapping []GroupRole,
 ) func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
