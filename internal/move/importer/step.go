@@ -411,7 +411,7 @@ func (b *step) origins() (rows, past []*Origin) {
 			LinkID:    it.link.ID,
 			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt,
 			Clicks:        o.Clicks,
-			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(), RootProof: rootProofOf(it.from.Record),
+			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(), RootProof: b.provedRoot(&it.from.Row),
 		})
 		for _, p := range it.from.Past {
 			past = append(past, &Origin{
