@@ -183,7 +183,7 @@ var scopes = map[string][]string{
 		"hitquota.recount", "hitquota.Grant",
 		"hitquota.returnOwed", "jobs.States", "jobs.attempt",
 		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled",
-		"moderation.Unblock",
+		"moderation.Unblock", "moderation.Reasons",
 		"moderation.inBatches", "creation.CleanUp", "creation.PurgeWorkspace", "upkeep.DueChecks",
 		"upkeep.PostponeChecks", "upkeep.RecordCheck", "upkeep.RequestChecks",
 		"edit.ApplyDue", "secrets.InUse", "secrets.Rewrap", "edit.claim", "upkeep.CleanUp", "linklist.CountActive",

@@ -48,7 +48,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 
 // created is the payload of the creation of a link to a URL.
 func (r *mutationResolver) created(one link.Result, url string) *gen.CreateLinkPayload {
-	p := &gen.CreateLinkPayload{Link: one.Link, Created: one.Created, Ignored: one.Ignored}
+	p := &gen.CreateLinkPayload{Link: one.Link, Created: one.Created, Ignored: one.Ignored, Dropped: one.Dropped}
 	if one.Link != nil {
 		p.ShortURL, p.SameDestination = new(r.Links.ShortURL(one.Link)), one.Link.RedirectsTo(url)
 	}

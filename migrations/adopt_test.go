@@ -18,7 +18,10 @@ import (
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
-		ALTER TABLE unmatched RENAME TO orphans;
+		ALTER TABLE link_origins DROP COLUMN root_proof;
+		ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links;
+		DROP TRIGGER session_methods_changed; DROP INDEX sessions_changed;
+		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day`,
@@ -34,7 +37,11 @@ var reverted = map[db.Kind]string{
 		CREATE TRIGGER link_updated_without_host_key BEFORE INSERT ON links EXECUTE FUNCTION set_host_key();
 		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
 		GRANT SELECT ON link_text_backfill TO linkforge_system;
-		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue`,
+		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue;
+		DROP TABLE disabled_links;
+		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
+		ALTER TABLE sessions DROP COLUMN methods_changed_at;
+		ALTER TABLE link_origins DROP COLUMN root_proof`,
 }
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of
@@ -55,6 +62,7 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 			redirect_status, created_at, updated_at) VALUES (?0, 'ws_a', ?0, 'RANDOM', ?0, ?0, ?2, 302, ?1, ?1)`,
 			id, dbtest.Noon, []byte(id))
 	}
+	execute("UPDATE links SET disabled_at = ? WHERE id = 'lnk_2'", dbtest.Noon)
 	execute(`INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status)
 		VALUES (1, 'ws_a', 'lnk_1', ?, 1, TRUE, FALSE, 302)`, dbtest.Noon)
 	execute("INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) "+
@@ -112,6 +120,7 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}
+		expect(t, "disabled links", read(t, d, "SELECT link_id || ',' || host FROM disabled_links"), "lnk_2,")
 		queue := []string{"lnk_2"}
 		if d.Kind == db.SQLite { // it always had a queue
 			queue = []string{"lnk_1", "lnk_2"}

@@ -214,6 +214,13 @@ func (a *app) openRedis(ctx context.Context) error {
 	return nil
 }
 
+// registersAnyone reports whether log-ins at the provider create accounts for addresses of any
+// domain, where callers may not register otherwise. Many providers have users of any domain, such
+// as Google and those who let users register themselves.
+func registersAnyone(c *config.Config) bool {
+	return c.SSO.Issuer != "" && c.SSO.Register && len(c.SSO.EmailDomains) == 0 && c.Registration != "open"
+}
+
 // wire passes every package its dependencies.
 func (a *app) wire() error {
 	var err error
@@ -234,6 +241,10 @@ func (a *app) wire() error {
 		a.log.Log(context.Background(), level,
 			"no mail server is configured: requestPasswordReset and invitations send nothing",
 			"remedy", "set LINKFORGE_SMTP_URL, or run: linkforge users reset-password EMAIL")
+	}
+	if registersAnyone(&a.config) {
+		a.log.Warn("single sign-on registers every user of the provider with a verified address, although "+
+			"registration is restricted", "remedy", "set LINKFORGE_SSO_EMAIL_DOMAINS, or LINKFORGE_SSO_REGISTER=off")
 	}
 	a.Stores, err = stores.Open(stores.Options{
 		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
@@ -29,6 +30,31 @@ func (c client) factor(t *testing.T, name string, in map[string]any, fields stri
 	return found[name]
 }
 
+// TestRegistersAnyone warns at the start of log-ins at the provider that register users of any domain
+// although callers may not register otherwise.
+func TestRegistersAnyone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		issuer, registration string
+		registers            bool
+		domains              []string
+		want                 bool
+	}{
+		"closed":           {"https://accounts.google.com", "closed", true, nil, true},
+		"invited":          {"https://accounts.google.com", "invited", true, nil, true},
+		"open":             {"https://accounts.google.com", "open", true, nil, false},
+		"with domains":     {"https://accounts.google.com", "closed", true, []string{"example.com"}, false},
+		"does not create":  {"https://accounts.google.com", "closed", false, nil, false},
+		"without provider": {"", "closed", true, nil, false},
+	} {
+		settings := &config.Config{Registration: c.registration}
+		settings.SSO.Issuer, settings.SSO.Register, settings.SSO.EmailDomains = c.issuer, c.registers, c.domains
+		if got := registersAnyone(settings); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
 // TestSecondFactor_OnEveryNode enrolls a factor at one node. Other nodes require it, and a workspace that
 // requires it refuses sessions without it.
 func TestSecondFactor_OnEveryNode(t *testing.T) {
@@ -37,7 +63,8 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 		nodes := startAll(t, b, b.nodes)
 		here, there := nodes[0], nodes[len(nodes)-1]
 		who := here.tenant(t, "twofold")
-		enrolled := who.factor(t, "enrollTotp", map[string]any{}, "secret")
+		enrolled := who.factor(t, "enrollTotp",
+			map[string]any{"proof": map[string]any{"password": who.password}}, "secret")
 		secret := enrolled.Secret
 		code := must.Value(totp.GenerateCode(secret, time.Now()))(t)
 		codes := who.factor(t, "confirmTotp", map[string]any{"code": code}, "recoveryCodes").RecoveryCodes

@@ -43,7 +43,8 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 		var people []enrolled
 		enroll := func(node *server) {
 			one := node.tenant(t, fmt.Sprint("person-", len(hooks), "-", len(people)))
-			secret := one.factor(t, "enrollTotp", map[string]any{}, "secret").Secret
+			secret := one.factor(t, "enrollTotp",
+				map[string]any{"proof": map[string]any{"password": one.password}}, "secret").Secret
 			// it is not if its time ends meanwhile
 			polltest.Until(t, "the code before the present one is accepted", func() bool {
 				before := must.Value(totp.GenerateCode(secret, time.Now().Add(-30*time.Second)))(t)

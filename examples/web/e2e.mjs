@@ -171,6 +171,7 @@ async function secondFactor() {
   await visitor.getByLabel('Password').fill(account.password);
   await visitor.getByRole('button', { name: 'Register' }).click();
   await visitor.getByRole('button', { name: 'Second factor' }).click();
+  await visitor.getByLabel('Your password').fill(account.password);
   await visitor.getByRole('button', { name: 'Set up an authenticator app' }).click();
   const uri = new URL(await visitor.locator('#totp-uri').filter({ hasText: 'otpauth:' }).textContent());
   assert.equal(await visitor.locator('#totp-secret').textContent(), uri.searchParams.get('secret'));

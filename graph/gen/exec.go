@@ -260,6 +260,7 @@ type ComplexityRoot struct {
 
 	CreateLinkPayload struct {
 		Created         func(childComplexity int) int
+		Dropped         func(childComplexity int) int
 		Errors          func(childComplexity int) int
 		Ignored         func(childComplexity int) int
 		Link            func(childComplexity int) int
@@ -2411,6 +2412,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Created(childComplexity), true
+	case "CreateLinkPayload.dropped":
+		if e.ComplexityRoot.CreateLinkPayload.Dropped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.Dropped(childComplexity), true
 	case "CreateLinkPayload.errors":
 		if e.ComplexityRoot.CreateLinkPayload.Errors == nil {
 			break
@@ -8344,9 +8351,8 @@ type Mutation {
   """
   updateMe(input: UpdateMeInput!): UpdateMePayload!
   """
-  Creates a secret for an authenticator app. It has no effect until confirmTotp. Without proof the log-in must be at most ten minutes
-  old. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
-  BAD_CREDENTIALS, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
+  Creates a secret for an authenticator app. It has no effect until confirmTotp. It takes a proof, as deleteMyAccount does. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
+  BAD_CREDENTIALS, INVALID_INPUT without a proof, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
   """
   enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload!
   """
@@ -8355,8 +8361,8 @@ type Mutation {
   """
   confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload!
   """
-  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor from
-  its next refreshSession on. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
+  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor
+  any more: all nodes know within a second. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
   """
   removeTotp(input: RemoveTotpInput!): RemoveTotpPayload!
   """
@@ -8460,7 +8466,8 @@ type Mutation {
   """
   Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
   code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
-  A deleted link is revived with the new input. An existing link stays as it is, also an expired one: use updateLink or
+  A deleted link is revived with the new input, which needs LINKS_WRITE, else the error is CONFLICT; CreateLinkPayload.dropped
+  lists restrictions that it had. An existing link stays as it is, also an expired one: use updateLink or
   upsertLink. If the input restricts which visitors get the destination, or when, and the existing link does not do so by the
   same value, the error is CONFLICT with the field: startsAt, expiresAt, maxClicks, routing.gate, routing.rules or
   routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
@@ -8957,7 +8964,10 @@ type UpdateMePayload {
 
 "Input of enrollTotp."
 input EnrollTotpInput {
-  "Proof of identity. Absent: the log-in must be at most ten minutes old."
+  """
+  Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
+  where log-ins with passwords are off.
+  """
   proof: ProofInput
 }
 
@@ -9513,6 +9523,11 @@ type CreateLinkPayload {
   Empty if this call created or revived the link. sameDestination is about the URL.
   """
   ignored: [String!]!
+  """
+  The restrictions that a deleted link had and that this call revived it without, such as expiresAt or routing.gate.password.
+  Empty for all other links.
+  """
+  dropped: [String!]!
   "User errors. Empty on success."
   errors: [UserError!]!
 }
@@ -10227,8 +10242,8 @@ type Workspace implements Node {
   defaultRedirectStatus: Int!
   "The monthly limit of redirects of each link; Link.hitQuota has the usage."
   hitLimit: Int64!
-  "The quota of new links."
-  linkQuota: Quota!
+  "The quota of new links. FORBIDDEN for API keys that are restricted to folders."
+  linkQuota: Quota
   """
   Its links: newest first and without deleted ones, unless filter and orderBy state otherwise. Pages do not shift while links
   are added. Fails with INVALID_INPUT.
@@ -13532,6 +13547,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
 	case "ignored":
 		return ec.fieldContext_CreateLinkPayload_ignored(ctx, field)
+	case "dropped":
+		return ec.fieldContext_CreateLinkPayload_dropped(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
@@ -20652,6 +20669,29 @@ func (ec *executionContext) _CreateLinkPayload_ignored(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkPayload_ignored(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _CreateLinkPayload_dropped(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_dropped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Dropped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_dropped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, "String")
 }
 
@@ -41823,10 +41863,10 @@ func (ec *executionContext) _Workspace_linkQuota(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Quota) graphql.Marshaler {
-			return ec.marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
+			return ec.marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_linkQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -51935,6 +51975,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "dropped":
+			out.Values[i] = ec._CreateLinkPayload_dropped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._CreateLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -60211,7 +60256,7 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				})
 		case "linkQuota":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_linkQuota(ctx, field, obj)
 				})
@@ -65688,6 +65733,13 @@ func (ec *executionContext) unmarshalOQueryForwardingInput2ᚖgithubᚗcomᚋlin
 	}
 	res, err := ec.unmarshalInputQueryForwardingInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx context.Context, sel ast.SelectionSet, v *Quota) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Quota(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {

@@ -481,6 +481,9 @@ type CreateLinkPayload struct {
 	// The fields of the input that the existing link has otherwise, such as title or routing.card; createLink does not change them.
 	// Empty if this call created or revived the link. sameDestination is about the URL.
 	Ignored []string `json:"ignored"`
+	// The restrictions that a deleted link had and that this call revived it without, such as expiresAt or routing.gate.password.
+	// Empty for all other links.
+	Dropped []string `json:"dropped"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -700,7 +703,8 @@ type DomainEdge struct {
 
 // Input of enrollTotp.
 type EnrollTotpInput struct {
-	// Proof of identity. Absent: the log-in must be at most ten minutes old.
+	// Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
+	// where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
@@ -166,9 +167,16 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 		if err != nil {
 			return err
 		}
+		hosts, _, err := s.Moderation.Reasons(ctx, linkID)
+		if err != nil {
+			return err
+		}
 		said := map[[2]bool]string{
 			{true, true}: "disabled %s: it answers 410", {true, false}: "%s was disabled already",
 			{false, true}: "enabled %s", {false, false}: "%s was not disabled",
+		}[[2]bool{disabled, changed}]
+		if !disabled && l.DisabledAt != nil {
+			said = "%s stays disabled because of " + strings.Join(hosts, ", ") + ": linkforge block enable"
 		}
 		return showOne(io, out, struct {
 			ID          string         `json:"id"`
@@ -176,7 +184,8 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 			Code        string         `json:"code"`
 			Status      routing.Status `json:"status"`
 			Changed     bool           `json:"changed"`
-		}{l.ID, l.WorkspaceID, l.ShownCode(), l.Status(time.Now()), changed}, said[[2]bool{disabled, changed}], l.ID)
+			Hosts       []string       `json:"disabledHosts"`
+		}{l.ID, l.WorkspaceID, l.ShownCode(), l.Status(time.Now()), changed, hosts}, said, l.ID)
 	})
 }
 

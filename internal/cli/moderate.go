@@ -19,7 +19,7 @@ type blockCommand struct {
 	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`
 	List    blockList    `cmd:"" help:"List the blocked hosts."`
 	Disable blockDisable `cmd:"" help:"Disable all links to a host and its subdomains: they respond 410."`
-	Enable  blockEnable  `cmd:"" help:"Enable disabled links again."`
+	Enable  blockEnable  `cmd:"" help:"Reverse disable for the same host. Links that are disabled for another reason stay so."`
 }
 
 type (
@@ -103,7 +103,7 @@ func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
 		n, err := s.Moderation.EnableHost(ctx, b.Host)
-		fmt.Fprintf(io.Out, "enabled %d links\n", n)
+		fmt.Fprintf(io.Out, "enabled %d links; those that are disabled for another reason stay so\n", n)
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -176,15 +177,26 @@ func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) erro
 // Run claims root codes.
 func (w workspacesRootCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
-		n := int64(0)
+		var n int64
+		var refused []string
 		changed, err := s.Workspaces.AdminChange(ctx, w.Slug,
 			func(ctx context.Context, tx bun.Tx, of *workspace.Workspace) (_ audit.Details, err error) {
-				n, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
+				n, refused, err = s.Imports.RestoreRootCodes(ctx, tx, of.ID)
 				return audit.Details{"rootCodes": n}, err
 			})
 		if err != nil {
 			return err
 		}
-		return showOne(io, w.listing, rowOfWorkspace(changed), "%s: %d more codes work at the root", changed.Slug, n)
+		err = showOne(io, w.listing, struct {
+			workspaceRow
+			RootCodes int64    `json:"rootCodes"`
+			Refused   []string `json:"refusedCodes"`
+		}{rowOfWorkspace(changed), n, refused}, "%s: %d more codes work at the root", changed.Slug, n)
+		if err == nil && len(refused) > 0 {
+			err = fmt.Errorf("refused %d codes, which the archive has at the root without a signature of this server "+
+				"(LINKFORGE_CODE_SECRET and LINKFORGE_PUBLIC_URL of the export): %s", len(refused),
+				strings.Join(refused, ", "))
+		}
+		return err
 	})
 }

@@ -38,11 +38,12 @@ func (l *Link) AssignCodeKey() {
 }
 
 // AssignRootCodes has codes of a workspace work at the root too, unless other links have them
-// there, and returns how many now do. A query selects the ids of the links.
-func AssignRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, links *bun.SelectQuery) (int64, error) {
+// there, and returns how many now do.
+func AssignRootCodes(ctx context.Context, tx bun.Tx, workspaceID string, linkIDs []string) (int64, error) {
 	n, err := db.Affected(tx.NewUpdate().Model((*Link)(nil)).Set("root_code = code").Where("workspace_id = ?",
 		workspaceID).
-		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").Where("id IN (?)", links).
+		Where("root_code IS NULL").Where("domain_id IS NULL").Where("purged_at IS NULL").
+		Where("id IN (?)", bun.In(linkIDs)).
 		Where("NOT EXISTS (SELECT 1 FROM links AS other WHERE other.root_code = ?TableAlias.code)").Exec(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("assigning codes at the root: %w", err)

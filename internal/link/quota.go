@@ -33,9 +33,10 @@ func (s *Quota) Limit(m workspace.Membership) int64 {
 	return s.Default
 }
 
-// Used returns how many links the workspace has created in the current month, and the month.
+// Used returns how many links the workspace has created in the current month, and the month. It
+// returns Forbidden for a membership with a fence.
 func (s *Quota) Used(ctx context.Context, m workspace.Membership) (links int64, this click.Month, err error) {
-	ctx, err = m.Enter(ctx, workspace.ReadLinks)
+	ctx, err = m.EnterWhole(ctx, workspace.ReadLinks)
 	if err != nil {
 		return 0, 0, err
 	}

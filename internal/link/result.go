@@ -16,6 +16,9 @@ type Result struct {
 	Revived bool
 	// Ignored are the given fields that an existing link has otherwise, as in routing.card.
 	Ignored []string
+	// Dropped are the restrictions of the deleted link that the revived one does not have, as in
+	// routing.gate.password.
+	Dropped []string
 	// OperationID is the bulk call that wrote a version of the link; empty if it wrote none.
 	OperationID string
 	Err         error

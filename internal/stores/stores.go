@@ -337,7 +337,8 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	s.Tasks.FileBytes, s.Tasks.ArchiveBytes = o.Config.ImportBytes, o.Config.ExportBytes
 	s.Imports = &importer.Store{
 		DB: o.DB, Tasks: s.Tasks, Links: s.Links, Creation: s.Creation, Folders: s.Folders, Signer: s.Exports.Signer,
-		PublicURL: o.Config.PublicURL, Limits: s.Limits, MaxBytes: o.Config.ImportBytes, Now: o.Now,
+		PublicURL: o.Config.PublicURL, RootKeys: o.Config.CodeSecrets, Limits: s.Limits,
+		MaxBytes: o.Config.ImportBytes, Now: o.Now,
 		Client: outbound.NewClient(outbound.Config{
 			UserAgent: upkeep.UserAgent(o.Config.PublicURL), Allow: outbound.PublicOr(o.Config.OutboundAllow),
 			Timeout:     30 * time.Second,

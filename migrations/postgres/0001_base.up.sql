@@ -21,8 +21,9 @@ CREATE TABLE leases (
 );
 
 -- Entries that every node removes from its caches: a link ('workspace/code'), its key ('workspace/^key'), a workspace,
--- a slug ('~slug'), a host ('@host') or a revoked session. Triggers write them in the transaction of the change; old
--- rows are deleted. Ids are not committed in their order, so transactions are read by xid: see internal/feed.
+-- a slug ('~slug'), a host ('@host'), a revoked session, or a session and its methods ('session methods'). Triggers
+-- write them in the transaction of the change; old rows are deleted. Ids are not committed in their order, so
+-- transactions are read by xid: see internal/feed.
 CREATE TABLE changes (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, subject TEXT COLLATE "C" NOT NULL,
     xid BIGINT NOT NULL DEFAULT pg_current_xact_id()::TEXT::BIGINT,
@@ -44,10 +45,12 @@ CREATE TABLE sessions (
     agent TEXT NOT NULL,  -- the user agent that logged in
     created_at TIMESTAMPTZ NOT NULL, used_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ NOT NULL,
     revoked_at TIMESTAMPTZ, methods TEXT COLLATE "C" NOT NULL DEFAULT 'PASSWORD',  -- AuthMethods, separated by spaces
-    authenticated_at TIMESTAMPTZ, ends_at TIMESTAMPTZ
+    authenticated_at TIMESTAMPTZ, ends_at TIMESTAMPTZ,
+    methods_changed_at TIMESTAMPTZ  -- tokens issued before may have others
 );
 CREATE INDEX sessions_by_account ON sessions (account_id, id);
 CREATE INDEX sessions_revoked ON sessions (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
 CREATE TABLE refresh_tokens (
     hash BYTEA PRIMARY KEY,  -- SHA-256
     session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, spent_at TIMESTAMPTZ
@@ -358,6 +361,12 @@ CREATE INDEX scheduled_changes_of_link ON scheduled_changes (link_id, due_at, id
 
 -- Blocked destination hosts, including all their subdomains.
 CREATE TABLE blocked_hosts (host TEXT COLLATE "C" PRIMARY KEY, reason TEXT NOT NULL, created_at TIMESTAMPTZ NOT NULL);
+-- Why the operator has disabled a link, which has disabled_at as long as there is a row.
+CREATE TABLE disabled_links (
+    link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT COLLATE "C" NOT NULL,  -- empty: the link by itself
+    created_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (link_id, host)
+);
 
 -- Abuse reports, for the operator.
 CREATE TABLE reports (
@@ -726,6 +735,7 @@ CREATE TABLE link_origins (
     imported_at TIMESTAMPTZ NOT NULL,
     operation_id TEXT COLLATE "C",  -- of the import that wrote the hash, which undoing it replaces by previous_hash
     previous_hash BYTEA,  -- null: the row was unknown before the operation
+    root_proof TEXT COLLATE "C" NOT NULL DEFAULT '',  -- the signature of a code at the root, in an archive
     PRIMARY KEY (workspace_id, source, label, source_id)
 );
 CREATE INDEX link_origins_by_link ON link_origins (link_id, imported_at);
@@ -806,6 +816,10 @@ CREATE FUNCTION session_revoked() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO changes (subject) VALUES (NEW.id); RETURN NULL; END $$;
 CREATE TRIGGER session_revoked AFTER UPDATE ON sessions FOR EACH ROW
     WHEN (OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL) EXECUTE FUNCTION session_revoked();
+CREATE FUNCTION session_methods_changed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); RETURN NULL; END $$;
+CREATE TRIGGER session_methods_changed AFTER UPDATE ON sessions FOR EACH ROW
+    WHEN (OLD.methods <> NEW.methods) EXECUTE FUNCTION session_methods_changed();
 
 -- Roles. Statements run as one of four, which own no tables and do not bypass policies (internal/db/scope.go):
 --   linkforge_tenant reads and writes one workspace,
@@ -874,7 +888,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON leases, host_owners, link_versions, link
     click_totals, click_logs, click_moves, click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_system;
 GRANT SELECT, DELETE ON changes TO linkforge_system;
-GRANT SELECT, INSERT, DELETE ON webhook_stops TO linkforge_system;
+GRANT SELECT, INSERT, DELETE ON webhook_stops, disabled_links TO linkforge_system;
 GRANT SELECT, UPDATE ON webhook_readers TO linkforge_system;
 GRANT EXECUTE ON FUNCTION keep_month, forget_months TO linkforge_system;
 -- For dumps. Identity columns need no grant of their sequence for anything else.

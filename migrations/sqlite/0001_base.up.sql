@@ -22,10 +22,12 @@ CREATE TABLE accounts (
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES accounts (id), agent TEXT NOT NULL,
     created_at TEXT NOT NULL, used_at TEXT NOT NULL, expires_at TEXT NOT NULL, revoked_at TEXT,
-    methods TEXT NOT NULL DEFAULT 'PASSWORD', authenticated_at TEXT, ends_at TEXT
+    methods TEXT NOT NULL DEFAULT 'PASSWORD', authenticated_at TEXT, ends_at TEXT,
+    methods_changed_at TEXT
 ) STRICT;
 CREATE INDEX sessions_by_account ON sessions (account_id, id);
 CREATE INDEX sessions_revoked ON sessions (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX sessions_changed ON sessions (methods_changed_at) WHERE methods_changed_at IS NOT NULL;
 CREATE TABLE refresh_tokens (
     hash BLOB PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, spent_at TEXT
 ) STRICT;
@@ -213,6 +215,12 @@ CREATE TABLE scheduled_changes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX scheduled_changes_of_link ON scheduled_changes (link_id, due_at, id);
 CREATE TABLE blocked_hosts (host TEXT PRIMARY KEY, reason TEXT NOT NULL, created_at TEXT NOT NULL) STRICT;
+-- Why the operator has disabled a link, which has disabled_at as long as there is a row.
+CREATE TABLE disabled_links (
+    link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    host TEXT NOT NULL,  -- empty: the link by itself
+    created_at TEXT NOT NULL, PRIMARY KEY (link_id, host)
+) STRICT;
 CREATE TABLE reports (
     id TEXT PRIMARY KEY, link_id TEXT NOT NULL,
     reason TEXT NOT NULL CHECK (reason IN ('SPAM', 'PHISHING', 'MALWARE', 'ILLEGAL', 'OTHER')), details TEXT,
@@ -415,6 +423,7 @@ CREATE TABLE link_origins (
     label TEXT NOT NULL, source_id TEXT NOT NULL, link_id TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
     source_url TEXT, hash BLOB NOT NULL, source_created_at TEXT, clicks INTEGER, last_clicked_at TEXT,
     imported_at TEXT NOT NULL, operation_id TEXT, previous_hash BLOB,
+    root_proof TEXT NOT NULL DEFAULT '',  -- the signature of a code at the root, in an archive
     PRIMARY KEY (workspace_id, source, label, source_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX link_origins_by_link ON link_origins (link_id, imported_at);
@@ -473,3 +482,5 @@ BEGIN INSERT INTO changes (subject) VALUES ('@' || OLD.host); END;
 CREATE TRIGGER session_revoked AFTER UPDATE OF revoked_at ON sessions
     WHEN OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL
 BEGIN INSERT INTO changes (subject) VALUES (NEW.id); END;
+CREATE TRIGGER session_methods_changed AFTER UPDATE OF methods ON sessions WHEN OLD.methods <> NEW.methods
+BEGIN INSERT INTO changes (subject) VALUES (NEW.id || ' ' || NEW.methods); END;

@@ -28,13 +28,15 @@ export function setUpFactors(client: Client) {
   }
 
   async function enroll(form: HTMLFormElement) {
-    const { data, error } = await client.mutation(EnrollTotp, { input: {} });
+    const { password } = values(form);
+    const { data, error } = await client.mutation(EnrollTotp, { input: password ? { proof: { password } } : {} });
     if (error) return complain(error);
     const { secret, uri, errors } = data!.enrollTotp;
     if (!secret || !uri) return mend(form, errors);
     await toCanvas(element('totp-qr') as HTMLCanvasElement, uri);
     element('totp-secret').textContent = secret;
     element('totp-uri').textContent = uri;
+    form.reset();
     enrollment.hidden = true;
     confirmation.hidden = false;
   }

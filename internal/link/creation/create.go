@@ -95,11 +95,12 @@ type Import struct {
 // URL, exists, it returns that. If several nodes get the same request at once, exactly one creates
 // the link, consumes quota, and returns true in created. A deleted link is revived: it keeps its
 // ID, code, external ID and creator, takes its other values from the argument, consumes no quota,
-// and created is false. An existing link stays as it is, see Result.Ignored.
+// and created is false, see Result.Dropped; that requires WriteLinks. An existing link stays as it
+// is, see Result.Ignored.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden, and Conflict if the existing link does not have a restriction of the
-// argument.
+// argument, or was deleted and the caller may not revive it.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Input) (l *link.Link, created bool, err error) {
 	results, err := s.CreateMany(ctx, m, Batch{Links: []*Input{&in}})
 	if err != nil {

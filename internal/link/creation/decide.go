@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/check"
+	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 )
 
@@ -45,6 +46,8 @@ type facts struct {
 	// isTaken means that the code of the draft belongs to another link, and hasNextCode that
 	// another one can be tried.
 	isTaken, hasNextCode bool
+	// mayNotRevive means that the caller may create links and change none.
+	mayNotRevive bool
 	// overQuota is the error of a workspace that may create no more links; nil if it may.
 	overQuota *errs.Error
 }
@@ -56,6 +59,8 @@ type decision struct {
 	link *link.Link
 	// ignored are the fields of the input that the link has otherwise, see Result.Ignored.
 	ignored []string
+	// dropped are the restrictions that the link loses, see Result.Dropped.
+	dropped []string
 	// err is why the proposal is refused.
 	err *errs.Error
 }
@@ -97,8 +102,10 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(link.ErrExternalIDTaken())
 	case l != nil && l.DeletedAt != nil && l.PurgedAt == nil && p.isImported:
 		return refuse(errs.New(errs.Conflict, "The link was deleted here. Restore it first.").Because(ErrDeleted))
+	case l != nil && l.DeletedAt != nil && f.mayNotRevive:
+		return refuse(errMayNotRevive(p.draft.Strategy))
 	case l != nil && l.DeletedAt != nil:
-		return decision{act: revives, link: l}
+		return decision{act: revives, link: l, dropped: p.dropped(l)}
 	case l != nil && p.isUnsure(l):
 		return decision{act: compares, link: l}
 	case l != nil:
@@ -183,6 +190,31 @@ func (p *proposal) differences(l *link.Link) (all []check.Difference) {
 	return append(all, check.Differences(in.Routing, d.Routing, l.Routing)...)
 }
 
+// dropped returns the restrictions of a deleted link that the draft which revives it does not have.
+// Those of a purged link are unknown.
+func (p *proposal) dropped(l *link.Link) (fields []string) {
+	before, after := routing.OrDefaults(l.Routing), routing.OrDefaults(p.draft.Routing)
+	gate, newGate := optional.Value(before.Gate), optional.Value(after.Gate)
+	for _, f := range []struct {
+		name     string
+		had, has bool
+	}{
+		{"startsAt", l.StartsAt != nil, p.draft.StartsAt != nil},
+		{"expiresAt", l.ExpiresAt != nil, p.draft.ExpiresAt != nil},
+		{"maxClicks", l.MaxClicks != nil, p.draft.MaxClicks != nil},
+		{"routing.gate.password", gate.HasPassword(), newGate.HasPassword()},
+		{"routing.gate.notice", gate.Notice != nil, newGate.Notice != nil},
+		{"routing.gate.confirm", gate.Confirm, newGate.Confirm},
+		{"routing.rules", len(before.Rules) > 0, len(after.Rules) > 0},
+		{"routing.bots", before.Bots != routing.RedirectBots, after.Bots != routing.RedirectBots},
+	} {
+		if f.had && !f.has {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
 // errOutside returns the error for the links that a proposal finds outside of the fence of its API
 // key; nil if there are none. It says nothing about them but that they exist.
 func errOutside(p *proposal, f *facts, isInside func(folderID *string) bool) *errs.Error {
@@ -217,6 +249,17 @@ func errOfOther(strategy link.Strategy, described string) *errs.Error {
 	return errs.New(errs.Conflict,
 		"The URL belongs to a link %s. Use the strategy RANDOM or COUNTER for another link to it.", described).
 		At("url")
+}
+
+// errMayNotRevive is the error of a proposal whose link a member has deleted, or that has ended and
+// was purged: the caller must not undo that, nor what restricted the link.
+func errMayNotRevive(strategy link.Strategy) *errs.Error {
+	field, remedy := "url", "Or use the strategy RANDOM or COUNTER for another link to it."
+	if strategy == link.Custom {
+		field, remedy = "customCode", "Or choose another code."
+	}
+	return errs.New(errs.Conflict, "The link was deleted. Reviving it requires the permission LINKS_WRITE. %s", remedy).
+		At(field)
 }
 
 // errOtherStrategy is the error of an upsert that requires another strategy than that of its link.

@@ -74,7 +74,9 @@ func TestDecide_ByFacts(t *testing.T) {
 		"LATER": "QUOTA_EXCEEDED", "UNSAFE": "UNSAFE_URL url", "DISABLED": "UNSAFE_URL url",
 		"CODE":    "CODE_TAKEN customCode",
 		"NO_CODE": "CODE_EXHAUSTED url", "NO_RANDOM": "CODE_EXHAUSTED strategy", "OTHER_ID": "CONFLICT externalId",
-		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "next": string(triesNext),
+		"ID_TAKEN": "EXTERNAL_ID_TAKEN externalId", "ANOTHERS": "CONFLICT url", "CONFLICT": "CONFLICT url",
+		"KEPT": "CONFLICT customCode",
+		"next": string(triesNext),
 	}
 	refused := errs.New(errs.UnsafeURL, "It is refused.").At("url")
 	later := errs.New(errs.QuotaExceeded, "It is used up.")
@@ -119,6 +121,12 @@ func TestDecide_ByFacts(t *testing.T) {
 		"it was deleted with the id": {facts{same: known("same", all(gone, own)), ofID: known("same", all(gone, own))},
 			"revive revive revive revive - - - change change -"},
 		"it was purged": {facts{same: known("a", purged)}, "revive revive revive revive - - - revive revive -"},
+		"it was deleted, for a caller that creates only": {facts{same: known("a", gone), mayNotRevive: true},
+			"CONFLICT OTHER_ID KEPT OTHER_ID - - - - - -"},
+		"it was purged, for a caller that creates only": {facts{same: known("a", purged), mayNotRevive: true},
+			"CONFLICT CONFLICT KEPT KEPT - - - - - -"},
+		"it exists, for a caller that creates only": {facts{same: known("a", nil), mayNotRevive: true},
+			"return OTHER_ID return OTHER_ID - - - - - -"},
 		"it was disabled": {facts{same: known("a", disabled)},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
 		"it was disabled and deleted": {facts{same: known("a", all(disabled, gone))},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // foundLinks are the links that items may find, after lookups.
@@ -90,7 +91,7 @@ func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 func (it *item) decide() {
 	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
 	case returns, revives, changes:
-		it.attempt = link.Result{Link: it.decision.link, Ignored: it.decision.ignored}
+		it.attempt = link.Result{Link: it.decision.link, Ignored: it.decision.ignored, Dropped: it.decision.dropped}
 	case refuses:
 		it.attempt = link.Result{Err: it.decision.err}
 	}
@@ -138,6 +139,7 @@ func (e *foundLinks) match(items []*item) {
 				}
 			}
 		}
+		it.facts.mayNotRevive = !it.call.member.May(workspace.WriteLinks)
 		it.facts.outside = errOutside(&it.proposal, &it.facts, it.call.member.IsInside)
 	}
 }

@@ -24,6 +24,7 @@ type savedResult struct {
 	LinkID      string   `json:"link,omitempty"`
 	Created     bool     `json:"created,omitempty"`
 	Ignored     []string `json:"ignored,omitempty"`
+	Dropped     []string `json:"dropped,omitempty"`
 	OperationID string   `json:"operation,omitempty"`
 	Code        string   `json:"code,omitempty"`
 	Message     string   `json:"message,omitempty"`
@@ -75,8 +76,8 @@ func (s *Store) savedResults(
 		case l == nil:
 			results = append(results, link.Result{OperationID: r.OperationID, Err: link.ErrNotFound()})
 		default:
-			results = append(results,
-				link.Result{Link: l, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID})
+			results = append(results, link.Result{Link: l, Created: r.Created, Ignored: r.Ignored, Dropped: r.Dropped,
+				OperationID: r.OperationID})
 		}
 	}
 	return results, true, nil
@@ -103,7 +104,8 @@ func (it *item) savedResult() savedResult {
 		e := errs.From(r.Err)
 		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
 	}
-	return savedResult{LinkID: r.Link.ID, Created: r.Created, Ignored: r.Ignored, OperationID: r.OperationID}
+	return savedResult{LinkID: r.Link.ID, Created: r.Created, Ignored: r.Ignored, Dropped: r.Dropped,
+		OperationID: r.OperationID}
 }
 
 const (

@@ -18,6 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
+	"github.com/linkforge/linkforge/internal/tenant/account"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
 
@@ -237,6 +239,67 @@ func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 		}
 		if got := b.Used(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
+		}
+	})
+}
+
+// TestStore_RevivesForWriters: a caller that creates links only gets CONFLICT for one that was
+// deleted or purged, and a writer learns which restrictions it has lost.
+func TestStore_RevivesForWriters(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Passwords = reversible{}
+		most := int64(5)
+		input := Input{URL: "https://example.com/a"}
+		promo := custom("https://example.com/b", "promo")
+		full := withPassword("password 1")
+		full.Rules, full.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
+		dropped := []string{"expiresAt", "maxClicks", "routing.gate.password", "routing.rules", "routing.bots"}
+		restrict := func(in Input) Input {
+			in.ExpiresAt, in.MaxClicks, in.Routing = new(b.Now.Add(time.Hour)), &most, full
+			return in
+		}
+		publishable := b.keyOf(t,
+			account.Key{Scopes: []string{"LINKS_CREATE"}, DestinationHosts: []string{"example.com"}})
+		creator := b.keyOf(t, account.Key{Scopes: []string{"LINKS_CREATE", "LINKS_READ"}})
+		writer := b.keyOf(t, account.Key{Scopes: []string{"LINKS_WRITE"}})
+		for _, in := range []Input{input, promo} {
+			l, _ := b.create(t, restrict(in))
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+			for name, m := range map[string]workspace.Membership{"publishable": publishable, "creator": creator} {
+				if name == "publishable" && in.CustomCode != nil {
+					continue // which gives no code
+				}
+				for range 2 { // alone, and in a bulk call
+					results := must.Value(b.CreateMany(t.Context(), m, Batch{Links: []*Input{&in}}))(t)
+					if !errs.Is(results[0].Err, errs.Conflict) {
+						t.Errorf("%s revives %s: %+v", name, l.Code, results[0])
+					}
+				}
+			}
+			if got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t); got.DeletedAt == nil || got.ExpiresAt == nil ||
+				!got.Routing.HasPassword() {
+				t.Errorf("the deleted link has changed: %+v", got)
+			}
+			results := must.Value(b.CreateMany(t.Context(), writer, Batch{Links: []*Input{&in},
+				IdempotencyKey: new("key " + l.Code)}))(t)
+			again := must.Value(b.CreateMany(t.Context(), writer, Batch{Links: []*Input{&in},
+				IdempotencyKey: new("key " + l.Code)}))(t)
+			for _, r := range []link.Result{results[0], again[0]} {
+				if diff := cmp.Diff(dropped, r.Dropped); r.Err != nil || r.Link.DeletedAt != nil || diff != "" {
+					t.Errorf("revived by a writer: %v (-want +got):\n%s", r.Err, diff)
+				}
+			}
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+			if r := must.Value(b.CreateMany(t.Context(), b.Mine,
+				Batch{Links: []*Input{new(restrict(in))}}))(t); r[0].Err != nil || r[0].Dropped != nil {
+				t.Errorf("revived with all restrictions: %+v", r[0])
+			}
+			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
+			b.Now = b.Now.Add(linktest.Tombstones)
+			b.PurgeEnded(t)
+			if _, _, err := b.Create(t.Context(), creator, in); in.CustomCode == nil && !errs.Is(err, errs.Conflict) {
+				t.Errorf("revived after the purge: %v", err)
+			}
 		}
 	})
 }

@@ -295,6 +295,72 @@ func TestStore_SetDisabled(t *testing.T) {
 	})
 }
 
+// TestStore_KeepsEachReason: a link is open when it has no reason of being disabled left, in
+// whichever order they come and go, and the link has the state of that in the database and in the
+// cache.
+func TestStore_KeepsEachReason(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://a.evil.example/"})
+		reasons := map[string]bool{}
+		set := func(reason string, disabled bool) {
+			t.Helper()
+			had := reasons[reason]
+			if delete(reasons, reason); disabled {
+				reasons[reason] = true
+			}
+			switch {
+			case reason == "":
+				_, changed, err := b.moderation.SetDisabled(t.Context(), l.ID, disabled)
+				if err != nil || changed != (had != disabled) {
+					t.Fatalf("disabled %t by itself: changed %t, %v", disabled, changed, err)
+				}
+			case disabled:
+				must.Value(b.moderation.DisableHost(t.Context(), reason))(t)
+			default:
+				must.Value(b.moderation.EnableHost(t.Context(), reason))(t)
+			}
+			want := routing.Active
+			if len(reasons) > 0 {
+				want = routing.Disabled
+			}
+			target := must.Value(b.At(t.Context(), resolve.Address{Code: l.Code}))(t)
+			if got := b.statusOf(t, l.ID); got != want || target.Status(b.Now) != want {
+				t.Fatalf("%q disabled %t, reasons %v: %s, cached %s", reason, disabled, reasons, got,
+					target.Status(b.Now))
+			}
+			hosts, byItself, err := b.moderation.Reasons(t.Context(), l.ID)
+			n := len(hosts)
+			if byItself {
+				n++
+			}
+			if err != nil || byItself != reasons[""] || n != len(reasons) {
+				t.Fatalf("reasons %v: %v, %t, %v", reasons, hosts, byItself, err)
+			}
+		}
+		set("", true)
+		set("evil.example", true)
+		set("evil.example", false)
+		set("", false)
+		random := rand.New(rand.NewPCG(1, 2))
+		all := []string{"", "evil.example", "a.evil.example"}
+		for range 60 {
+			set(all[random.IntN(len(all))], random.IntN(2) == 0)
+		}
+		for _, reason := range all {
+			set(reason, false)
+		}
+		var actions []audit.Action
+		must.NoError(t, b.DB.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).
+			Where("actor_id = ''").Order("id").Scan(db.AsSystem(t.Context()), &actions))
+		for i, action := range actions {
+			want := []audit.Action{audit.LinkDisabled, audit.LinkEnabled}[i%2]
+			if action != want || len(actions)%2 != 0 {
+				t.Fatalf("the events are %v", actions)
+			}
+		}
+	})
+}
+
 // statusOf is the link's state as the database has it.
 func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 	t.Helper()

@@ -2,7 +2,11 @@ package importer
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +63,9 @@ func (s *Store) Archived(
 			CreatedAt: l.CreatedAt.UTC(),
 			UpdatedAt: l.UpdatedAt.UTC(), DeletedAt: utc(l.DeletedAt), DisabledAt: utc(l.DisabledAt),
 		}
+		if l.RootCode != nil {
+			r.RootProof = s.proveRoot(l)
+		}
 		if l.OwnAddress != nil {
 			host, _, _ := strings.Cut(*l.OwnAddress, "/")
 			r.Domain = &host
@@ -83,14 +90,77 @@ func (s *Store) Archived(
 }
 
 // RestoreRootCodes has codes work at the root of the instance if they did before their links were
-// exported from an instance with the same public URL. Imports leave them alone, because archives
-// could name any word. It returns their number.
-func (s *Store) RestoreRootCodes(ctx context.Context, tx bun.Tx, workspaceID string) (int64, error) {
-	imported := s.DB.NewSelect().TableExpr("link_origins AS origin").ColumnExpr("origin.link_id").
+// exported from an instance with the same public URL and secret of codes, which has signed them.
+// Imports leave them alone. It returns the number of these codes, and those that the archive has at
+// the root without such a signature, in alphabetical order: it may have been edited.
+func (s *Store) RestoreRootCodes(
+	ctx context.Context, tx bun.Tx, workspaceID string,
+) (restored int64, refused []string, err error) {
+	var origins []struct{ LinkID, Code, SourceID, RootProof string }
+	err = tx.NewSelect().TableExpr("link_origins AS origin").
+		ColumnExpr("origin.link_id, linked.code, origin.source_id, origin.root_proof").
 		Join("JOIN links AS linked ON linked.id = origin.link_id").Where("origin.workspace_id = ?", workspaceID).
-		Where("origin.source = ?", importsource.Linkforge).Where("origin.source_url = ? || '/' || linked.code",
-		s.PublicURL)
-	return link.AssignRootCodes(ctx, tx, workspaceID, imported)
+		Where("origin.source = ?", importsource.Linkforge).Where("linked.root_code IS NULL").
+		Where("linked.domain_id IS NULL").Where("linked.purged_at IS NULL").
+		Where("origin.source_url = ? || '/' || linked.code", s.PublicURL).OrderExpr("linked.code").Scan(ctx, &origins)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading the origins of links: %w", err)
+	}
+	proved := []string{""} // none
+	for _, o := range origins {
+		// The import has verified it. Commands may run without the keys that a server has created.
+		if o.RootProof != "" && (len(s.RootKeys) == 0 || s.hasSigned(o.RootProof, o.Code, o.SourceID)) {
+			proved = append(proved, o.LinkID)
+		} else {
+			refused = append(refused, o.Code)
+		}
+	}
+	refused = slices.Compact(refused)
+	for chunk := range slices.Chunk(proved, rootCodesBatch) {
+		n, err := link.AssignRootCodes(ctx, tx, workspaceID, chunk)
+		if restored += n; err != nil {
+			return 0, nil, err
+		}
+	}
+	return restored, refused, nil
+}
+
+// rootCodesBatch is how many codes a statement assigns.
+const rootCodesBatch = 1000
+
+// proveRoot signs the code of a link that works at the root; nil without a key.
+func (s *Store) proveRoot(l *link.Link) *string {
+	if len(s.RootKeys) == 0 {
+		return nil
+	}
+	return new(rootProof(s.RootKeys[0], s.PublicURL, l.Code, l.ID))
+}
+
+// rootProof is the signature that a code of a link works at the root of an instance.
+func rootProof(key []byte, publicURL, code, linkID string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("linkforge root code\n" + publicURL + "\n" + code + "\n" + linkID))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// hasSigned reports whether a signature is that of this server for a code of a link.
+func (s *Store) hasSigned(proof, code, linkID string) bool {
+	return slices.ContainsFunc(s.RootKeys, func(key []byte) bool {
+		return hmac.Equal([]byte(proof), []byte(rootProof(key, s.PublicURL, code, linkID)))
+	})
+}
+
+// provedRoot returns the signature of the code that a row of an archive has at the root; empty
+// unless this server has signed it.
+func (s *Store) provedRoot(row *importsource.Row) string {
+	code, isAtRoot := strings.CutPrefix(row.SourceURL, s.PublicURL+"/")
+	if row.Record == nil || !isAtRoot {
+		return ""
+	}
+	if proof := optional.Value(row.Record.RootProof); s.hasSigned(proof, code, row.SourceID) {
+		return proof
+	}
+	return ""
 }
 
 func utc(at *time.Time) *time.Time {

@@ -45,6 +45,8 @@ type Store struct {
 	// Signer signs the URLs of uploads, which are at PublicURL.
 	Signer    secrets.Signer
 	PublicURL string
+	// RootKeys sign codes at the root in archives, the first one, and verify them, all.
+	RootKeys [][]byte
 	// Client requests APIs, and Limits counts the requests to their hosts.
 	Client *http.Client
 	Limits ratelimit.Limiter

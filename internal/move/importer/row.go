@@ -210,6 +210,8 @@ type Origin struct {
 	// row was unknown. Undoing the operation restores it, see edit.RevertOperation.
 	OperationID  *string
 	PreviousHash []byte
+	// RootProof is that of the record in an archive; empty for none.
+	RootProof string
 }
 
 // maxOrigins bounds the origins of a link that are listed.
@@ -259,5 +261,6 @@ func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 			ELSE link_origins.hash END,
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
 		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
-		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at`}, rows)
+		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at,
+		root_proof = excluded.root_proof`}, rows)
 }

@@ -453,6 +453,7 @@ func (b *step) origins() (rows, past []*Origin) {
 			SourceURL: optional.Of(it.from.SourceURL), Hash: it.row.Hash, SourceCreatedAt: o.CreatedAt,
 			Clicks:        o.Clicks,
 			LastClickedAt: o.LastClickedAt, ImportedAt: b.Store.now(), OperationID: &b.OperationID,
+			RootProof: b.provedRoot(&it.from.Row),
 		})
 		for _, p := range it.from.Past {
 			past = append(past, &Origin{

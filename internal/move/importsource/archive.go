@@ -98,6 +98,8 @@ type ArchivedLink struct {
 	DisabledAt     *time.Time        `json:"disabledAt"`
 	ClickCount     int64             `json:"clickCount"`
 	LastClickedAt  *time.Time        `json:"lastClickedAt"`
+	// RootProof is the server's signature of a code that works at its root; nil for others.
+	RootProof *string `json:"rootProof,omitempty"`
 }
 
 // ArchivedRouting is a routing with its gate as archives have it: without the password.
@@ -125,10 +127,11 @@ func NewArchivedRouting(r *routing.Routing) *ArchivedRouting {
 	return a
 }
 
-// IsSame reports whether two records describe the same state of a link. Its short URL, the numbers
-// of its clicks, its origins and the time of its last change are no part of that.
+// IsSame reports whether two records describe the same state of a link. Its short URL and the proof of
+// that, the numbers of its clicks, its origins and the time of its last change are no part of that.
 func (l *ArchivedLink) IsSame(other *ArchivedLink) bool {
 	described := func(l ArchivedLink) string {
+		l.RootProof = nil
 		l.ShortURL, l.ClickCount, l.LastClickedAt, l.Origins, l.UpdatedAt = "", 0, nil, nil, time.Time{}
 		text, err := json.Marshal(l)
 		if err != nil { // as for a time that JSON cannot have

@@ -51,7 +51,7 @@ var archived = format{
 		to(setPast, "origins"),
 		to(setCreated, "createdAt"), to(setClicks, "clickCount"), to(setLastClicked, "lastClickedAt"),
 		to(setDeleted, "deletedAt"), to(setDeleted, "disabledAt"),
-	}, each(handled, "strategy", "updatedAt")),
+	}, each(handled, "strategy", "updatedAt", "rootProof")),
 }
 
 func setDeleted(m *mapper, _ value) { m.row.Deleted = true }

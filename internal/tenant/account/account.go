@@ -224,17 +224,18 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 
 // Login authenticates a user and starts a session, or a challenge for the second factor of an
 // account that has one. Unknown accounts, disabled accounts and wrong passwords get the same error
-// in the same time. It returns BadCredentials, Forbidden or RateLimited.
+// in the same time. Where log-ins with passwords are off, the password is not compared. It returns
+// BadCredentials, Forbidden or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Client) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
 	if err != nil {
 		return Login{}, err
 	}
-	if err := s.checkPassword(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
+	if err := s.mayUsePassword(ctx, a); err != nil { // before the comparison, which the answer would reveal
 		return Login{}, err
 	}
-	if err := s.mayUsePassword(ctx, a); err != nil {
+	if err := s.checkPassword(ctx, a, password, attempt{email: email, address: from.Address}); err != nil {
 		return Login{}, err
 	}
 	return s.proceed(ctx, pendingLogin{account: a, Methods: Methods(Password)}, from)
@@ -246,17 +247,18 @@ func (s *Store) mayUsePassword(ctx context.Context, a *Account) error {
 	if !s.PasswordsOff {
 		return nil
 	}
-	breaksGlass := slices.Contains(s.BreakGlass, a.Email)
-	if breaksGlass {
-		var err error
-		if breaksGlass, err = s.hasFactor(ctx, s.DB, a.ID); err != nil {
-			return err
-		}
+	has, err := s.hasFactor(ctx, s.DB, a.ID)
+	if err == nil && !(has && slices.Contains(s.BreakGlass, a.Email)) {
+		err = errs.New(errs.Forbidden, "Log-ins with a password are off on this server. Log in with %s.", s.SSO.Name)
 	}
-	if !breaksGlass {
-		return errs.New(errs.Forbidden, "Log-ins with a password are off on this server. Log in with %s.", s.SSO.Name)
-	}
-	return nil
+	return err
+}
+
+// admits reports whether proofs suffice for a session of the account where log-ins with passwords
+// are off: those of the provider or, to break glass, with a second factor.
+func (s *Store) admits(a *Account, proofs Methods) bool {
+	return !s.PasswordsOff || proofs.has(Provider) ||
+		slices.Contains(s.BreakGlass, a.Email) && proofs.has(TOTP, RecoveryCode)
 }
 
 // Get loads accounts by ID. Unknown and deleted ones are missing from the result.

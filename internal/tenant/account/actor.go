@@ -25,6 +25,11 @@ type Actor struct {
 // a session was accepted before.
 func (a Actor) LacksSecondFactor() bool { return a.SessionID != "" && !a.HasSecondFactor }
 
+// CountsGroups reports whether memberships by groups of the provider count: in sessions that came
+// from it, which end soon after it has removed the user. What acts without a session was accepted
+// before.
+func (a Actor) CountsGroups() bool { return a.SessionID == "" || a.Methods.has(Provider) }
+
 // Key is an authenticated API key. It belongs to a workspace, not to a user.
 type Key struct {
 	ID, WorkspaceID string
@@ -121,8 +126,12 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 	if err != nil {
 		return ctx, err
 	}
-	if s.revoked.has(actor.SessionID) {
+	hasEnded, present := s.revoked.of(actor.SessionID)
+	if hasEnded {
 		return ctx, errEnded()
+	}
+	if present != nil {
+		actor.Methods = actor.Methods.in(*present)
 	}
 	actor.HasSecondFactor = s.provesFactor(actor.Methods)
 	return WithActor(ctx, actor), nil

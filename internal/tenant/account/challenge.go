@@ -36,7 +36,7 @@ type pendingLogin struct {
 	Identity *Identity `json:"identity,omitempty"`
 	// EndsAt is that of the session.
 	EndsAt *time.Time `json:"endsAt,omitempty"`
-	// Groups are the user's groups at the provider; nil if it has sent none.
+	// Groups are those of sso.User.
 	Groups []string `json:"groups"`
 
 	account *Account

@@ -205,7 +205,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		me, _ := b.as(t, l.Token)
 		too, _ := b.as(t, later.Token)
 		must.NoError(t, b.Logout(t.Context(), me, too.SessionID))
-		o := &owner{bundle: b, secret: must.Value(b.EnrollTOTP(t.Context(), me, Proof{}, b.address))(t).Secret}
+		o := &owner{bundle: b, secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
 		_, _, err := b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
 		must.NoError(t, err)
 		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)

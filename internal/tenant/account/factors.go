@@ -52,17 +52,19 @@ func (s *Store) changeFactors(
 	return err
 }
 
-// removeFactors removes the account's factors. Sessions that it keeps have not proved one any more.
-func (s *Store) removeFactors(ctx context.Context, tx bun.Tx, accountID string) error {
+// removeFactors removes the account's factors, and returns its sessions, which have not proved one
+// any more. After the commit, the caller adds them to revoked, so that this node knows at once.
+func (s *Store) removeFactors(ctx context.Context, tx bun.Tx, accountID string) (changed []Session, err error) {
 	for _, model := range []any{(*authenticator)(nil), (*recoveryCode)(nil)} {
 		if _, err := tx.NewDelete().Model(model).Where("account_id = ?", accountID).Exec(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	_, err := tx.NewUpdate().Model((*Session)(nil)).
+	_, err = tx.NewUpdate().Model(&changed).
 		Set("methods = CASE WHEN methods LIKE 'SSO%' THEN 'SSO' ELSE 'PASSWORD' END").
-		Where("account_id = ?", accountID).Exec(ctx)
-	return err
+		Set("methods_changed_at = ?", s.now()).Where("account_id = ?", accountID).Where("revoked_at IS NULL").
+		Returning("id, methods").Exec(ctx)
+	return changed, err
 }
 
 func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (bool, error) {
@@ -77,7 +79,7 @@ func (s *Store) hasFactor(ctx context.Context, conn bun.IDB, accountID string) (
 // notify mails the user a description of a change, if mail is configured. The format names the
 // instance as %s, before the arguments.
 func (s *Store) notify(ctx context.Context, a *Account, subject, format string, args ...any) {
-	if s.sendsMail() {
+	if s.sendsMail() && receivesMail(a.Email) {
 		s.Mail.Send(ctx, a.Email, subject, fmt.Sprintf(format, slices.Insert(args, 0, any(s.PublicURL))...)+
 			"\n\nIf that was not you, choose a new password and end all sessions.\n")
 	}

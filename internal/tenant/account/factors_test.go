@@ -58,7 +58,7 @@ func enroll(t *testing.T, d *db.DB) *owner {
 	must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
 	o := &owner{bundle: b, box: box}
 	o.me = must.Value(b.as(t, l.Token))(t)
-	o.secret = must.Value(b.EnrollTOTP(t.Context(), o.me, Proof{}, b.address))(t).Secret
+	o.secret = must.Value(b.EnrollTOTP(t.Context(), o.me, with(password), b.address))(t).Secret
 	_, codes, err := b.ConfirmTOTP(t.Context(), o.me, o.code(t), b.address)
 	must.NoError(t, err)
 	o.recovery = codes
@@ -231,12 +231,13 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 				t.Errorf("%s: %v, want %s", what, err, want)
 			}
 		}
-		refuse("with an unverified address", Proof{}, errs.Forbidden)
+		refuse("with an unverified address", with(password), errs.Forbidden)
 		must.Value(b.VerifyEmail(t.Context(), box.last(t, 1)))(t)
-		refuse("without a key", Proof{}, errs.Forbidden)
+		refuse("without a key", with(password), errs.Forbidden)
 		b.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
+		refuse("with a young session alone", Proof{}, errs.InvalidInput)
 		b.now = b.now.Add(recent + time.Second)
-		refuse("with an old session", Proof{}, errs.BadCredentials)
+		refuse("with an old session", Proof{}, errs.InvalidInput)
 		refuse("with a wrong password", with("a wrong password"), errs.BadCredentials)
 		first := must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t)
 		if want := "otpauth://totp/sho.rt:" + b.email + "?issuer=sho.rt&secret=" + first.Secret; first.URI != want {
@@ -400,7 +401,7 @@ func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
 	eachOwner(t, func(t *testing.T, o *owner) {
 		o.me.Methods = "PASSWORD TOTP" // as the refreshed token has it
 		must.Value(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))(t)
-		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, Proof{}, o.address))(t).Secret
+		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, with(password), o.address))(t).Secret
 		_, _, err := o.ConfirmTOTP(t.Context(), o.me, o.code(t), o.address)
 		must.NoError(t, err)
 		session := must.Value(o.SessionsByID(t.Context(), o.me, o.me.SessionID))(t)[0]

@@ -140,7 +140,7 @@ func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
 // mail sends the token to an address.
 func (s *Store) mail(ctx context.Context, email string, m mailed) {
-	if s.Mail == nil {
+	if s.Mail == nil || !receivesMail(email) {
 		return
 	}
 	token := m.token

@@ -106,7 +106,8 @@ func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error
 		return nil, errs.New(errs.Conflict, "This account has no second factor.")
 	}
 	err = s.changeFactors(ctx, Actor{AccountID: a.ID}, proven{}, func(ctx context.Context, tx bun.Tx) error {
-		return s.removeFactors(ctx, tx, a.ID)
+		_, err := s.removeFactors(ctx, tx, a.ID)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("removing second factors: %w", err)

@@ -43,6 +43,16 @@ func (m Methods) has(methods ...Method) bool {
 	return slices.ContainsFunc(m.List(), func(one Method) bool { return slices.Contains(methods, one) })
 }
 
+// in returns those of the methods that are among others.
+func (m Methods) in(others Methods) Methods {
+	list := slices.DeleteFunc(m.List(), func(one Method) bool { return !others.has(one) })
+	var kept Methods
+	for _, one := range list {
+		kept = kept.and(one)
+	}
+	return kept
+}
+
 func (m Methods) and(one Method) Methods {
 	return Methods(strings.TrimSpace(string(m) + " " + string(one)))
 }
@@ -150,15 +160,16 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 	return a, proven{}, nil
 }
 
-// requireProof is prove before an operation that cannot be undone: a session alone proves an
-// account without a password only. It returns InvalidInput for no proof.
+// requireProof is prove before an operation that cannot be undone, or that may lock the user out: a
+// session alone, which a thief may have, proves nothing but a log-in at the provider, for an account
+// that has no password or may not use it. It returns InvalidInput for no proof.
 func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	if p.Method() == "" {
 		a, err := s.Enabled(ctx, actor.AccountID)
 		if err != nil {
 			return nil, proven{}, err
 		}
-		if a.PasswordHash != "" {
+		if a.PasswordHash != "" && !(s.PasswordsOff && actor.Methods.has(Provider)) {
 			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").
 				At(p.Field)
 		}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,49 +14,78 @@ import (
 // skew bounds the difference of the nodes' clocks and the duration of a revoking transaction.
 const skew = 30 * time.Second
 
-// revoked are the sessions whose tokens may outlive them. Every request reads it, without a query.
+// revoked are the sessions whose tokens may say more than they still prove: those that have ended,
+// and those whose methods have changed, with the present ones. Every request reads it, without a
+// query.
 type revoked struct {
-	mu  sync.RWMutex
-	ids map[string]bool
+	mu      sync.RWMutex
+	ended   map[string]bool
+	methods map[string]Methods
 	// loadedAt is when they were read from the database; zero reads them at once. The feed alone
 	// uses it.
 	loadedAt time.Time
 }
 
-func (r *revoked) has(sessionID string) bool {
+// of reports whether a session has ended, and returns its methods if they have changed, or nil.
+func (r *revoked) of(sessionID string) (hasEnded bool, methods *Methods) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.ids[sessionID]
+	if present, hasChanged := r.methods[sessionID]; hasChanged {
+		methods = &present
+	}
+	return r.ended[sessionID], methods
 }
 
 func (r *revoked) add(sessionIDs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.insert(sessionIDs)
+	for _, sessionID := range sessionIDs {
+		r.ended = put(r.ended, sessionID, true)
+	}
 }
 
-func (r *revoked) replace(sessionIDs []string) {
+// change sets the present methods of sessions.
+func (r *revoked) change(sessions ...Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ids = nil
-	r.insert(sessionIDs)
-}
-
-func (r *revoked) insert(sessionIDs []string) {
-	if r.ids == nil {
-		r.ids = make(map[string]bool, len(sessionIDs))
-	}
-	for _, sessionID := range sessionIDs {
-		r.ids[sessionID] = true
+	for _, one := range sessions {
+		r.methods = put(r.methods, one.ID, one.Methods)
 	}
 }
 
-// Follow adds the sessions that any node has revoked. It fails open: without the database, tokens
-// are valid until they expire.
+// put returns a map, which may be nil, with another value.
+func put[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
+}
+
+func (r *revoked) replace(sessions []Session) {
+	ended, methods := map[string]bool{}, map[string]Methods{}
+	for _, one := range sessions {
+		if one.RevokedAt != nil {
+			ended[one.ID] = true
+		} else {
+			methods[one.ID] = one.Methods
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended, r.methods = ended, methods
+}
+
+// Follow adds the sessions that any node has revoked, or whose methods it has changed. It fails
+// open: without the database, tokens are valid until they expire.
 func (s *Store) Follow(ctx context.Context, n feed.News) {
 	for _, subject := range n.Subjects {
-		if id.Valid(id.Session, subject) {
-			s.revoked.add(subject)
+		switch sessionID, methods, hasChanged := strings.Cut(subject, " "); {
+		case !id.Valid(id.Session, sessionID):
+		case hasChanged:
+			s.revoked.change(Session{ID: sessionID, Methods: Methods(methods)})
+		default:
+			s.revoked.add(sessionID)
 		}
 	}
 	if n.IsGap {
@@ -69,16 +99,17 @@ func (s *Store) Follow(ctx context.Context, n feed.News) {
 	}
 }
 
-// loadRevoked reads the sessions that were revoked while their tokens are valid. Sessions revoked
-// meanwhile are in the next news.
+// loadRevoked reads the sessions that were revoked, or whose methods were changed, while their
+// tokens are valid. What changes meanwhile is in the next news.
 func (s *Store) loadRevoked(ctx context.Context, now time.Time) error {
-	var ids []string
-	err := s.DB.NewSelect().Model((*Session)(nil)).Column("id").Where("revoked_at > ?", now.Add(-s.Tokens.TTL-skew)).
-		Scan(ctx, &ids)
+	oldest := now.Add(-s.Tokens.TTL - skew)
+	var changed []Session
+	err := s.DB.NewSelect().Model(&changed).Column("id", "methods", "revoked_at").
+		Where("revoked_at > ? OR methods_changed_at > ?", oldest, oldest).Scan(ctx)
 	if err != nil {
 		return err
 	}
-	s.revoked.replace(ids)
+	s.revoked.replace(changed)
 	s.revoked.loadedAt = now
 	return nil
 }

@@ -46,6 +46,8 @@ type Session struct {
 	// EndsAt is when it ends although it is refreshed; nil means that it does not.
 	EndsAt    *time.Time
 	RevokedAt *time.Time
+	// MethodsChangedAt is when Methods last changed; nil means that they are those of the login.
+	MethodsChangedAt *time.Time
 }
 
 // refreshToken is the row of a refresh token; only the hash is stored.
@@ -100,7 +102,7 @@ func (s *Store) beginSession(ctx context.Context, pending pendingLogin, from Cli
 		}
 		has, err := s.hasFactor(ctx, tx, pending.account.ID)
 		if err == nil &&
-			(len(s.missingMethods(pending, has)) > 0 || s.PasswordsOff && pending.Methods == Methods(Password)) {
+			(len(s.missingMethods(pending, has)) > 0 || !s.admits(pending.account, pending.Methods)) {
 			err = errBadLogin()
 		}
 		if err == nil && pending.Groups != nil {
@@ -139,10 +141,11 @@ func (s *Store) login(a *Account, session *Session, refresh string) (Login, erro
 }
 
 // Refresh spends a refresh token and extends its session. Within the grace period the same token
-// returns the same successor. Later it ends the session. It returns BadCredentials.
+// returns the same successor. Later it ends the session, as where log-ins with passwords are off
+// for one that began with a password. It returns BadCredentials.
 func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 	var session Session
-	next, stolen := s.successor(refresh), false
+	next, isOver := s.successor(refresh), false
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		now := s.now()
 		spent := refreshToken{}
@@ -156,7 +159,12 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 			Where("revoked_at IS NULL").Where("expires_at > ?", now).Scan(ctx); err != nil {
 			return err
 		}
-		if stolen = now.Sub(*spent.SpentAt) > refreshGrace; stolen {
+		owner := &Account{}
+		if err := tx.NewSelect().Model(owner).Where("id = ?", session.AccountID).Scan(ctx); err != nil {
+			return err
+		}
+		isStolen := now.Sub(*spent.SpentAt) > refreshGrace
+		if isOver = isStolen || !s.admits(owner, session.Methods); isOver {
 			return nil
 		}
 		successor := &refreshToken{Hash: HashSecret(next), SessionID: session.ID}
@@ -168,7 +176,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 			WherePK().Exec(ctx)
 		return err
 	})
-	if err == nil && stolen {
+	if err == nil && isOver {
 		if err = s.Logout(ctx, Actor{AccountID: session.AccountID}, session.ID); err == nil {
 			return Login{}, errRefresh()
 		}

@@ -197,6 +197,53 @@ func TestRevocation_ReachesOtherNodes(t *testing.T) {
 	})
 }
 
+// TestRemoveTOTP_CountsAtOnce: tokens that were issued before prove no factor any more, at no node
+// and by no later start, and those of a factor that is enrolled again do.
+func TestRemoveTOTP_CountsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := enroll(t, d)
+		k := dbtest.Redis(t, "")
+		other := setup(t, d, k)
+		other.now = o.now
+		there := feed.New(d, slog.New(slog.DiscardHandler), other.Now)
+		there.Subscribe(other.Follow)
+		must.NoError(t, there.CatchUp(t.Context()))
+		l := must.Value(o.CompleteLogin(t.Context(), o.challenge(t), o.totp(t), o.from()))(t)
+		proves := func(name string, b *bundle, want bool) {
+			t.Helper()
+			me := must.Value(b.as(t, l.Token))(t)
+			if me.HasSecondFactor != want || me.Methods.has(TOTP) != want || !me.Methods.has(Password) {
+				t.Errorf("%s: the session has proved %s", name, me.Methods)
+			}
+		}
+		proves("before", o.bundle, true)
+		proves("before, there", other, true)
+		me := must.Value(o.as(t, l.Token))(t)
+		o.now = o.now.Add(time.Minute)
+		must.Value(o.RemoveTOTP(t.Context(), me, o.totp(t), o.address))(t)
+		proves("here", o.bundle, false)
+		must.NoError(t, there.CatchUp(t.Context()))
+		proves("there", other, false)
+		started := setup(t, d, k)
+		started.now = o.now
+		must.NoError(t, started.loadRevoked(t.Context(), started.Now()))
+		proves("at a node that starts later", started, false)
+
+		old := l.Token
+		o.secret = must.Value(o.EnrollTOTP(t.Context(), me, with(password), o.address))(t).Secret
+		_, _, err := o.ConfirmTOTP(t.Context(), me, o.code(t), o.address)
+		must.NoError(t, err)
+		l = o.refresh(t, l.RefreshToken)
+		must.NoError(t, there.CatchUp(t.Context()))
+		proves("a token from after another enrollment", o.bundle, true)
+		proves("a token from after another enrollment, there", other, true)
+		if l.Token == old {
+			t.Error("the token is the same")
+		}
+	})
+}
+
 func TestCleanup_RemovesEndedSessions(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		revoked := b.register(t, b.email)
@@ -334,7 +381,7 @@ func TestChanges_NeedLiveSession(t *testing.T) {
 		b.Sealed = o.Sealed
 		must.Value(b.VerifyEmail(t.Context(), b.box.last(t, 1)))(t)
 		b.me = must.Value(b.as(t, must.Value(b.Login(t.Context(), b.email, password, b.from()))(t).Token))(t)
-		b.secret = must.Value(b.EnrollTOTP(t.Context(), b.me, Proof{}, b.address))(t).Secret
+		b.secret = must.Value(b.EnrollTOTP(t.Context(), b.me, with(password), b.address))(t).Secret
 		must.NoError(t, b.LogoutEverywhere(t.Context(), b.me, false))
 		must.NoError(t, o.Logout(t.Context(), o.me, o.me.SessionID))
 		_, _, confirmed := b.ConfirmTOTP(t.Context(), b.me, b.code(t), b.address)

@@ -91,8 +91,9 @@ func (s *Store) StartSSO(ctx context.Context, redirectURI string, from Client) (
 
 // FinishSSO logs in by the response of the provider to the transaction of a secret. An identity
 // that is linked to an account logs it in. Another one with the address of an account gets a
-// challenge for its password, which links it. Any other creates an account, if logins may. It
-// returns NotFound without a provider, BadCredentials, Forbidden, RateLimited or Unavailable.
+// challenge for its password, which links it. Any other creates an account, if logins may, and takes
+// its address from an account that has not verified it. It returns NotFound without a provider,
+// BadCredentials, Forbidden, RateLimited or Unavailable.
 func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Login, error) {
 	if s.SSO == nil {
 		return Login{}, errNoProvider()
@@ -127,11 +128,18 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Log
 	if pending.account, err = s.find(ctx, who.Email); err != nil {
 		return Login{}, err
 	}
-	switch {
-	case pending.account.ID == "":
-		pending.account, err = s.createLinked(ctx, who, identity)
-	case pending.account.DisabledAt != nil:
+	mayCreate, err := s.mayCreate(ctx, who.Email)
+	if err != nil {
+		return Login{}, err
+	}
+	switch known := pending.account; {
+	case known.DisabledAt != nil:
 		err = s.SSO.Refuse(ctx, "account")
+	case known.ID == "" && !mayCreate:
+		err = errs.New(errs.Forbidden,
+			"You have no account on this server. Ask its operator, or a member of a workspace for an invitation.")
+	case known.ID == "", mayCreate && s.lacksProof(known):
+		pending.account, err = s.createLinked(ctx, who, identity)
 	default:
 		pending.Identity = identity
 	}
@@ -140,6 +148,18 @@ func (s *Store) FinishSSO(ctx context.Context, r sso.Response, from Client) (Log
 	}
 	return s.proceed(ctx, pending, from)
 }
+
+// mayCreate reports whether a login at the provider may create an account with an address.
+func (s *Store) mayCreate(ctx context.Context, email string) (bool, error) {
+	if s.SSO.Registers {
+		return true, nil
+	}
+	return s.SSO.IsInvited(ctx, email)
+}
+
+// lacksProof reports whether the user of an account could have proved its address and has not. Where
+// no mail is sent, nobody can.
+func (s *Store) lacksProof(a *Account) bool { return s.sendsMail() && !a.EmailVerified() }
 
 func errNoProvider() error { return errs.New(errs.NotFound, "This server has no identity provider.") }
 
@@ -160,20 +180,9 @@ func (s *Store) identified(ctx context.Context, i *Identity) (*Account, error) {
 	return a, err
 }
 
-// createLinked creates the account of an identity, without a password. It returns Forbidden unless
-// logins may create accounts or the address is invited, and BadCredentials if another login has
-// created one meanwhile.
+// createLinked creates the account of an identity, without a password. It returns BadCredentials if
+// another login has created one, or an account has verified the address, meanwhile.
 func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identity) (*Account, error) {
-	if !s.SSO.Registers {
-		invited, err := s.SSO.IsInvited(ctx, who.Email)
-		if err != nil {
-			return nil, err
-		}
-		if !invited {
-			return nil, errs.New(errs.Forbidden,
-				"You have no account on this server. Ask its operator, or a member of a workspace for an invitation.")
-		}
-	}
 	name, err := validate.Line("The name", who.Name, 1, 100)
 	if err != nil {
 		local, _, _ := strings.Cut(who.Email, "@")
@@ -186,6 +195,9 @@ func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identi
 	}
 	a.EmailVerifiedAt = &a.CreatedAt
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := s.releaseEmail(ctx, tx, a.Email); err != nil {
+			return err
+		}
 		if err := insert(ctx, tx, a); err != nil {
 			return err
 		}
@@ -200,6 +212,33 @@ func (s *Store) createLinked(ctx context.Context, who sso.User, identity *Identi
 	}
 	return a, nil
 }
+
+// releaseEmail takes an address from the account that has it and has not verified it, and ends what
+// was mailed to it. The account gets one that receives no mail, with which it still logs in, and can
+// set another.
+func (s *Store) releaseEmail(ctx context.Context, tx bun.Tx, email string) error {
+	if !s.sendsMail() {
+		return nil
+	}
+	var a Account
+	_, err := tx.NewUpdate().Model(&a).Set("email = id || ?", lostDomain).Set("updated_at = ?", s.now()).
+		Where("email = ?", email).Where("email_verified_at IS NULL").Where("disabled_at IS NULL").
+		Where("deleted_at IS NULL").Returning("*").Exec(ctx, &a)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && a.ID == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Log.WarnContext(ctx, "account lost its unverified address to a verified identity", "account", a.ID)
+	return dropFlows(ctx, tx, a.ID, kindVerifyEmail, kindChangeEmail, kindResetPassword)
+}
+
+// lostDomain is the domain of accounts that have lost their address (RFC 2606, section 2).
+const lostDomain = "@address-lost.invalid"
+
+// receivesMail reports whether mail to an account can arrive.
+func receivesMail(email string) bool { return !strings.HasSuffix(email, lostDomain) }
 
 // connectIdentity links the identity of a login to its account. It returns BadCredentials if it is
 // linked to one meanwhile.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/sso"
 	"github.com/linkforge/linkforge/internal/tenant/sso/ssotest"
 )
@@ -273,10 +275,19 @@ func TestLogin_BreaksGlass(t *testing.T) {
 				t.Errorf("%s: %v, want %s", email, err, want)
 			}
 		}
-		try(s.email, password, errs.Forbidden)
-		try(s.email, "a wrong password", errs.BadCredentials)
+		hasher := &counting{Passwords: s.Passwords}
+		s.Passwords = hasher
+		for _, email := range []string{s.email, plain, "nobody-" + s.email, "no address"} {
+			try(email, password, errs.Forbidden)
+			try(email, "a wrong password", errs.Forbidden)
+		}
 		s.BreakGlass = []string{s.email, plain}
 		try(plain, password, errs.Forbidden)
+		try(plain, "a wrong password", errs.Forbidden) // it has no factor
+		if n := hasher.compared.Load(); n != 0 {
+			t.Errorf("%d passwords were compared", n)
+		}
+		try(s.email, "a wrong password", errs.BadCredentials)
 		s.challenge(t)
 		a := must.Value(s.find(t.Context(), plain))(t)
 		wantError(t, errs.BadCredentials, "an account that loses its second factor meanwhile")(
@@ -292,10 +303,141 @@ func TestLogin_BreaksGlass(t *testing.T) {
 	})
 }
 
+// counting counts comparisons.
+type counting struct {
+	Passwords
+	compared atomic.Int64
+}
+
+func (c *counting) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
+	c.compared.Add(1)
+	return c.Passwords.Matches(ctx, hash, password, subject)
+}
+
+// TestRefresh_EndsPasswordSessions where log-ins with passwords are off: sessions of the provider go
+// on, and those of accounts that break glass with a second factor.
+func TestRefresh_EndsPasswordSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := withProvider(t, enroll(t, d))
+		plain := s.register(t, "plain-"+s.email)
+		factor := func() Login {
+			t.Helper()
+			s.now = s.now.Add(time.Minute)
+			return must.Value(s.CompleteLogin(t.Context(), s.challenge(t), s.totp(t), s.from()))(t)
+		}
+		proved, other := factor(), factor()
+		pending := s.challenge(t)
+		provider := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: "new-" + s.email}))(t)
+		s.PasswordsOff, s.BreakGlass = true, []string{plain.Account.Email}
+		for name, l := range map[string]Login{"a password": plain, "a password and a factor": proved} {
+			at(t, errs.BadCredentials, "refreshToken")(s.Refresh(t.Context(), l.RefreshToken))
+			s.works(t, name, l, false)
+		}
+		s.now = s.now.Add(time.Minute)
+		wantError(t, errs.BadCredentials, "a challenge that began before")(
+			s.CompleteLogin(t.Context(), pending, s.totp(t), s.from()))
+		must.Value(s.Refresh(t.Context(), provider.RefreshToken))(t)
+		s.BreakGlass = []string{s.email}
+		must.Value(s.Refresh(t.Context(), other.RefreshToken))(t)
+	})
+}
+
+// TestFinishSSO_TakesUnverifiedAddress from an account that could have verified it. That account
+// remains, with an address that receives no mail.
+func TestFinishSSO_TakesUnverifiedAddress(t *testing.T) {
+	eachSignOn(t, func(t *testing.T, s *signOn) {
+		squatter := must.Value(s.Login(t.Context(), s.email, password, s.from()))(t)
+		s.request(t)
+		sent := len(s.box.messages)
+		reset := s.box.last(t, sent)
+		ada := ssotest.User{Subject: "1", Email: s.email}
+		s.SSO.Registers = false
+		if l := must.Value(s.finish(t, ada))(t); l.Challenge == nil {
+			t.Error("a login that may create no account takes the address")
+		}
+		s.SSO.Registers = true
+		l := must.Value(s.finish(t, ada))(t)
+		if l.Token == "" || l.Account.ID == squatter.Account.ID || l.Account.Email != s.email {
+			t.Fatalf("the login is %+v", l)
+		}
+		at(t, errs.BadCredentials, "token")(s.ResetPassword(t.Context(), reset, newPassword, Proof{}, s.from()))
+		wantError(t, errs.BadCredentials, "the squatter's password")(s.Login(t.Context(), s.email, password, s.from()))
+		me := must.Value(s.as(t, squatter.Token))(t)
+		email, isVerified, err := s.Emails(t.Context(), me)
+		if err != nil || isVerified || email == s.email || receivesMail(email) {
+			t.Errorf("the account has %s: %v", email, err)
+		}
+		must.Value(s.Login(t.Context(), email, password, s.from()))(t)
+		must.NoError(t, s.RequestVerification(t.Context(), me, email))
+		if len(s.box.messages) != sent {
+			t.Errorf("mail was sent: %+v", s.box.messages[sent:])
+		}
+		if again := must.Value(s.finish(t, ada))(t); again.Account.ID != l.Account.ID {
+			t.Errorf("the identity has %+v then", again.Account)
+		}
+		wantError(t, errs.EmailTaken, "taking it back")(
+			s.Register(t.Context(), s.email, password, "X", s.from(), nil))
+	})
+}
+
+// TestFinishSSO_KeepsAddress of an account that has verified it, is disabled, or could not verify it.
+func TestFinishSSO_KeepsAddress(t *testing.T) {
+	eachSignOn(t, func(t *testing.T, s *signOn) {
+		ada := ssotest.User{Subject: "1", Email: s.email}
+		sender := s.Mail
+		s.Mail = nil
+		if l := must.Value(s.finish(t, ada))(t); l.Challenge == nil {
+			t.Error("the address of an account that could not verify it is taken")
+		}
+		s.Mail = sender
+		_, _, err := s.SetDisabled(t.Context(), s.email, true)
+		must.NoError(t, err)
+		wantError(t, errs.BadCredentials, "the address of a disabled account")(s.finish(t, ada))
+		_, _, err = s.SetDisabled(t.Context(), s.email, false)
+		must.NoError(t, err)
+		a := must.Value(s.find(t.Context(), s.email))(t)
+		must.NoError(t, s.RequestVerification(t.Context(), Actor{AccountID: a.ID}, s.email))
+		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, len(s.box.messages))))(t)
+		if l := must.Value(s.finish(t, ada))(t); l.Challenge == nil {
+			t.Error("a verified address is taken")
+		}
+	})
+}
+
+// TestEnrollTOTP_AfterLogInAtProvider: an account without a password, or that may not use it, enrolls
+// an app by a fresh log-in at the provider.
+func TestEnrollTOTP_AfterLogInAtProvider(t *testing.T) {
+	eachSignOn(t, func(t *testing.T, s *signOn) {
+		s.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
+		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: "new-" + s.email}))(t)
+		me := must.Value(s.as(t, l.Token))(t)
+		must.Value(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))(t)
+		_, err := s.updateAccountOf(t, me.AccountID, must.Value(s.Passwords.Hash(t.Context(), password, ""))(t))
+		must.NoError(t, err)
+		wantError(t, errs.InvalidInput, "an account with a password")(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))
+		s.PasswordsOff = true
+		must.Value(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))(t)
+		s.now = s.now.Add(recent + time.Second)
+		wantError(t, errs.BadCredentials, "an old log-in")(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))
+	})
+}
+
+// updateAccountOf sets the password of an account.
+func (s *signOn) updateAccountOf(t *testing.T, accountID, hash string) (a *Account, err error) {
+	t.Helper()
+	err = s.DB.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		a, err = s.updateAccount(ctx, tx, accountID, "password_hash = ?", hash)
+		return err
+	})
+	return a, err
+}
+
 // TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has
 // removed meanwhile connects no account.
 func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
+		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, 1)))(t)
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.SSO = nil
 		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
@@ -305,6 +447,7 @@ func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
 // TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
 func TestCompleteLogin_EndsWithSession(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
+		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, 1)))(t)
 		s.SSO.SessionTTL = challengeTTL / 2
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
 		s.now = s.now.Add(s.SSO.SessionTTL)

@@ -42,10 +42,10 @@ type Enrollment struct {
 }
 
 // EnrollTOTP stores a secret for an authenticator app, which is no factor until ConfirmTOTP. It
-// replaces an earlier one that was not confirmed. Without a proof the session must be recent. It
-// returns BadCredentials, Conflict, Forbidden or RateLimited.
+// replaces an earlier one that was not confirmed. It returns BadCredentials, InvalidInput without a
+// required proof, Conflict, Forbidden or RateLimited.
 func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address string) (Enrollment, error) {
-	a, spent, err := s.prove(ctx, actor, p, address)
+	a, spent, err := s.requireProof(ctx, actor, p, address)
 	if err != nil {
 		return Enrollment{}, err
 	}
@@ -102,6 +102,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 		return nil, nil, atField(err, "code")
 	}
 	var codes []string
+	var changed []Session
 	err = s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) error {
 		now := s.now()
 		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).
@@ -114,8 +115,8 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 		if n == 0 {
 			return errs.New(errs.Expired, "The enrollment has expired. Start it again: call enrollTotp.").At("code")
 		}
-		_, err = tx.NewUpdate().Model((*Session)(nil)).Set("methods = methods || ?", " "+TOTP).
-			Where("id = ?", actor.SessionID).Exec(ctx)
+		_, err = tx.NewUpdate().Model(&changed).Set("methods = methods || ?", " "+TOTP).
+			Set("methods_changed_at = ?", now).Where("id = ?", actor.SessionID).Returning("id, methods").Exec(ctx)
 		if err == nil {
 			codes, err = replaceRecoveryCodes(ctx, tx, a.ID)
 		}
@@ -124,6 +125,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 	if err != nil {
 		return nil, nil, fmt.Errorf("confirming an authenticator app: %w", err)
 	}
+	s.revoked.change(changed...)
 	s.notify(ctx, a, "An authenticator app was added",
 		"Your account on %s asks for a code of an authenticator app from now on, "+
 			"and your other sessions have ended.")
@@ -131,18 +133,22 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 }
 
 // RemoveTOTP removes the authenticator app and all recovery codes, and ends the actor's other
-// sessions. It returns BadCredentials, Conflict or RateLimited.
+// sessions. The tokens of the actor's own prove no factor any more, on every node within a second. It
+// returns BadCredentials, Conflict or RateLimited.
 func (s *Store) RemoveTOTP(ctx context.Context, actor Actor, p Proof, address string) (*Account, error) {
 	a, spent, err := s.requireFactor(ctx, actor, p, address)
 	if err != nil {
 		return nil, err
 	}
-	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) error {
-		return s.removeFactors(ctx, tx, a.ID)
+	var changed []Session
+	err = s.changeFactors(ctx, actor, spent, func(ctx context.Context, tx bun.Tx) (err error) {
+		changed, err = s.removeFactors(ctx, tx, a.ID)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("removing an authenticator app: %w", err)
 	}
+	s.revoked.change(changed...)
 	s.notify(ctx, a, "Your authenticator app was removed",
 		"Your account on %s asks for no code of an authenticator app any more. "+
 			"Its recovery codes are invalid, and your other sessions have ended.")

@@ -125,27 +125,52 @@ func (c *claims) hasVerifiedEmail() bool {
 	return slices.Contains([]string{"true", `"true"`, "1", `"1"`}, string(c.texts["xms_edov"]))
 }
 
-// groups reads the claim of groups: a list of texts, or one text. It returns nil for a claim that
-// it cannot use, and logs it if groups give memberships.
+// groups reads the claim of groups: a list of texts, or one text. Providers leave out the claim of
+// a user without groups, such as Keycloak since version 22 and Okta: where groups give memberships,
+// a missing one means none. It returns nil, which changes no membership, for a claim that it cannot
+// use, and for one that the provider keeps elsewhere because the user has too many groups. It logs
+// each of these where groups give memberships.
 func (p *Provider) groups(ctx context.Context, c *claims) []string {
-	value, isPresent := c.texts[p.config.GroupsClaim]
+	value := c.texts[p.config.GroupsClaim]
 	var list []*string
 	var one string
-	if json.Unmarshal(value, &one) == nil && string(value) != "null" {
+	isMissing := value == nil || string(value) == "null"
+	if json.Unmarshal(value, &one) == nil && !isMissing {
 		list = []*string{&one}
 	} else if json.Unmarshal(value, &list) != nil {
 		list = nil // the first items may have been texts
 	}
-	if list == nil || slices.Contains(list, nil) {
-		if p.config.NeedsGroups {
-			p.config.Log.Log(ctx, slog.LevelWarn, "groups of single sign-on ignored: the claim is missing or malformed",
-				"claim", p.config.GroupsClaim, "missing", !isPresent)
+	isElsewhere := c.hasOverage(p.config.GroupsClaim)
+	if list != nil && !slices.Contains(list, nil) && !isElsewhere {
+		groups := make([]string, len(list))
+		for n, group := range list {
+			groups[n] = *group
 		}
+		return groups
+	}
+	if !p.config.NeedsGroups {
 		return nil
 	}
-	groups := make([]string, len(list))
-	for n, group := range list {
-		groups[n] = *group
+	warn := func(text string) {
+		p.config.Log.Log(ctx, slog.LevelWarn, text, "claim", p.config.GroupsClaim, "subject", c.Subject)
 	}
-	return groups
+	switch {
+	case isElsewhere:
+		warn("groups of single sign-on ignored: the user has too many for a token")
+	case isMissing:
+		warn("single sign-on without groups: the claim is missing, so the user has no membership by a group")
+		return []string{}
+	default:
+		warn("groups of single sign-on ignored: the claim is malformed")
+	}
+	return nil
+}
+
+// hasOverage reports whether the provider keeps a claim elsewhere (OpenID Connect Core, section
+// 5.6.2), as Microsoft Entra ID does with the groups of users who have too many for a token.
+func (c *claims) hasOverage(claim string) bool {
+	var elsewhere map[string]json.RawMessage
+	_ = json.Unmarshal(c.texts["_claim_names"], &elsewhere)
+	_, isElsewhere := elsewhere[claim]
+	return isElsewhere || claim == "groups" && slices.Contains([]string{"true", `"true"`}, string(c.texts["hasgroups"]))
 }

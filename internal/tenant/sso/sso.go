@@ -98,7 +98,7 @@ type User struct {
 	Email string
 	// Name is as the provider has it; it may be empty.
 	Name string
-	// Groups is nil if the provider has sent none.
+	// Groups is nil if it is not known whether the user has some; else it may be empty.
 	Groups []string
 }
 

@@ -445,9 +445,9 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 		"list": {[]string{"a", "b c"}, []string{"a", "b c"}}, "empty list": {[]string{}, []string{}},
 		"one text": {"a", []string{"a"}}, "many": {many, many}, "named null": {[]string{"nullable"},
 			[]string{"nullable"}},
-		"missing": {nil, nil}, "number": {5, nil}, "null in a list": {[]any{"a", nil}, nil},
+		"missing": {nil, []string{}}, "number": {5, nil}, "null in a list": {[]any{"a", nil}, nil},
 		"object": {map[string]any{"a": true}, nil}, "mixed list": {[]any{"a", 5}, nil},
-		"JSON null": {json.RawMessage("null"), nil},
+		"JSON null": {json.RawMessage("null"), []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -456,10 +456,24 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 			got, err := b.logIn(t, ada)
 			logged, text := b.log.take(t)
 			if diff := cmp.Diff(c.groups, got.Groups); diff != "" || err != nil ||
-				len(logged) == 1 != (c.groups == nil) {
+				len(logged) == 1 != (c.groups == nil || name == "missing" || name == "JSON null") {
 				t.Errorf("%v (-want +got):\n%s\n%s", err, diff, text)
 			}
 		})
+	}
+	for name, c := range map[string]map[string]any{
+		"elsewhere": {"groups": nil, "_claim_names": map[string]string{"groups": "src1"},
+			"_claim_sources": map[string]any{"src1": map[string]string{"endpoint": "https://graph.example/groups"}}},
+		"elsewhere and here": {"groups": []string{"a"}, "_claim_names": map[string]string{"groups": "src1"},
+			"_claim_sources": map[string]any{"src1": map[string]string{"endpoint": "https://graph.example/groups"}}},
+		"too many": {"groups": nil, "hasgroups": true},
+	} {
+		b := setup(t)
+		claims(c)(b.server)
+		got, err := b.logIn(t, ada)
+		if logged, text := b.log.take(t); err != nil || got.Groups != nil || len(logged) != 1 {
+			t.Errorf("%s: %v, %v\n%s", name, got.Groups, err, text)
+		}
 	}
 	b := setup(t, func(c *sso.Config) { c.NeedsGroups = false })
 	must.Value(b.logIn(t, ssotest.User{Subject: "a", Email: "a@example.com"}))(t)

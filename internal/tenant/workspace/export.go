@@ -36,11 +36,16 @@ type ExportedInvitation struct {
 }
 
 // Opened restricts a query to workspaces that the actor's session opens. It omits workspaces that
-// require a second factor if the session lacks one.
+// require a second factor if the session lacks one, and those of memberships that do not count in
+// it.
 func Opened(a account.Actor) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
 		if a.LacksSecondFactor() {
 			q = q.Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE require_second_factor)")
+		}
+		if !a.CountsGroups() {
+			q = q.Where("workspace_id NOT IN (SELECT workspace_id FROM members WHERE account_id = ? AND source = ?)",
+				a.AccountID, SSO)
 		}
 		return q
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // GroupRole is the role that a group of the provider of single sign-on gives in a workspace. It is
@@ -81,18 +82,23 @@ func (s *Store) ResolveGroups(ctx context.Context, mapping []GroupSlug) ([]Group
 
 // SyncGroups returns a function that makes the memberships that the provider gives an account, in
 // the workspaces that the mapping names, those of its groups: the highest role of each workspace,
-// and none without a group. It leaves manual memberships, which UpdateRole also makes of others,
-// and deleted workspaces as they are. Invitations of members who leave are revoked, as by
-// RemoveMember. The transaction is one of the system's scope. The function returns Unauthenticated
-// if the account has been deleted or disabled and would join a workspace.
+// and none without a group. Composed and decomposed letters of groups are the same. It leaves
+// manual memberships, which UpdateRole also makes of others, and deleted workspaces as they are.
+// Invitations of members who leave are revoked, as by RemoveMember. The transaction is one of the
+// system's scope. The function returns Unauthenticated if the account has been deleted or disabled
+// and would join a workspace.
 func (s *Store) SyncGroups(
 	mapping []GroupRole,
 ) func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
 	return func(ctx context.Context, tx bun.Tx, accountID string, groups []string) error {
+		has := make(map[string]bool, len(groups))
+		for _, group := range groups {
+			has[validate.Normal(group)] = true
+		}
 		wanted := map[string]Role{} // by workspace; empty for none
 		for _, g := range mapping {
 			role := wanted[g.WorkspaceID]
-			if slices.Contains(groups, g.Group) && rank[g.Role] > rank[role] {
+			if has[validate.Normal(g.Group)] && rank[g.Role] > rank[role] {
 				role = g.Role
 			}
 			wanted[g.WorkspaceID] = role

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -292,6 +293,79 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 		must.NoError(t, b.Purge(db.AsSystem(t.Context())))
 		if _, err := b.ResolveGroups(t.Context(), mapping); err == nil {
 			t.Error("a purged workspace has groups")
+		}
+	})
+}
+
+// TestSyncGroups_ComparesLetters, composed or decomposed, in the setting and in the token.
+func TestSyncGroups_ComparesLetters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "one")
+		const composed, decomposed = "\u00c4rzte", "A\u0308rzte"
+		for _, c := range [][2]string{{composed, decomposed}, {decomposed, composed}, {decomposed, decomposed}} {
+			user := person(t, d)
+			must.NoError(t, b.syncGroups(t, user.AccountID, []GroupRole{{c[0], w.ID(), Editor}}, []string{c[1]}))
+			if got := b.given(t, user)[w.ID()]; got != (given{Editor, SSO}) {
+				t.Errorf("%+q of the setting, %+q of the token: %+v", c[0], c[1], got)
+			}
+		}
+	})
+}
+
+// TestRequire_CountsGroupsOfTheProvider: a membership by a group opens a workspace to sessions that
+// came from the provider alone, and a manual one to all.
+func TestRequire_CountsGroupsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		w := b.create(t, b.ada, "one")
+		user := person(t, d)
+		mapping := []GroupRole{{"staff", w.ID(), Admin}}
+		must.NoError(t, b.syncGroups(t, user.AccountID, mapping, []string{"staff"}))
+		opens := func(name string, methods account.Methods, want bool) {
+			t.Helper()
+			who := account.Actor{AccountID: user.AccountID, SessionID: "ses_x", Methods: methods}
+			m, err := b.Require(t.Context(), who, w.ID())
+			if (err == nil) != want || err != nil && !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+			presumed, err := b.Presume(t.Context(), who, w.ID(), CreateLinks)
+			if (err == nil) != want {
+				t.Errorf("%s, presumed: %v", name, err)
+			}
+			_, listed := must.Value(b.RequireAll(t.Context(), who))(t)[w.ID()]
+			_, named := must.Value(b.RequireEach(t.Context(), who, w.ID()))(t)[w.ID()]
+			if listed != want || named != want {
+				t.Errorf("%s: listed %t, %t", name, listed, named)
+			}
+			if want {
+				for _, one := range []Membership{m, presumed} {
+					lookup, refused := Recheck(b.DB, b.DB, CreateLinks, []Membership{one})
+					if err := errors.Join(lookup.Run(db.AsSystem(t.Context())), refused()[0]); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}
+		}
+		opens("a log-in at the provider", "SSO", true)
+		opens("a connected one", "SSO PASSWORD TOTP", true)
+		opens("a password", "PASSWORD", false)
+		opens("a password and a factor", "PASSWORD TOTP", false)
+		must.Value(b.Require(t.Context(), account.Actor{AccountID: user.AccountID}, w.ID()))(t) // a task of the user
+
+		admin := must.Value(b.Require(t.Context(), b.ada, w.ID()))(t)
+		must.Value(b.UpdateRole(t.Context(), admin, user.AccountID, Admin))(t) // makes it manual
+		opens("a password, as a manual member", "PASSWORD", true)
+		manual := must.Value(b.Presume(t.Context(), account.Actor{AccountID: user.AccountID, SessionID: "ses_x",
+			Methods: "PASSWORD"}, w.ID(), CreateLinks))(t)
+		must.NoError(t, b.RemoveMember(t.Context(), admin, user.AccountID))
+		must.NoError(t, b.syncGroups(t, user.AccountID, mapping, []string{"staff"}))
+		lookup, refused := Recheck(b.DB, b.DB, CreateLinks, []Membership{manual})
+		must.NoError(t, lookup.Run(db.AsSystem(t.Context())))
+		if err := refused()[0]; !errs.Is(err, errs.NotFound) {
+			t.Errorf("a membership that has become one by a group meanwhile: %v", err)
 		}
 	})
 }

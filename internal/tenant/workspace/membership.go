@@ -28,6 +28,8 @@ type Membership struct {
 	isUnverified bool
 	// lacksSecondFactor is that of the actor.
 	lacksSecondFactor bool
+	// countsGroups is that of the actor.
+	countsGroups bool
 	// version is that of the workspace's row on PostgreSQL. memory is nil unless the membership is
 	// presumed.
 	version string
@@ -159,7 +161,10 @@ func (s *Store) RequireFor(
 const live = "workspace.deleted_at IS NULL"
 
 // proofKey identifies a lookup of a membership; concurrent calls with equal keys share a statement.
-type proofKey struct{ accountID, keyID, workspaceID, condition string }
+type proofKey struct {
+	accountID, keyID, workspaceID, condition string
+	countsGroups                             bool
+}
 
 func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condition string) (Membership, error) {
 	if !id.Valid(id.Workspace, workspaceID) || a.Key != nil && a.Key.WorkspaceID != workspaceID {
@@ -184,7 +189,8 @@ func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condi
 }
 
 func keyOf(a account.Actor, workspaceID, condition string) proofKey {
-	key := proofKey{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
+	key := proofKey{accountID: a.AccountID, workspaceID: workspaceID, condition: condition,
+		countsGroups: a.CountsGroups()}
 	if a.Key != nil {
 		key.keyID = a.Key.ID
 	}
@@ -215,7 +221,7 @@ type membershipRow struct {
 func (r membershipRow) membership(a account.Actor) Membership {
 	m := Membership{
 		workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, isUnverified: r.IsUnverified,
-		lacksSecondFactor: a.LacksSecondFactor(), version: r.RowVersion,
+		lacksSecondFactor: a.LacksSecondFactor(), countsGroups: a.CountsGroups(), version: r.RowVersion,
 	}
 	if m.key != nil {
 		m.role = roleFor(m.key)
@@ -223,8 +229,9 @@ func (r membershipRow) membership(a account.Actor) Membership {
 	return m
 }
 
-// memberships returns a query for the actor's workspaces and a context that sees them. It reads
-// from the primary database: a removed member must lose access at once.
+// memberships returns a query for the actor's workspaces and a context that sees them. Memberships
+// by groups of the provider are left out unless they count. It reads from the primary database: a
+// removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
 	ctx = db.UpToDate(ctx)
 	if a.Key != nil {
@@ -234,6 +241,9 @@ func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) 
 	q := s.DB.NewSelect().ColumnExpr("?TableColumns, member.role").
 		Join("JOIN members AS member ON member.workspace_id = workspace.id").
 		Where("member.account_id = ?", p.Of(a.AccountID))
+	if !a.CountsGroups() {
+		q = q.Where("member.source <> ?", p.Of(SSO))
+	}
 	if s.sendsMail() {
 		q = q.ColumnExpr("account.email_verified_at IS NULL AS is_unverified").
 			Join("JOIN accounts AS account ON account.id = member.account_id")

@@ -57,11 +57,12 @@ func (s *Store) remember(key proofKey, row membershipRow, err error) {
 	}
 }
 
-// fact is the present version of a workspace's row, and the role of an account; each is empty if
-// there is none.
+// fact is the present version of a workspace's row, and the role of an account and its source; each
+// is empty if there is none.
 type fact struct {
 	WorkspaceID, AccountID, Version string
 	Role                            Role
+	Source                          Source
 }
 
 // Recheck is for transactions that may have waited since memberships were read. It returns a
@@ -84,7 +85,8 @@ func Recheck(d *db.DB, conn bun.IDB, p Permission, members []Membership) (lookup
 		lookup = db.Lookup{Params: values, Dest: &found, Query: conn.NewRaw(`WITH pair (a, b) AS (?)
 			SELECT a AS workspace_id, b AS account_id,
 				COALESCE((SELECT ? FROM workspaces WHERE id = a AND deleted_at IS NULL), '') AS version,
-				COALESCE((SELECT role FROM members WHERE workspace_id = a AND account_id = b), '') AS role
+				COALESCE((SELECT role FROM members WHERE workspace_id = a AND account_id = b), '') AS role,
+				COALESCE((SELECT source FROM members WHERE workspace_id = a AND account_id = b), '') AS source
 			FROM pair`, db.PairsOf(values, spaces, accounts, "TEXT"), bun.Safe(version))}
 	}
 	return lookup, func() []error {
@@ -109,7 +111,7 @@ func (m Membership) identity() fact { return fact{WorkspaceID: m.ID(), AccountID
 func (m Membership) recheck(p Permission, f fact) error {
 	m.role = f.Role
 	switch {
-	case f.Version == "" || m.key == nil && f.Role == "":
+	case f.Version == "" || m.key == nil && (f.Role == "" || f.Source == SSO && !m.countsGroups):
 		return errNotFound()
 	case m.version != "" && m.version != f.Version:
 		return ErrStale
