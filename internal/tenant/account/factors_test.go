@@ -51,6 +51,9 @@ func TestCodes_AsPeopleTypeThem(t *testing.T) {
 			t.Errorf("%q: %v", code, err)
 		}
 	}
+	if p := ProofOfCode("755\u00a0224"); p.TOTP == nil || *p.TOTP != "755224" {
+		t.Errorf("%+v", p)
+	}
 	want := HashSecret("0123456789ABCDEFGHJKMNPQ")
 	for _, code := range []string{"012345-6789AB-CDEFGH-JKMNPQ", "o12345\n6789ab\r\ncdefgh\u00a0jkmnpq",
 		"012345\u20116789AB\u2013CDEFGH\u2212JKMNPQ", "\u200b012345 6789AB\tCDEFGH JKMNPQ"} {
