@@ -20,7 +20,9 @@ type mailedPage struct {
 	visitorpage.TokenForm
 	app *app
 	// spend returns the title and the text of the page that says what has been done.
-	spend func(ctx context.Context, r *http.Request, token string, from account.Client) (title, text string, err error)
+	spend func(
+		ctx context.Context, r *http.Request, token string, from account.Client,
+	) (title, text string, err error)
 }
 
 var codeField = visitorpage.Field{Name: "code", Type: "text", Autocomplete: "one-time-code",
@@ -69,7 +71,8 @@ func (p mailedPage) take(w http.ResponseWriter, r *http.Request) {
 	f.Token = strings.TrimSpace(r.PostFormValue("token"))
 	title, text, err := "", "", error(errs.New(errs.InvalidInput, "The form must be sent by this page, in UTF-8."))
 	if p.app.origins().Allow(r) && web.IsUTF8(r) {
-		title, text, err = p.spend(ctx, r, f.Token, account.Client{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)})
+		from := account.Client{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
+		title, text, err = p.spend(ctx, r, f.Token, from)
 	}
 	if err == nil {
 		visitorpage.WriteEnglish(w, r, http.StatusOK, title, text, p.app.frontEnd())
@@ -141,7 +144,8 @@ func (a *app) acceptInvitation(
 			"This is not the password of the invited address. For a new account, enter your name as well.")
 	}
 	if err == nil && login.Challenge != nil {
-		login, err = a.Accounts.CompleteLogin(ctx, login.Challenge.Token, account.ProofOfCode(r.PostFormValue("code")), from)
+		factor := account.ProofOfCode(r.PostFormValue("code"))
+		login, err = a.Accounts.CompleteLogin(ctx, login.Challenge.Token, factor, from)
 	}
 	if err != nil {
 		return "", "", err
@@ -154,7 +158,8 @@ func (a *app) acceptInvitation(
 	if err != nil {
 		return "", "", err
 	}
-	defer func() { _ = a.Accounts.Logout(context.WithoutCancel(ctx), actor, actor.SessionID) }() // it ends by itself, too
+	// The session ends by itself, too.
+	defer func() { _ = a.Accounts.Logout(context.WithoutCancel(ctx), actor, actor.SessionID) }()
 	_, err = a.Workspaces.Accept(ctx, actor, token)
 	return title, text, err
 }

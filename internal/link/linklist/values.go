@@ -219,6 +219,8 @@ var (
 // severityOf is the severity of link.StateOf for a row with a check.
 func severityOf(row string) string {
 	refusals := strings.Trim(strings.ReplaceAll(fmt.Sprint(link.RefusesPrograms), " ", ", "), "[]")
-	return strings.ReplaceAll("CASE WHEN row.last_checked_at IS NULL THEN 1 WHEN row.destination_status IS NULL THEN 3 "+
-		"WHEN row.destination_status >= 400 AND row.destination_status NOT IN ("+refusals+") THEN 2 ELSE 0 END", "row.", row+".")
+	return strings.ReplaceAll(
+		"CASE WHEN row.last_checked_at IS NULL THEN 1 WHEN row.destination_status IS NULL THEN 3 "+
+			"WHEN row.destination_status >= 400 AND row.destination_status NOT IN ("+refusals+") THEN 2 ELSE 0 END",
+		"row.", row+".")
 }

@@ -165,7 +165,8 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 		verification := box.last(t, 1)
 		b.request(t)
 		reset := box.last(t, 2)
-		for i, line := range []string{"\nhttps://sho.rt/verify#" + verification + "\n", "\nhttps://sho.rt/password#" + reset + "\n"} {
+		for i, line := range []string{"\nhttps://sho.rt/verify#" + verification + "\n",
+			"\nhttps://sho.rt/password#" + reset + "\n"} {
 			if got := box.messages[i].text; !strings.Contains(got, line) {
 				t.Errorf("no line %q in %s", line, got)
 			}

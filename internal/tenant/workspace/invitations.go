@@ -133,7 +133,8 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 		"You are invited to the workspace %s on %s, as %s.\n\n"+
 			"To accept, open this page:\n\n%s\n\n"+
 			"It is good until %s. If you do not know what this is about, do nothing.\n",
-		m.Slug(), s.PublicURL, i.Role, s.PublicURL+InvitationPage+"#"+token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
+		m.Slug(), s.PublicURL, i.Role, s.PublicURL+InvitationPage+"#"+token,
+		i.ExpiresAt.Format("2006-01-02 15:04 MST")))
 }
 
 // Invitations returns the invitations that can be accepted at the time of the call, newest first.

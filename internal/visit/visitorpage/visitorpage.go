@@ -112,7 +112,9 @@ func messagePage(status int, l Language, title, text string, next ...string) pag
 	view := struct{ Language, Title, Text, StatusLine, Next string }{
 		string(l), title, text, l.T("status", "status", strconv.Itoa(status)), strings.Join(next, ""),
 	}
-	return page{status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n", view: view}
+	return page{
+		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n", view: view,
+	}
 }
 
 // Form is a page with a button that the visitor must press to continue. It shows nothing of the
