@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-FROM golang:1.26-alpine AS build
+FROM golang:1.26.11-alpine AS build
 WORKDIR /src
 
 COPY go.mod go.sum ./

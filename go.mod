@@ -2,6 +2,8 @@ module github.com/linkforge/linkforge
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/99designs/gqlgen
 
 // npm packages may hold Go files.

@@ -2,6 +2,8 @@ module github.com/linkforge/linkforge/bench
 
 go 1.26.0
 
+toolchain go1.26.11
+
 replace github.com/linkforge/linkforge => ../
 
 require (

@@ -42,7 +42,7 @@ func (a *app) runAdmin(ctx context.Context) error {
 	}
 	listener, err := net.Listen("tcp", a.config.AdminListen)
 	if err != nil {
-		return fmt.Errorf("listening on LINKFORGE_ADMIN_LISTEN: %w", err)
+		return errListen("LINKFORGE_ADMIN_LISTEN", a.config.AdminListen, err)
 	}
 	server := &http.Server{
 		Handler:           a.adminRoutes(ctx),

@@ -112,6 +112,11 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			return nil, err
 		}
 	}
+	if c.GeoIP != "" {
+		if a.countries, err = visitor.OpenCountries(c.GeoIP, log); err != nil {
+			return nil, fmt.Errorf("LINKFORGE_GEOIP: %w", err)
+		}
+	}
 	if c.Embedded() {
 		data, err := stores.OpenDataFolder(c.DataDir)
 		if err != nil {
@@ -152,7 +157,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 			return err
 		}
 		if len(applied) > 0 {
-			a.log.InfoContext(ctx, "database migrated", "steps", applied)
+			a.log.InfoContext(ctx, "database migrated", "steps", len(applied), "last", applied[len(applied)-1])
 		}
 	} else if err := migrate.Check(ctx, a.db, migrations.Files); err != nil {
 		return err
@@ -224,11 +229,6 @@ func registersAnyone(c *config.Config) bool {
 // wire passes every package its dependencies.
 func (a *app) wire() error {
 	var err error
-	if a.config.GeoIP != "" {
-		if a.countries, err = visitor.OpenCountries(a.config.GeoIP, a.log); err != nil {
-			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
-		}
-	}
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log,
 		Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 

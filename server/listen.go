@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -26,7 +27,7 @@ const proxyHeaderDeadline = 5 * time.Second
 func listen(c config.Config) (net.Listener, error) {
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", c.Listen, err)
+		return nil, errListen("LINKFORGE_LISTEN", c.Listen, err)
 	}
 	if !c.ProxyProtocol {
 		return listener, nil
@@ -37,6 +38,18 @@ func listen(c config.Config) (net.Listener, error) {
 			return policyFor(web.Proxies(c.TrustedProxies), from.Upstream), nil
 		},
 	}, nil
+}
+
+// errListen names the setting of an address that cannot be listened on, and the remedy.
+func errListen(setting, address string, err error) error {
+	remedy := "set another address"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		remedy = "another program listens there: stop it, or set another port, as in " + setting + "=:8081"
+	case errors.Is(err, syscall.EACCES):
+		remedy = "the port is reserved for privileged users: set one above 1023, as in " + setting + "=:8080"
+	}
+	return fmt.Errorf("%s: cannot listen on %s; %s (%w)", setting, address, remedy, err)
 }
 
 // policyFor requires the PROXY header of trusted proxies, and refuses all other connections.

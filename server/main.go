@@ -21,9 +21,10 @@ import (
 
 // commandLine has the commands that start an instance, and the commands of package cli.
 type commandLine struct {
-	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
-	Help  helpCommand  `cmd:"" help:"Show the help of linkforge, or of a command."`
-	Demo  demoCommand  `cmd:"" help:"Run an end-to-end demo on a temporary instance and print each step."`
+	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
+	Help     helpCommand     `cmd:"" help:"Show the help of linkforge, or of a command."`
+	Settings settingsCommand `cmd:"" hidden:"" help:"Settings are flags of serve, and variables of the environment."`
+	Demo     demoCommand     `cmd:"" help:"Run an end-to-end demo on a temporary instance and print each step."`
 	cli.Commands
 }
 

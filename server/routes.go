@@ -41,8 +41,13 @@ func (a *app) routes() http.Handler {
 
 	mux.Handle("GET /abuse", requireUTF8(a.reportForm))
 	mux.HandleFunc("POST /abuse", a.report)
-	mux.HandleFunc("GET /password", a.passwordForm)
-	mux.HandleFunc("POST /password", a.setPassword)
+	password, verify, invitation := a.passwordPage(), a.verifyPage(), a.invitationPage()
+	mux.HandleFunc("GET /password", password.show)
+	mux.HandleFunc("POST /password", password.take)
+	mux.HandleFunc("GET /verify", verify.show)
+	mux.HandleFunc("POST /verify", verify.take)
+	mux.HandleFunc("GET /invitation", invitation.show)
+	mux.HandleFunc("POST /invitation", invitation.take)
 
 	mux.HandleFunc("GET /.well-known/linkforge", a.instance)
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { robots(w, false) })

@@ -39,6 +39,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, std cli.IO) error 
 
 // serve opens an app and serves until the context ends. It prints where everything is to out.
 func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (err error) {
+	announce(ctx, out, log, c, "starting")
 	a, err := newApp(ctx, c, log, out)
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 	if err != nil {
 		return err
 	}
-	announce(out, a.config)
+	announce(ctx, out, log, a.config, "ready")
 	return a.serve(ctx, listener)
 }
 
@@ -195,28 +196,47 @@ func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) e
 	return nil
 }
 
-// announce says where everything is.
-func announce(w io.Writer, c config.Config) {
-	fmt.Fprintf(w, "Linkforge %s is ready.\n", cli.Version())
+// announce says that the server is starting or ready, and where everything is: to people on a
+// developer's instance, by a line of the log in production.
+func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Config, state string) {
+	if c.Development && state == "starting" {
+		fmt.Fprintf(out, "Linkforge %s is starting, with its data in %s\n", cli.Version(), absolute(c.DataDir))
+		return
+	}
+	places := [][2]string{{"version", cli.Version()}, {"environment", "production"}}
+	if c.Development {
+		places[1][1] = "development"
+	}
 	if c.Playground {
-		fmt.Fprintf(w, "  playground  %s/playground\n", c.PublicURL)
+		places = append(places, [2]string{"playground", c.PublicURL + "/playground"})
 	}
-	fmt.Fprintf(w, "  endpoint    %s/graphql\n", c.PublicURL)
-	fmt.Fprintf(w, "  short URLs  %s/{code}\n", c.PublicURL)
-	fmt.Fprintf(w, "  listening   %s\n", c.Listen)
+	places = append(places, [2]string{"endpoint", c.PublicURL + "/graphql"},
+		[2]string{"short URLs", c.PublicURL + "/{code}"}, [2]string{"listening", c.Listen},
+		[2]string{"data", absolute(c.DataDir)})
 	if c.Embedded() {
-		fmt.Fprintf(w, "  database    SQLite, %s\n", absolute(stores.DatabaseFile(c)))
-		fmt.Fprintf(w, "  data        %s\n", absolute(c.DataDir))
+		places = append(places, [2]string{"database", "SQLite, " + absolute(stores.DatabaseFile(c))})
 	} else {
-		fmt.Fprintf(w, "  database    PostgreSQL, %s\n", whereabouts(c.DatabaseURL))
-		if c.DatabaseReadURL != "" {
-			fmt.Fprintf(w, "  replica     PostgreSQL, %s\n", whereabouts(c.DatabaseReadURL))
-		}
+		places = append(places, [2]string{"database", "PostgreSQL, " + whereabouts(c.DatabaseURL)})
 	}
-	if c.RedisURL == "" {
-		fmt.Fprintln(w, "  Redis       in-process")
-	} else {
-		fmt.Fprintf(w, "  Redis       %s\n", whereabouts(c.RedisURL))
+	if c.DatabaseReadURL != "" {
+		places = append(places, [2]string{"replica", "PostgreSQL, " + whereabouts(c.DatabaseReadURL)})
+	}
+	redis := "in-process"
+	if c.RedisURL != "" {
+		redis = whereabouts(c.RedisURL)
+	}
+	places = append(places, [2]string{"Redis", redis})
+	if !c.Development {
+		var attributes []any
+		for _, p := range places {
+			attributes = append(attributes, strings.ReplaceAll(p[0], " ", "_"), p[1])
+		}
+		log.InfoContext(ctx, state, attributes...)
+		return
+	}
+	fmt.Fprintln(out, "Linkforge is ready.")
+	for _, p := range places {
+		fmt.Fprintf(out, "  %-11s %s\n", p[0], p[1])
 	}
 }
 

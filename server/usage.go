@@ -36,20 +36,33 @@ func asFlags(args []string) []string {
 	return args
 }
 
-// printHelp lists the settings of the server for serve only: they would hide the flags of other commands.
+// printHelp lists the settings for "help settings" only: they are longer than everything else, and
+// would hide it.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
-	isOther := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {
-		return p.Command != nil && p.Command.Name != "serve"
+	ofSettings := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {
+		return p.Command != nil && p.Command.Name == settingsTopic
 	})
 	for _, flag := range c.Model.Flags {
-		flag.Hidden = flag.Hidden || isOther && flag.Group != nil && flag.Group.Key == settingsGroup
+		isSetting := flag.Group != nil && flag.Group.Key == settingsGroup
+		flag.Hidden = flag.Hidden || isSetting != ofSettings
 	}
 	err := kong.DefaultHelpPrinter(options, c)
-	if err == nil && isOther {
+	if err == nil && !ofSettings {
 		_, err = fmt.Fprintln(c.Stdout,
-			"\nSettings, such as LINKFORGE_DATABASE_URL, are listed by: linkforge help serve")
+			"\nSettings, such as LINKFORGE_DATABASE_URL, are listed by: linkforge help settings")
 	}
 	return err
+}
+
+// settingsTopic is a topic of help, and no command.
+const settingsTopic = "settings"
+
+// settingsCommand is there for "linkforge help settings".
+type settingsCommand struct{}
+
+// Run is called when the topic is given as a command.
+func (settingsCommand) Run() error {
+	return errors.New("settings is a topic of help: linkforge help settings")
 }
 
 // maxTypos is the maximum number of edits between a misspelt command and a suggestion.

@@ -15,9 +15,9 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		says, saysNot string
 	}{
 		"help":              {0, "users list", ""},
-		"help serve":        {0, "LINKFORGE_PUBLIC_URL", ""},
+		"help settings":     {0, "LINKFORGE_PUBLIC_URL", ""},
 		"help users list":   {0, "--email", "LINKFORGE_PUBLIC_URL"},
-		"users list --help": {0, "linkforge help serve", "LINKFORGE_PUBLIC_URL"},
+		"users list --help": {0, "linkforge help settings", "LINKFORGE_PUBLIC_URL"},
 		"users --help":      {0, "users logout", "LINKFORGE_PUBLIC_URL"},
 		"--version":         {0, "linkforge ", ""},
 		"usres list": {1,

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -291,8 +292,23 @@ func (w *argumentWalk) enum(definition *ast.Definition, v any) {
 		name, ok = enumName(text), true
 	}
 	if !ok || definition.EnumValues.ForName(string(name)) == nil {
-		w.fail("The value must be one of the enum %s, spelled as in the schema.", definition.Name)
+		w.fail("The value must be %s, spelled so.", enumValues(definition))
 	}
+}
+
+// maxListedValues bounds the values of an enum that a message lists.
+const maxListedValues = 30
+
+// enumValues lists the values of an enum for a message.
+func enumValues(definition *ast.Definition) string {
+	var names []string
+	for _, v := range definition.EnumValues[:min(maxListedValues, len(definition.EnumValues))] {
+		names = append(names, v.Name)
+	}
+	if more := len(definition.EnumValues) - len(names); more > 0 {
+		return fmt.Sprintf("one of %s and %d more of the enum %s", strings.Join(names, ", "), more, definition.Name)
+	}
+	return "one of " + strings.Join(names, ", ")
 }
 
 func (w *argumentWalk) object(definition *ast.Definition, v any) {
@@ -303,7 +319,7 @@ func (w *argumentWalk) object(definition *ast.Definition, v any) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(input)) {
 		if definition.Fields.ForName(name) == nil {
-			w.fail("The type %s has no field %.40q. Remove it.", definition.Name, name)
+			w.fail("The type %s has no field %.40q. %s", definition.Name, name, w.remedyFor(definition, name))
 			return
 		}
 	}
@@ -317,4 +333,38 @@ func (w *argumentWalk) object(definition *ast.Definition, v any) {
 	if definition.Directives.ForName("oneOf") != nil && (len(values) != 1 || values[0] == nil) {
 		w.fail("Give exactly one of the fields of %s, and not null.", definition.Name)
 	}
+}
+
+// maxHintDepth bounds how deep a field is sought that was given at a wrong place.
+const maxHintDepth = 3
+
+// remedyFor says where a field belongs that an input type does not have, such as to
+// routing.gate.password.
+func (w *argumentWalk) remedyFor(in *ast.Definition, name string) string {
+	for depth := range maxHintDepth {
+		if at := w.nested(in, name, depth+1); at != "" {
+			return "It is " + at + "."
+		}
+	}
+	return "Remove it."
+}
+
+// nested returns the path of the first field with a name at a depth, or an empty text.
+func (w *argumentWalk) nested(in *ast.Definition, name string, depth int) string {
+	if depth == 0 {
+		if in.Fields.ForName(name) != nil {
+			return name
+		}
+		return ""
+	}
+	for _, field := range in.Fields {
+		of := w.schema.Types[field.Type.NamedType] // none of a list, which may have several
+		if of == nil || of.Kind != ast.InputObject {
+			continue
+		}
+		if at := w.nested(of, name, depth-1); at != "" {
+			return field.Name + "." + at
+		}
+	}
+	return ""
 }

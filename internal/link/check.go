@@ -58,17 +58,19 @@ func (c *URLCheck) State() DestinationState {
 	return StateOf(c.DestinationStatus)
 }
 
-// StateOf returns the state of a URL that was checked. Sites that refuse programs, or demand a
-// login, are OK: they respond.
+// RefusesPrograms are the statuses from 400 of sites that answer browsers: they demand a login, or
+// refuse programs, this country or this kind of request. 999 is LinkedIn's.
+var RefusesPrograms = []int{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+	http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons, 999,
+}
+
+// StateOf returns the state of a URL that was checked.
 func StateOf(status *int) DestinationState {
-	if status == nil {
+	switch {
+	case status == nil:
 		return DestinationUnreachable
-	}
-	switch *status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusTooManyRequests:
-		return DestinationOK
-	}
-	if *status < http.StatusBadRequest {
+	case *status < http.StatusBadRequest, slices.Contains(RefusesPrograms, *status):
 		return DestinationOK
 	}
 	return DestinationBroken

@@ -63,7 +63,7 @@ func storedSecret(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a secret of the data folder: %w", err)
 	}
-	if len(secret) < config.MinSecretBytes {
+	if secret = []byte(config.WithoutLineEnd(string(secret))); len(secret) < config.MinSecretBytes {
 		return nil, fmt.Errorf("%s holds fewer than %d bytes: restore it from a backup, "+
 			"or delete it to create a new one", path, config.MinSecretBytes)
 	}

@@ -2,6 +2,8 @@ module github.com/linkforge/linkforge/scripts/tools
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool gotest.tools/gotestsum
 
 require github.com/ebitengine/purego v0.11.3

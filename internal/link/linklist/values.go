@@ -1,7 +1,9 @@
 package linklist
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -204,14 +206,21 @@ func between(sel *bun.SelectQuery, column string, from, to *time.Time) *bun.Sele
 }
 
 // worstState is link.WorstState of Link.Checks in SQL. Severities are the positions in its order.
-const (
+var (
 	worstState = "CASE (CASE WHEN COALESCE(" + severityOfURLs + ", 0) > " + severityOfLink + " THEN " + severityOfURLs +
 		" ELSE " + severityOfLink + " END) WHEN 0 THEN 'OK' WHEN 1 THEN 'UNCHECKED' WHEN 2 THEN 'BROKEN' " +
 		"ELSE 'UNREACHABLE' END"
-	severityOfLink = `(CASE WHEN link.last_checked_at IS NULL THEN 1 WHEN link.destination_status IS NULL THEN 3
-		WHEN link.destination_status >= 400 AND link.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)`
-	severityOfURLs = `(SELECT max(CASE WHEN u.last_checked_at IS NULL THEN 1 WHEN u.destination_status IS NULL THEN 3
-		WHEN u.destination_status >= 400 AND u.destination_status NOT IN (401, 403, 405, 429) THEN 2 ELSE 0 END)
+	severityOfLink = "(" + severityOf("link") + ")"
+	severityOfURLs = "(SELECT max(" + severityOf("u") + `)
 		FROM link_urls AS u WHERE u.link_id = link.id AND link.routing IS NOT NULL AND u.field <> 'card.imageUrl'
 		AND u.field NOT LIKE '` + string(id.Scheduled) + `%')`
 )
+
+// severityOf is the severity of link.StateOf for a row with a check.
+func severityOf(row string) string {
+	refusals := strings.Trim(strings.ReplaceAll(fmt.Sprint(link.RefusesPrograms), " ", ", "), "[]")
+	return strings.ReplaceAll(
+		"CASE WHEN row.last_checked_at IS NULL THEN 1 WHEN row.destination_status IS NULL THEN 3 "+
+			"WHEN row.destination_status >= 400 AND row.destination_status NOT IN ("+refusals+") THEN 2 ELSE 0 END",
+		"row.", row+".")
+}

@@ -1,16 +1,20 @@
 package upkeep
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"github.com/linkforge/linkforge/internal/platform/outbound"
-	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/outbound"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 const (
@@ -28,7 +32,8 @@ const (
 
 // answer is what came of checking a destination.
 type answer struct {
-	// status is that of the last answer, after all redirects; nil means that there was none.
+	// status is that of the last answer, after all redirects; nil means that there was none. That
+	// of a challenge for browsers is 403.
 	status *int
 	// late says that there was none in time.
 	late bool
@@ -71,13 +76,34 @@ func (c *Checker) request(ctx context.Context, d Due, method, target string) ans
 		return c.none(ctx, d, err, &met)
 	}
 	r.Header.Set("Accept", "*/*")
-	response, err := c.Client.Do(r)
+	client := *c.Client
+	client.Jar, _ = cookiejar.New(nil) // some sites redirect until a cookie comes back; never fails
+	response, err := client.Do(r)
 	if err != nil {
 		return c.none(ctx, d, err, &met)
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxBody) // the status is known, even if the body fails
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxBody)) // the status is known, even if it fails
+	if isChallenge(response, body) {
+		return answer{status: new(http.StatusForbidden)}
+	}
 	return answer{status: &response.StatusCode, rest: c.restWished(response)}
+}
+
+// challengeWords are in the pages by which sites ask browsers for a proof.
+var challengeWords = [][]byte{
+	[]byte("captcha"), []byte("challenge"), []byte("checking your browser"), []byte("just a moment"),
+	[]byte("enable javascript and cookies"), []byte("ddos protection"),
+}
+
+// isChallenge reports whether a site that looks unavailable asks for the proof of a browser.
+func isChallenge(r *http.Response, body []byte) bool {
+	if r.StatusCode != http.StatusServiceUnavailable {
+		return false
+	}
+	body = bytes.ToLower(body)
+	return r.Header.Get("Cf-Mitigated") == "challenge" || r.Header.Get("X-Amzn-Waf-Action") != "" ||
+		slices.ContainsFunc(challengeWords, func(word []byte) bool { return bytes.Contains(body, word) })
 }
 
 // meeting records the progress of a request to the first host. Its fields are atomic, because they

@@ -68,7 +68,9 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 			[]string{failed + `"OK" "UNREACHABLE"`}},
 		"failing on": {[]checked{{1, 404, false}, {2, 404, false}, {3, 0, false}},
 			[]string{failed + `"UNCHECKED" "BROKEN"`}},
-		"refused program": {[]checked{{0, 403, false}, {0, 429, false}}, nil},
+		"refused program": {[]checked{{0, 403, false}, {0, 429, false}, {0, 999, false}, {0, 406, false},
+			{0, 451, false}}, nil},
+		"gone": {[]checked{{1, 410, false}, {2, 410, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
 		"recovered, and failed again": {
 			[]checked{{1, 500, false}, {2, 500, false}, {0, 401, false}, {0, 200, false}, {1, 0, false}, {2, 0, false}},
 			[]string{failed + `"UNCHECKED" "BROKEN"`, recovered + `"BROKEN" "OK"`, failed + `"OK" "UNREACHABLE"`},

@@ -176,6 +176,14 @@ func site(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			panic(http.ErrAbortHandler)
 		}
+	case "/cookie":
+		if _, err := r.Cookie("seen"); err != nil {
+			http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1"})
+			http.Redirect(w, r, "/cookie", http.StatusFound)
+		}
+	case "/challenge":
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("<title>Just a moment...</title>"))
 	case "/stalls":
 		http.Redirect(w, r, "/never", http.StatusFound)
 	case "/never":
@@ -200,17 +208,20 @@ func TestCheck_SendsHEADThenGET(t *testing.T) {
 			status   string
 			happened []string
 		}{
-			"/200":      {"200", []string{head + "/200"}},
-			"/204":      {"204", []string{head + "/204"}},
-			"/304":      {"304", []string{head + "/304"}},
-			"/404":      {"404", []string{head + "/404", sleep, get + "/404"}},
-			"/405-200":  {"200", []string{head + "/405-200", sleep, get + "/405-200"}},
-			"/500-404":  {"404", []string{head + "/500-404", sleep, get + "/500-404"}},
-			"/503-200":  {"200", []string{head + "/503-200", sleep, get + "/503-200"}},
-			"/429-200":  {"429", []string{head + "/429-200"}},
-			"/hangs-up": {"200", []string{head + "/hangs-up", sleep, get + "/hangs-up"}},
-			"/moved":    {"201", []string{head + "/moved", head + "/201"}},
-			"/lost":     {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
+			"/200":       {"200", []string{head + "/200"}},
+			"/204":       {"204", []string{head + "/204"}},
+			"/304":       {"304", []string{head + "/304"}},
+			"/404":       {"404", []string{head + "/404", sleep, get + "/404"}},
+			"/405-200":   {"200", []string{head + "/405-200", sleep, get + "/405-200"}},
+			"/500-404":   {"404", []string{head + "/500-404", sleep, get + "/500-404"}},
+			"/503-200":   {"200", []string{head + "/503-200", sleep, get + "/503-200"}},
+			"/429-200":   {"429", []string{head + "/429-200"}},
+			"/hangs-up":  {"200", []string{head + "/hangs-up", sleep, get + "/hangs-up"}},
+			"/cookie":    {"200", []string{head + "/cookie", head + "/cookie"}},
+			"/challenge": {"403", []string{head + "/challenge", sleep, get + "/challenge"}},
+			"/503":       {"503", []string{head + "/503", sleep, get + "/503"}},
+			"/moved":     {"201", []string{head + "/moved", head + "/201"}},
+			"/lost":      {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
 		} {
 			t.Run(path, func(t *testing.T) {
 				got := b.check(t, b.linkTo(t, "a", path))

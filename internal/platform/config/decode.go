@@ -233,17 +233,12 @@ func parseHost(text string) (string, error) {
 	return u.Host(), nil
 }
 
-// parsePage reads the origin of pages that may call the API.
+// parsePage reads the origin of pages that may call the API, or * for all.
 func parsePage(text string) (string, error) {
 	if text == "*" {
 		return text, nil
 	}
-	origin, err := parseOrigin(text)
-	if err != nil || strings.ContainsAny(text, "?#") {
-		return "", errors.New("must be origins with commas between them, scheme, host and port without a path, " +
-			"as in https://app.example.com; or *")
-	}
-	return origin, nil
+	return urlnorm.Origin(text)
 }
 
 // parseWord returns a parser that accepts only some words.

@@ -98,7 +98,10 @@ type reader struct {
 
 // read reads all settings but those of readSecrets.
 func read(texts map[string]string, checks Checks) *reader {
-	r := &reader{texts: texts}
+	r := &reader{texts: map[string]string{}}
+	for env, text := range texts {
+		r.texts[env] = WithoutLineEnd(text)
+	}
 	r.refuseUnknown()
 	environment := "development"
 	if r.isProduction() {
@@ -106,7 +109,7 @@ func read(texts map[string]string, checks Checks) *reader {
 	}
 	eachSetting(reflect.ValueOf(&r.Config).Elem(), func(field reflect.Value, tag reflect.StructTag) {
 		env := tag.Get("env")
-		text := cmp.Or(texts[env], tag.Get("default"), tag.Get(environment))
+		text := cmp.Or(r.texts[env], tag.Get("default"), tag.Get(environment))
 		if text == "" {
 			return
 		}

@@ -58,20 +58,19 @@ func (r *reader) secret(env string) []byte {
 	return []byte(value)
 }
 
+// WithoutLineEnd returns a setting, or the content of a file with a secret, without the line ends
+// that editors, echo and templates add to it: they are no part of any setting.
+func WithoutLineEnd(text string) string { return strings.TrimRight(text, "\r\n") }
+
 // SplitSecrets reads a list of secrets, one a line or separated by commas, without the white space
 // around them. It is a list only if each part has MinSecretBytes: a single secret may have commas
-// of its own. The last entries are the value and its parts as a version without lists read them, so
-// that these stay known.
+// of its own.
 func SplitSecrets(value []byte) [][]byte {
+	value = []byte(WithoutLineEnd(string(value)))
 	for _, separator := range []string{"\n", ","} {
-		parts := splitSecrets(value, separator)
-		if len(parts) < 2 {
-			continue
+		if parts := splitSecrets(value, separator); len(parts) > 1 {
+			return parts
 		}
-		for _, part := range parts[1:] {
-			parts = append(parts, append(bytes.Clone(part), '\n')) // a file may have ended so
-		}
-		return append(parts, value)
 	}
 	return [][]byte{value}
 }

@@ -11,8 +11,8 @@ type Error struct {
 	Reason string
 }
 
-// Error returns the rule and the reason.
-func (e *Error) Error() string { return fmt.Sprintf("refused by rule %s: %s", e.Rule, e.Reason) }
+// Error returns the reason.
+func (e *Error) Error() string { return e.Reason }
 
 func refuse(rule, reason string) error { return &Error{Rule: rule, Reason: reason} }
 

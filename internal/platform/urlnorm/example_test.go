@@ -17,5 +17,5 @@ func ExampleCanonical() {
 	// Output:
 	// https://example.com/b?utm=1 <nil>
 	// https://example.com/b?utm=1 <nil>
-	// refused by rule R2: The URL must start with http:// or https://.
+	// The URL must start with http:// or https://.
 }

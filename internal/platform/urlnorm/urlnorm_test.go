@@ -8,9 +8,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"pgregory.net/rapid"
 )
 
 // golden is the part of the golden vectors that is about URLs.

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"strings"
+	"unicode"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -21,3 +22,16 @@ func Fold(s string) string {
 }
 
 var dots = strings.NewReplacer("i\u0307", "i", "ı", "i")
+
+// Typed returns a code as a program writes it, such as that of an authenticator app, from one that
+// a person has typed, pasted or read out: without white space, invisible characters, hyphens and
+// dots of any kind, and with full-width characters as plain ones.
+func Typed(code string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.In(r, unicode.Pd, unicode.Cf), strings.ContainsRune("\u2212_.·•", r):
+			return -1
+		}
+		return r
+	}, norm.NFKC.String(code))
+}

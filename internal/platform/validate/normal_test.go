@@ -18,6 +18,18 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	for _, typed := range []string{
+		"123456", " 123 456\n", "123-456", "123\u00a0456", "123\u202f456", "123\u2011456", "123\u2013456",
+		"123\u2212456", "\ufeff123\u200b456", "12 34 56\r\n", "1\t23456", "１２３４５６", "123.456", "123\u00ad456",
+	} {
+		if got := Typed(typed); got != "123456" {
+			t.Errorf("%q is %q", typed, got)
+		}
+	}
+}
+
 // TestLine_IsNormalized also where a character is removed between a letter and its mark.
 func TestLine_IsNormalized(t *testing.T) {
 	t.Parallel()

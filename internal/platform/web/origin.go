@@ -16,8 +16,7 @@ import (
 type Origins struct {
 	// Hosts are the names of the instance itself.
 	Hosts []string
-	// Listed are further origins as browsers write them, scheme://host:port without the scheme's
-	// own port; "*" is every one.
+	// Listed are further origins as browsers write them, see urlnorm.Origin; "*" is every one.
 	Listed []string
 	// PermittedByKey reports whether the API key in an Authorization header permits an origin; nil
 	// permits none.
@@ -40,8 +39,8 @@ func (o Origins) Allow(r *http.Request) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" { // "null" is the origin of pages that have none
-		return false
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return false // null, or a page of an extension or app, whose host is no name of this instance
 	}
 	host := strings.ToLower(u.Hostname())
 	return strings.EqualFold(u.Host, r.Host) || host == Host(r) || slices.Contains(o.Hosts, host)

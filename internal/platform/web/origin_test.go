@@ -29,6 +29,8 @@ func TestOrigins_Allow(t *testing.T) {
 		"https://sho.rt.evil.example":  false,
 		"https://sho.rt@evil.example":  false,
 		"null":                         false,
+		"chrome-extension://sho.rt":    false,
+		"app://localhost":              false,
 		"*":                            false,
 		"%":                            false,
 	} {

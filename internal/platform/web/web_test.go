@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 

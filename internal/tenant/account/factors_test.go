@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"encoding/base32"
 	"fmt"
@@ -38,6 +39,38 @@ func TestStepOf_MatchesVectors(t *testing.T) {
 				!isValid && !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s is of step %d, %d steps later: %v", code, got, off, err)
 			}
+		}
+	}
+}
+
+// TestCodes_AsPeopleTypeThem: apps and lists show codes in groups, and copies have other separators.
+func TestCodes_AsPeopleTypeThem(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"755 224", "755-224", " 755\u00a0224\n", "755\u2013224"} {
+		if step, err := stepOf([]byte("12345678901234567890"), code, time.Unix(0, 0)); step != 0 || err != nil {
+			t.Errorf("%q: %v", code, err)
+		}
+	}
+	if p := ProofOfCode("755\u00a0224"); p.TOTP == nil || *p.TOTP != "755224" {
+		t.Errorf("%+v", p)
+	}
+	want := HashSecret("0123456789ABCDEFGHJKMNPQ")
+	for _, code := range []string{"012345-6789AB-CDEFGH-JKMNPQ", "o12345\n6789ab\r\ncdefgh\u00a0jkmnpq",
+		"012345\u20116789AB\u2013CDEFGH\u2212JKMNPQ", "\u200b012345 6789AB\tCDEFGH JKMNPQ"} {
+		if !bytes.Equal(recoveryHash(code), want) {
+			t.Errorf("%q is another recovery code", code)
+		}
+	}
+}
+
+func TestTOTPIssuer_HasNoColon(t *testing.T) {
+	t.Parallel()
+	for public, want := range map[string]string{
+		"https://sho.rt": "sho.rt", "http://localhost:8080": "localhost", "http://[::1]:8080": "Linkforge",
+	} {
+		s := &Store{PublicURL: public}
+		if got := s.totpIssuer(); got != want {
+			t.Errorf("%s: %q, want %q", public, got, want)
 		}
 	}
 }

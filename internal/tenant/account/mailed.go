@@ -30,9 +30,17 @@ var (
 	resetsPerAddress = ratelimit.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
 )
 
+// The paths of the pages that mail leads to. The token is in the fragment of their URLs, which no
+// server receives or logs. The server has their handlers.
+const (
+	PasswordPage = "/password" // sets a password
+	VerifyPage   = "/verify"   // verifies an address
+)
+
 // purpose is the use of a mailed token.
 type purpose struct {
 	kind string // of the flow
+	page string // that spends it
 	life time.Duration
 	// subject and request are texts of the message.
 	subject, request string
@@ -41,21 +49,16 @@ type purpose struct {
 // The messages contain no user-supplied text, such as a name: their addresses are not verified.
 var (
 	verifyEmail = purpose{
-		kind: kindVerifyEmail, life: 24 * time.Hour, subject: "Confirm your e-mail address",
-		request: "An account on %s was made with this e-mail address. To confirm that it is yours, call the mutation " +
-			"verifyEmail with this token:",
+		kind: kindVerifyEmail, page: VerifyPage, life: 24 * time.Hour, subject: "Confirm your e-mail address",
+		request: "An account on %s was made with this e-mail address. To confirm that it is yours, open this page:",
 	}
 	changeEmail = purpose{
-		kind: kindChangeEmail, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
-		request: "An account on %s is to have this e-mail address. To confirm that it is yours, call the mutation " +
-			"verifyEmail with " +
-			"this token:",
+		kind: kindChangeEmail, page: VerifyPage, life: 24 * time.Hour, subject: "Confirm your new e-mail address",
+		request: "An account on %s is to have this e-mail address. To confirm that it is yours, open this page:",
 	}
 	resetPassword = purpose{
-		kind: kindResetPassword, life: time.Hour, subject: "Choose a new password",
-		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page, or " +
-			"call the " +
-			"mutation resetPassword with the token behind the #:",
+		kind: kindResetPassword, page: PasswordPage, life: time.Hour, subject: "Choose a new password",
+		request: "Somebody wants to choose a new password for your account on %s. If that is you, open this page:",
 	}
 )
 
@@ -143,14 +146,13 @@ func (s *Store) mail(ctx context.Context, email string, m mailed) {
 	if s.Mail == nil || !receivesMail(email) {
 		return
 	}
-	token := m.token
-	if m.purpose.kind == kindResetPassword {
-		token = s.passwordLink(m).URL
-	}
 	s.Mail.Send(ctx, email, m.purpose.subject, fmt.Sprintf(m.purpose.request+
 		"\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",
-		s.PublicURL, token, m.expires.Format("2006-01-02 15:04 MST")))
+		s.PublicURL, s.pageOf(m), m.expires.Format("2006-01-02 15:04 MST")))
 }
+
+// pageOf returns the URL of the page that spends a token.
+func (s *Store) pageOf(m mailed) string { return s.PublicURL + m.purpose.page + "#" + m.token }
 
 func errMailed() error {
 	return errs.New(errs.BadCredentials, "The token is invalid or has expired. Request a new one.").At("token")

@@ -100,7 +100,7 @@ func TestRegister_SendsVerification(t *testing.T) {
 	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, registered Login) {
 		token := box.last(t, 1)
 		got := box.messages[0]
-		for _, part := range []string{token, "https://sho.rt", "verifyEmail", "until 2026-11-21 12:00 UTC"} {
+		for _, part := range []string{token, "https://sho.rt/verify#" + token, "until 2026-11-21 12:00 UTC"} {
 			if !strings.Contains(got.text, part) {
 				t.Errorf("the message does not contain %q:\n%s", part, got.text)
 			}
@@ -165,7 +165,8 @@ func TestMailedToken_HasOnePurpose(t *testing.T) {
 		verification := box.last(t, 1)
 		b.request(t)
 		reset := box.last(t, 2)
-		for i, line := range []string{"\n" + verification + "\n", "\nhttps://sho.rt/password#" + reset + "\n"} {
+		for i, line := range []string{"\nhttps://sho.rt/verify#" + verification + "\n",
+			"\nhttps://sho.rt/password#" + reset + "\n"} {
 			if got := box.messages[i].text; !strings.Contains(got, line) {
 				t.Errorf("no line %q in %s", line, got)
 			}
@@ -240,7 +241,7 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 		b.request(t)
 		token := box.last(t, 4)
 		got := box.messages[3]
-		if got.to != b.email || !strings.Contains(got.text, "resetPassword") ||
+		if got.to != b.email || !strings.Contains(got.text, "/password#"+token) ||
 			!strings.Contains(got.text, "until 2026-11-20 13:00 UTC") {
 			t.Errorf("got message %+v", got)
 		}

@@ -119,7 +119,7 @@ func (s *Store) ResetFactors(ctx context.Context, email string) (*Account, error
 }
 
 // operatorReset is resetPassword with a token that the operator passes on.
-var operatorReset = purpose{kind: kindResetPassword, life: 24 * time.Hour}
+var operatorReset = purpose{kind: kindResetPassword, page: PasswordPage, life: 24 * time.Hour}
 
 // PasswordLink leads to the page that sets the password of an account. It is valid once.
 type PasswordLink struct {
@@ -127,12 +127,8 @@ type PasswordLink struct {
 	ExpiresAt time.Time
 }
 
-// PasswordPage is the path of the page that sets a password with the token in the fragment of its
-// URL, which no server receives or logs. The server has its handler.
-const PasswordPage = "/password"
-
 func (s *Store) passwordLink(m mailed) PasswordLink {
-	return PasswordLink{URL: s.PublicURL + PasswordPage + "#" + m.token, ExpiresAt: m.expires}
+	return PasswordLink{URL: s.pageOf(m), ExpiresAt: m.expires}
 }
 
 // AdminCreate creates an account without a password, and returns the link that sets one. Without a

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // Method is a way to prove an identity.
@@ -75,7 +76,7 @@ type Proof struct {
 // ProofOfCode returns the proof of a text that may be a code of an authenticator app or a recovery
 // code; none for an empty text.
 func ProofOfCode(code string) Proof {
-	switch code = strings.TrimSpace(code); {
+	switch code = validate.Typed(code); {
 	case code == "":
 		return Proof{}
 	case len(code) == int(otp.DigitsSix):

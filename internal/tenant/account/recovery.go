@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // crockford is Crockford's base32, which has no letters that look like others.
@@ -43,11 +44,11 @@ func replaceRecoveryCodes(ctx context.Context, tx bun.Tx, accountID string) (cod
 	return codes, err
 }
 
-// recoveryHash returns the hash of a code as a person types it: case, spaces and hyphens do not
-// matter, and letters that look like digits are digits.
+// recoveryHash returns the hash of a code as a person types it: its case and what separates its
+// groups do not matter, and letters that look like digits are digits.
 func recoveryHash(code string) []byte {
-	return HashSecret(strings.NewReplacer(" ", "", "-", "", "O", "0", "I", "1", "L", "1").
-		Replace(strings.ToUpper(code)))
+	return HashSecret(strings.NewReplacer("O", "0", "I", "1", "L", "1").
+		Replace(strings.ToUpper(validate.Typed(code))))
 }
 
 // RenewRecoveryCodes replaces the recovery codes, and ends the actor's other sessions. It returns

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/pquerna/otp"
@@ -16,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
 // enrollmentTTL is how long an authenticator app waits for its first code.
@@ -79,13 +81,20 @@ func (s *Store) EnrollTOTP(ctx context.Context, actor Actor, p Proof, address st
 		return Enrollment{}, db.NoRowsAs(errNoAccount(), err, "enrolling an authenticator app")
 	}
 	e := Enrollment{Secret: unpadded.EncodeToString(secret[:]), ExpiresAt: now.Add(enrollmentTTL)}
-	issuer := s.PublicURL
-	if u, err := url.Parse(s.PublicURL); err == nil {
-		issuer = u.Host
-	}
+	issuer := s.totpIssuer()
 	e.URI = (&url.URL{Scheme: "otpauth", Host: "totp", Path: "/" + issuer + ":" + a.Email,
 		RawQuery: url.Values{"secret": {e.Secret}, "issuer": {issuer}}.Encode()}).String()
 	return e, nil
+}
+
+// totpIssuer is the name under which authenticator apps list accounts of this instance: its host. A
+// colon would end it in the label of the URI.
+func (s *Store) totpIssuer() string {
+	u, err := url.Parse(s.PublicURL)
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") { // an IPv6 address
+		return "Linkforge"
+	}
+	return u.Hostname()
 }
 
 // ConfirmTOTP makes the authenticator app a second factor, ends the actor's other sessions, and
@@ -184,9 +193,10 @@ func (s *Store) checkTOTP(
 // stepSeconds is the duration of a step, as all authenticator apps have it.
 const stepSeconds = 30
 
-// stepOf returns the step of a code (RFC 6238). It returns BadCredentials.
+// stepOf returns the step of a code (RFC 6238) as a person types it: apps show it in two groups. It
+// returns BadCredentials.
 func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
-	step = -1
+	step, code = -1, validate.Typed(code)
 	text := unpadded.EncodeToString(secret)
 	for at := now.Unix()/stepSeconds - 1; at <= now.Unix()/stepSeconds+1; at++ {
 		want, err := totp.GenerateCodeCustom(text, time.Unix(at*stepSeconds, 0),

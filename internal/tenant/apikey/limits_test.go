@@ -29,7 +29,8 @@ func from(t *testing.T, address, origin string) (ctx context.Context) {
 func TestKey_AdmitsItsClients(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, b *bundle) {
 		limits := Limits{
-			Origins:  []string{"https://app.example.com", "http://localhost:3000"},
+			Origins: []string{"https://app.example.com", "http://localhost:3000", "capacitor://localhost",
+				"moz-extension://2c127fa4-62c7-7e4f-90e5-472b45eecfdc", "app://"},
 			Networks: []string{"192.0.2.0/24", "2001:db8::/32"},
 		}
 		_, secret, err := b.Create(t.Context(), b.mine,
@@ -107,6 +108,8 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 				{Origins: []string{"ftp://example.com"}},
 				{Origins: []string{"https://EXAMPLE.com"}}, {Origins: []string{"https://example.com:443"}},
 				{Origins: []string{"https://u@example.com"}},
+				{Origins: []string{"chrome-extension://id/popup.html"}}, {Origins: []string{"CAPACITOR://localhost"}},
+				{Origins: []string{"file://"}}, {Origins: []string{"app:"}},
 			},
 			"networks": {
 				{Networks: many(21, "192.0.2.0/24")}, {Networks: []string{"192.0.2.1"}},

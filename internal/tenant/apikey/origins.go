@@ -2,7 +2,6 @@ package apikey
 
 import (
 	"net/netip"
-	"net/url"
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
@@ -10,12 +9,8 @@ import (
 
 // checkOrigin returns an origin if it has the form in which browsers send origins of pages.
 func checkOrigin(given string) (string, bool) {
-	u, err := url.Parse(given)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return "", false
-	}
-	canonical, err := urlnorm.Canonical(given)
-	return given, err == nil && canonical.String() == given+"/"
+	origin, err := urlnorm.Origin(given)
+	return given, err == nil && origin == given
 }
 
 // admits reports whether a client may use the key: one with an address that may be unknown, and the

@@ -120,6 +120,10 @@ func (s *Store) insertInvitation(ctx context.Context, tx bun.Tx, m Membership, i
 	return m.Audit(ctx, tx, s.Now(), audit.MemberInvited, i.ID, audit.Details{"role": i.Role})
 }
 
+// InvitationPage is the path of the page that accepts an invitation with the token in the fragment
+// of its URL. The server has its handler.
+const InvitationPage = "/invitation"
+
 // mailInvitation sends no user-supplied text, because the address is not verified.
 func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation, token string) {
 	if s.Mail == nil {
@@ -127,9 +131,10 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 	}
 	s.Mail.Send(ctx, i.Email, "You are invited to a workspace", fmt.Sprintf(
 		"You are invited to the workspace %s on %s, as %s.\n\n"+
-			"To accept, log in with this address and call acceptInvitation with this token:\n\n%s\n\n"+
+			"To accept, open this page:\n\n%s\n\n"+
 			"It is good until %s. If you do not know what this is about, do nothing.\n",
-		m.Slug(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
+		m.Slug(), s.PublicURL, i.Role, s.PublicURL+InvitationPage+"#"+token,
+		i.ExpiresAt.Format("2006-01-02 15:04 MST")))
 }
 
 // Invitations returns the invitations that can be accepted at the time of the call, newest first.
@@ -226,6 +231,13 @@ func (s *Store) checkFound(i *Invitation, err error) error {
 		return errs.New(errs.Expired, "The invitation has expired. Request a new one.").At("token")
 	}
 	return err
+}
+
+// InvitedAddress returns the address that an invitation was sent to. It returns NotFound or Expired.
+func (s *Store) InvitedAddress(ctx context.Context, token string) (string, error) {
+	var i Invitation
+	err := usable(s.DB.NewSelect().Model(&i), byToken, account.HashSecret(token)).Scan(db.AsSystem(ctx))
+	return i.Email, s.checkFound(&i, err)
 }
 
 // Presented returns the invitation with the token, for a new account: only one with the invited

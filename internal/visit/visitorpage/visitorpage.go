@@ -1,5 +1,5 @@
 // Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
-// confirmations and the form that reports a link; and the form that sets a password, in English.
+// confirmations and the form that reports a link; and the forms that mail leads to, in English.
 // They have one layout (layout.html) and one catalogue of texts (texts.json), need no script, and
 // show neither cookies nor anything that a request chose, except the requested address. Programs,
 // which do not accept HTML, receive plain text.
@@ -91,9 +91,10 @@ func Write(w http.ResponseWriter, r *http.Request, status int, m Message, pairs 
 	p.write(w, r)
 }
 
-// WriteEnglish answers with a message that the catalogue does not have, in English.
-func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string) {
-	p := messagePage(status, english, title, text)
+// WriteEnglish answers with a message that the catalogue does not have, in English. A URL in next
+// is where the reader goes on.
+func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string, next ...string) {
+	p := messagePage(status, english, title, text, next...)
 	p.write(w, r)
 }
 
@@ -107,12 +108,12 @@ func WriteNotUTF8(w http.ResponseWriter, r *http.Request) {
 	WriteEnglish(w, r, http.StatusBadRequest, "Not UTF-8", "Encode the text of the request in UTF-8.")
 }
 
-func messagePage(status int, l Language, title, text string) page {
+func messagePage(status int, l Language, title, text string, next ...string) page {
+	view := struct{ Language, Title, Text, StatusLine, Next string }{
+		string(l), title, text, l.T("status", "status", strconv.Itoa(status)), strings.Join(next, ""),
+	}
 	return page{
-		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n",
-		view: struct{ Language, Title, Text, StatusLine string }{
-			string(l), title, text, l.T("status", "status", strconv.Itoa(status)),
-		},
+		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n", view: view,
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
 // connectDeadline bounds CheckConnection, so that a command does not wait for a host that does not
@@ -29,6 +31,9 @@ func CheckConnection(ctx context.Context, d *bun.DB) error {
 		err = errors.Join(conn.PingContext(ctx), conn.Close())
 	}
 	if err != nil {
+		if e, ok := errors.AsType[*errs.Error](err); ok && e.Cause != nil {
+			err = e.Cause // its message is for callers of the API
+		}
 		return fmt.Errorf("PostgreSQL %s: %w", connectProblem(err), err)
 	}
 	return checkPooler(ctx, d)
