@@ -15,10 +15,14 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
+// withoutOutages removes what nodes know of each other.
+const withoutOutages = `DROP INDEX click_logs_by_report; ALTER TABLE click_logs DROP COLUMN _alive_at;
+	ALTER TABLE click_logs DROP COLUMN _has_redis; ALTER TABLE click_totals DROP COLUMN _outage;`
+
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
-	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans",
-	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
+	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans;" + withoutOutages,
+	db.Postgres: withoutOutages + `ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
 		CREATE FUNCTION set_host_key() RETURNS TRIGGER LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';

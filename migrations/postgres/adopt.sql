@@ -22,3 +22,8 @@ INSERT INTO link_text_queue (link_id, workspace_id)
     SELECT id, workspace_id FROM links JOIN link_text_backfill ON id > after_id ORDER BY id;
 RESET ROLE;
 DROP TABLE link_text_backfill;
+
+ALTER TABLE click_totals ADD COLUMN _outage BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE click_logs ADD COLUMN _alive_at TIMESTAMPTZ;
+ALTER TABLE click_logs ADD COLUMN _has_redis BOOLEAN NOT NULL DEFAULT FALSE;
+CREATE INDEX click_logs_by_report ON click_logs (_alive_at);

@@ -11,3 +11,8 @@ INSERT INTO unmarked SELECT count(*) FROM (SELECT secret FROM webhooks UNION ALL
     UNION ALL SELECT secret FROM tasks UNION ALL SELECT secret FROM totp)
     WHERE substr(secret, 1, 8) <> CAST('sealed1:' AS BLOB);
 DROP TABLE unmarked;
+
+ALTER TABLE click_totals ADD COLUMN _outage INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE click_logs ADD COLUMN _alive_at TEXT;
+ALTER TABLE click_logs ADD COLUMN _has_redis INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX click_logs_by_report ON click_logs (_alive_at);

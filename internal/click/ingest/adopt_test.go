@@ -204,7 +204,7 @@ type counting struct {
 	counted map[string]int64
 }
 
-func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]int64, error)) (err error) {
+func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]click.MonthCount, error)) (err error) {
 	c.counted, err = count(click.MonthOf(time.Now()))
 	return err
 }
