@@ -222,6 +222,47 @@ func TestRedis_GrantsOnce(t *testing.T) {
 	}
 }
 
+// TestRedis_AddsHitsOfOutages once, whichever process knows of them first, and grants hits beyond
+// half of the limit only to those who know.
+func TestRedis_AddsHitsOfOutages(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, linkID := NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link)
+		keys := keysOf(linkID, thisMonth())
+		for i, step := range []struct {
+			want, floor, outage int64
+			isOld               bool
+			granted             int64
+			needsFloor, exists  bool
+			counter             string
+		}{
+			{want: 4, isOld: true, needsFloor: true},
+			{want: 4, floor: 6, outage: 5, granted: 4, counter: "10"}, // one of a lease, 5 of outages
+			{want: 2, isOld: true, granted: 2, counter: "12"},
+			{want: 2, floor: 6, outage: 8, granted: 2, counter: "17"}, // 3 more
+			{want: 2, floor: 6, outage: 5, granted: 2, counter: "19"}, // an earlier floor
+			{want: 6, isOld: true, granted: 6, counter: "25"},
+			{want: 1, isOld: true, needsFloor: true, exists: true, counter: "25"},
+			{want: 0, floor: 20, outage: 12, counter: "29"},
+			{want: 30, floor: 20, outage: 12, granted: 21, counter: "50"},
+			{want: 1, isOld: true, counter: "50"}, // none are left: that needs no floor
+			{want: 0, floor: 20, outage: 14, counter: "52"},
+		} {
+			q := request(linkID, int64(i+1), step.want, 50, step.floor)
+			q.Outage, q.MustExist = step.outage, step.isOld
+			ask(t, c, q)
+			counter := k.Get(t.Context(), keys[0]).Val()
+			if q.Granted != step.granted || q.NeedsFloor != step.needsFloor || q.Exists != step.exists ||
+				counter != step.counter {
+				t.Errorf("step %d: %+v and a counter of %q, want %+v", i, q, counter, step)
+			}
+		}
+		if left := must.Value(k.TTL(t.Context(), keys[2]).Result())(t); left <= 0 {
+			t.Errorf("%s has no end", keys[2])
+		}
+	})
+}
+
 // TestRedis_KeysAreForOperators: a plain number and a hash, which end a day after the month.
 func TestRedis_KeysAreForOperators(t *testing.T) {
 	t.Parallel()
@@ -295,8 +336,8 @@ type model struct {
 	outage  int64        // how many of them have hits of outage leases
 	row     Claim        // with the clicks of an earlier instant
 	pending []modelHit
-	// unknown is the largest number of hits of outage leases that the database has lacked.
-	unknown int64
+	// excess is by how much outage leases may have exceeded the limit.
+	excess int64
 
 	counter string // a snapshot
 	leases  map[string]string
@@ -377,13 +418,15 @@ func (n *modelNode) ingest(part int64) {
 	n.outage, n.model.outage = n.outage-outage, n.model.outage+outage
 }
 
-// noteUnknown notes the hits of outage leases that the database lacks now.
-func (m *model) noteUnknown() {
-	now := int64(0)
+// noteExcess notes by how much outage leases may exceed the limit now: by their hits that the database
+// lacks, once half of the limit is counted, and by as much as the bound is above half of the limit.
+func (m *model) noteExcess() {
+	now, isCut := int64(0), false
 	for _, n := range append(m.nodes, m.dead...) {
 		now += n.outage
 	}
 	for _, n := range m.nodes {
+		isCut = isCut || n.isCut.Load()
 		for i := range n.shards {
 			for _, h := range n.shards[i].links {
 				if h.open && h.number < 0 {
@@ -397,7 +440,13 @@ func (m *model) noteUnknown() {
 			now++
 		}
 	}
-	m.unknown = max(m.unknown, now)
+	counter, _ := m.redis.Get(m.t.Context(), keysOf(m.linkID, thisMonth())[0]).Int64()
+	if counter > m.limit/2 {
+		m.excess = max(m.excess, now)
+	}
+	if isCut {
+		m.excess = max(m.excess, m.bound()-m.limit/2)
+	}
 }
 
 func (m *model) now() time.Time { return thisMonth().Start().Add(24*time.Hour + m.passed) }
@@ -515,8 +564,8 @@ const returnedAgain = 9947797887498918697
 
 // TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and
 // kills. While Redis loses nothing, no quota is exceeded, and it is used up to the last hit. After
-// a loss, the link exceeds it by at most the bound at that moment. While nodes are cut off from Redis,
-// it exceeds it by at most the hits that they grant and the database lacks.
+// a loss, the link exceeds it by at most the bound at that moment, and while nodes are cut off from
+// Redis by at most what noteExcess says.
 func TestModel_BoundsTheLossOfData(t *testing.T) {
 	t.Parallel()
 	for _, of := range []struct{ losses, cuts int }{{0, 0}, {1, 0}, {3, 0}, {0, 2}, {1, 2}} {
@@ -574,10 +623,12 @@ func (m *model) run(losses, cuts int, seed uint64) {
 		case dice < 98+cuts:
 			m.nodes[m.random.IntN(len(m.nodes))].cut()
 		}
-		m.noteUnknown()
-		if n := m.admitted(); n > m.limit+bound+m.unknown {
+		if cuts > 0 {
+			m.noteExcess()
+		}
+		if n := m.admitted(); n > m.limit+bound+m.excess {
 			m.t.Fatalf("seed %d, step %d: %d admitted, want %d, a bound of %d and %d in outages", seed, step, n, m.limit,
-				bound, m.unknown)
+				bound, m.excess)
 		}
 	}
 	m.adopt()
@@ -603,7 +654,7 @@ func (m *model) run(losses, cuts int, seed uint64) {
 			}
 		}
 	}
-	n, most := m.admitted(), m.limit+bound+m.unknown
+	n, most := m.admitted(), m.limit+bound+m.excess
 	if n > most || losses == 0 && n < m.limit {
 		m.t.Errorf("seed %d: %d admitted at the end, want %d, and %d at most", seed, n, m.limit, most)
 	}
