@@ -11,11 +11,11 @@ import (
 // reportLife is how long a report of a process lasts: three of them may be missing.
 const reportLife = 20 * time.Second
 
-// Report states that the process of a log is alive, and whether it has Redis. It returns how many
-// other processes are alive, and how many of them have Redis. Reports of clocks that are ahead are
-// not believed.
+// Report states that the process of a log was alive at an instant, and whether it had Redis. It
+// returns how many other processes are alive, and how many of them have had Redis since another
+// instant. Reports of clocks that are ahead are not believed.
 func (l *Ledger) Report(
-	ctx context.Context, logID string, hasRedis bool, now time.Time,
+	ctx context.Context, logID string, hasRedis bool, now, since time.Time,
 ) (others, withRedis int64, err error) {
 	ctx = db.AsSystem(ctx)
 	_, err = l.DB.NewRaw(`INSERT INTO click_logs (id, position, _alive_at, _has_redis) VALUES (?, 0, ?, ?)
@@ -25,7 +25,8 @@ func (l *Ledger) Report(
 		return 0, 0, fmt.Errorf("reporting a node: %w", err)
 	}
 	err = l.DB.NewSelect().Table("click_logs").ColumnExpr("count(*)").
-		ColumnExpr("coalesce(sum(CASE WHEN _has_redis THEN 1 ELSE 0 END), 0)").Where("id <> ?", logID).
+		ColumnExpr("coalesce(sum(CASE WHEN _has_redis AND _alive_at > ? THEN 1 ELSE 0 END), 0)", db.Instant(since)).
+		Where("id <> ?", logID).
 		Where("_alive_at > ?", db.Instant(now.Add(-reportLife))).
 		Where("_alive_at < ?", db.Instant(now.Add(reportLife))).Scan(ctx, &others, &withRedis)
 	if err != nil {

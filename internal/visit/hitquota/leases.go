@@ -345,7 +345,8 @@ type LeasesStats struct {
 	// Leases and Returned count leases that were taken, and hits that were returned, since the
 	// process began, InOutage the hits that this node has granted without the counters.
 	Leases, Returned, InOutage int64
-	// Away reports that the counters are unavailable, OthersHaveRedis that another node has Redis.
+	// Away reports that the counters are unavailable, OthersHaveRedis that another node has had Redis
+	// since this one has none.
 	Away, OthersHaveRedis bool
 }
 

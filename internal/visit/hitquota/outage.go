@@ -15,8 +15,12 @@ import (
 // clicks: so the database knows how many clicks of a month have such hits, and counters add them
 // once, whichever node learns of them. A process that dies loses nothing.
 
-// reportInterval is how often a process reports to the others.
-const reportInterval = 5 * time.Second
+const (
+	// reportInterval is how often a process reports to the others.
+	reportInterval = 5 * time.Second
+	// clockTolerance is by how much clocks of nodes may differ.
+	clockTolerance = time.Second
+)
 
 // part returns how many hits of a link a node may grant without its counter, if the database has
 // counted clicks: all parts are half of the limit at most. If there is less than one hit for each
@@ -94,20 +98,36 @@ func (l *Leases) setOwing(keys []linkKey, owes bool) {
 // reportEvery reports this process to the others until the context ends.
 func (l *Leases) reportEvery(ctx context.Context) {
 	failures := poll.Failures{Log: l.Log, Message: "reporting the node to the others failed"}
-	poll.OnSignal(ctx, nil, reportInterval, failures, l.report)
+	var lostAt time.Time // when it was found to have no Redis; zero while it has
+	poll.OnSignal(ctx, nil, reportInterval, failures, func(ctx context.Context) error {
+		now, hasRedis := l.Now(), l.hasRedis(ctx)
+		switch {
+		case hasRedis:
+			lostAt = time.Time{}
+		case lostAt.IsZero():
+			lostAt = now
+		}
+		return l.report(ctx, hasRedis, now, lostAt)
+	})
+}
+
+func (l *Leases) hasRedis(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, takeDeadline)
+	defer cancel()
+	return l.Redis != nil && l.Redis.Ready(ctx) == nil
 }
 
 // report reports this process to the others, and learns of them. If that fails, what it knew
 // remains.
-func (l *Leases) report(ctx context.Context) error {
-	probe, cancel := context.WithTimeout(ctx, takeDeadline)
-	hasRedis := l.Redis != nil && l.Redis.Ready(probe) == nil
-	cancel()
-	ctx, cancel = context.WithTimeout(ctx, visitorWait)
+func (l *Leases) report(ctx context.Context, hasRedis bool, now, lostAt time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
-	others, withRedis, err := l.Nodes.Report(ctx, l.ClickLog.LogID(), hasRedis, l.Now())
+	others, withRedis, err := l.Nodes.Report(ctx, l.ClickLog.LogID(), hasRedis, now, lostAt.Add(clockTolerance))
 	if err != nil {
 		return err
+	}
+	if hasRedis {
+		withRedis = 0
 	}
 	l.nodes.Store(1 + others)
 	l.othersWithRedis.Store(withRedis)

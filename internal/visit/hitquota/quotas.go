@@ -41,9 +41,9 @@ type Clicks interface {
 
 // Nodes are the processes of the instance.
 type Nodes interface {
-	// Report states that this process is alive, and whether it has Redis. It returns how many others
-	// are, and how many of them have Redis.
-	Report(ctx context.Context, logID string, hasRedis bool, now time.Time) (others, withRedis int64, err error)
+	// Report states that this process is alive now, and whether it has Redis. It returns how many
+	// others are, and how many of them have had Redis since an instant.
+	Report(ctx context.Context, logID string, hasRedis bool, now, since time.Time) (others, withRedis int64, err error)
 }
 
 // Config is what Quotas need.
