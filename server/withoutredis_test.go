@@ -66,7 +66,7 @@ func TestHitQuota_RedirectsWithoutRedis(t *testing.T) {
 			} {
 				l := make([]*trafficLink, 2)
 				for i := range l {
-					made := who.shorten(t, fmt.Sprint("https://example.com/", fault.name, "/", i)).Link
+					made := who.shorten(t, fmt.Sprintf("https://example.com/%d/%d", len(links), i)).Link
 					l[i] = newTrafficLink(made, made.path(nodes[0].server), fault.name, "302")
 				}
 				for i := range 20 { // the other link has had no visitor

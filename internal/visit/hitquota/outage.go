@@ -117,19 +117,18 @@ func (l *Leases) hasRedis(ctx context.Context) bool {
 	return l.Redis != nil && l.Redis.Ready(ctx) == nil
 }
 
-// report reports this process to the others, and learns of them. If that fails, what it knew
-// remains.
+// report reports this process to the others, and learns of them. If that fails, the number that it
+// knew remains, and it cannot say that others have Redis.
 func (l *Leases) report(ctx context.Context, hasRedis bool, now, lostAt time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
 	others, withRedis, err := l.Nodes.Report(ctx, l.ClickLog.LogID(), hasRedis, now, lostAt.Add(clockTolerance))
-	if err != nil {
-		return err
+	if err == nil {
+		l.nodes.Store(1 + others)
 	}
-	if hasRedis {
+	if err != nil || hasRedis {
 		withRedis = 0
 	}
-	l.nodes.Store(1 + others)
 	l.othersWithRedis.Store(withRedis)
-	return nil
+	return err
 }
