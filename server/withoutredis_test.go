@@ -45,7 +45,8 @@ func TestHitQuota_RedirectsWithoutRedis(t *testing.T) {
 				name       string
 				begin, end func()
 			}{
-				{"READONLY", func() { redis.Do(t, "REPLICAOF 127.0.0.1 1") }, func() { redis.Do(t, "REPLICAOF NO ONE") }},
+				{"READONLY", func() { redis.Do(t, "REPLICAOF 127.0.0.1 1") },
+					func() { redis.Do(t, "REPLICAOF NO ONE") }},
 				{"refused", set(faulttest.Refuse, both...), set(faulttest.Pass, both...)},
 				{"silent", set(faulttest.BlackHole, both...), set(faulttest.Pass, both...)},
 				{"300 ms", slow(300 * time.Millisecond), slow(0)},

@@ -274,7 +274,7 @@ CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, subje
 CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, subject_id);
 CREATE TABLE click_logs (
     id TEXT PRIMARY KEY, position INTEGER NOT NULL, _sending_id INTEGER NOT NULL DEFAULT 0,
-    _sending_clicks INTEGER NOT NULL DEFAULT 0, _alive_at TEXT, _has_redis INTEGER NOT NULL DEFAULT 0
+    _sending_clicks INTEGER NOT NULL DEFAULT 0, _alive_at TEXT, _has_redis INTEGER NOT NULL DEFAULT FALSE
 ) STRICT;
 CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
 CREATE TABLE click_moves (

@@ -14,5 +14,5 @@ DROP TABLE unmarked;
 
 ALTER TABLE click_totals ADD COLUMN _outage INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE click_logs ADD COLUMN _alive_at TEXT;
-ALTER TABLE click_logs ADD COLUMN _has_redis INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE click_logs ADD COLUMN _has_redis INTEGER NOT NULL DEFAULT FALSE;
 CREATE INDEX click_logs_by_report ON click_logs (_alive_at);

@@ -31,7 +31,7 @@ type Request struct {
 	Floor, Outage int64
 	// MustExist means that the floor is an old one. The request needs another one if no counter
 	// exists, and to grant a hit beyond half of the limit: outage leases may have granted the other
-	// half. IsBlind means that the database does not answer, so that hits beyond half are granted.
+	// half. IsBlind means that hits beyond half are granted all the same.
 	MustExist, IsBlind bool
 	// Open are the leases of this process to register again with the counter.
 	Open []Lease

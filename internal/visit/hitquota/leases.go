@@ -167,6 +167,7 @@ type queued struct {
 	// isOptional means that the request waits for a floor that only an outage lease, or a hit beyond
 	// half of the limit needs.
 	isOptional bool
+	hasNoFloor bool // the database has not answered
 	// counted are the clicks of the floor that the database has. held are hits of this node that are
 	// neither clicks in the log nor part of the floor.
 	counted, held int64

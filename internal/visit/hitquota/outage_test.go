@@ -132,6 +132,38 @@ func TestOutage_GrantsAboveNewFloors(t *testing.T) {
 	})
 }
 
+// TestLeases_TakeBeyondHalfWithoutDatabase: unless another node may have granted these hits.
+func TestLeases_TakeBeyondHalfWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		used, nodes int64
+		isOpen      bool
+		want        int64
+	}{
+		"below half":                 {40, 2, false, 1},
+		"one node":                   {60, 1, false, 1},
+		"two nodes":                  {60, 2, false, 0},
+		"two nodes, open in outages": {60, 2, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+				d.AdmitsInOutage = c.isOpen
+				d.nodes.Store(c.nodes)
+				run(t, d.Leases)
+				if got := take(t, d.Leases, linkID, int(c.used), 100); got != c.used {
+					t.Fatalf("%d hits given, want %d", got, c.used)
+				}
+				d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
+				after(2 * nearLife)
+				if got, err := tryTake(t.Context(), d.Leases, linkID, 1, 100); got != c.want ||
+					(err != nil) != (c.want == 0) {
+					t.Errorf("%d hits given: %v", got, err)
+				}
+			})
+		})
+	}
+}
+
 // TestOutage_OneNodeIsCutOff: it redirects all of its visitors until half of the limit is used, and
 // the other node does not exceed the limit meanwhile. Afterwards the counter has all hits, and the
 // limit is used up exactly.

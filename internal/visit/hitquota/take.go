@@ -99,6 +99,8 @@ func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 				if isSent {
 					l.abandon(q)
 				}
+			case q.NeedsFloor && q.Exists && q.hasNoFloor:
+				l.fail([]*queued{q}, errNoFloor)
 			case q.NeedsFloor:
 				needFloor(q, q.Exists)
 			case l.isStale(q): // the server restarted meanwhile
@@ -131,9 +133,9 @@ func (l *Leases) outlast(failed []*queued, sentAt time.Time, needFloor func(*que
 			l.fail([]*queued{q}, err)
 		case !isAway && waited < patience:
 			again = append(again, q)
-		case q.MustExist && !q.IsBlind:
+		case q.MustExist && !q.hasNoFloor:
 			needFloor(q, true)
-		case !q.IsBlind && l.grantInOutage(q):
+		case !q.MustExist && l.grantInOutage(q):
 		case !isAway && waited < outageGrace:
 			again = append(again, q)
 		default:
@@ -163,7 +165,7 @@ func (l *Leases) noteFailure(sentAt time.Time, err error) (isAway bool) {
 func (l *Leases) send(batch []*queued) (isSent bool, epoch int64) {
 	if l.counters.IsDown() {
 		for _, q := range batch {
-			q.Err = errRedisDown
+			q.Err, q.NeedsFloor, q.Exists = errRedisDown, false, false
 		}
 		return false, 0
 	}
@@ -256,16 +258,19 @@ func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struc
 	return none, nil
 }
 
-// withoutFloors fails the requests that cannot do without a floor, and returns the others.
-func (l *Leases) withoutFloors(batch []*queued, err error) (blind []*queued) {
+// withoutFloors fails the requests that cannot do without a floor, and returns the others. Those
+// beyond half of the limit can if no other node has outage leases, or quotas are open.
+func (l *Leases) withoutFloors(batch []*queued, err error) (others []*queued) {
+	isBlind := l.AdmitsInOutage || l.nodes.Load() == 1
 	for _, q := range batch {
-		if q.IsBlind = q.isOptional; q.IsBlind {
-			blind = append(blind, q)
+		if q.isOptional && (isBlind || !q.Exists) {
+			q.hasNoFloor, q.IsBlind = true, isBlind
+			others = append(others, q)
 		} else {
 			l.fail([]*queued{q}, err)
 		}
 	}
-	return blind
+	return others
 }
 
 // readFloors reads the clicks of links in the database, then those in this process's log that the
