@@ -34,3 +34,10 @@ func (l *Ledger) Report(
 	}
 	return others, withRedis, nil
 }
+
+// Leave states that the process of a log ends.
+func (l *Ledger) Leave(ctx context.Context, logID string) error {
+	_, err := l.DB.NewUpdate().Table("click_logs").Set("_alive_at = NULL").Where("id = ?", logID).
+		Exec(db.AsSystem(ctx))
+	return err
+}

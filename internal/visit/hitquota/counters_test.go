@@ -369,6 +369,8 @@ func (n *modelNode) Note(l Lease) error {
 	return nil
 }
 
+func (*modelNode) Flush(context.Context) error { return nil }
+
 func (n *modelNode) Span() (ingested, end, capacity int64) { return n.end - n.waiting, n.end, 0 }
 
 func (n *modelNode) Waiting(int64, time.Time) (map[string]click.MonthCount, error) {

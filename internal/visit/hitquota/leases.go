@@ -57,6 +57,8 @@ const (
 	retryPause  = 50 * time.Millisecond
 	patience    = 250 * time.Millisecond
 	outageGrace = 900 * time.Millisecond
+	// flushDeadline bounds how long a visitor waits until the database has the clicks in the log.
+	flushDeadline = time.Second
 	// blindAfter bounds the statement that reads a floor if hits can be taken without it.
 	blindAfter = 500 * time.Millisecond
 	// floorLife is how long a counter may begin with a number of clicks in the database.
@@ -168,6 +170,7 @@ type queued struct {
 	// half of the limit needs.
 	isOptional bool
 	hasNoFloor bool // the database has not answered
+	isFlushed  bool // the next floor has the clicks in the log
 	// counted are the clicks of the floor that the database has. held are hits of this node that are
 	// neither clicks in the log nor part of the floor.
 	counted, held int64

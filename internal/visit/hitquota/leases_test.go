@@ -157,6 +157,14 @@ type testLog struct {
 	room    int64
 	isFull  bool
 	waiting map[string]click.MonthCount
+	onFlush func()
+}
+
+func (l *testLog) Flush(context.Context) error {
+	if l.onFlush != nil {
+		l.onFlush()
+	}
+	return nil
 }
 
 func (*testLog) LogID() string                           { return "log_1" }

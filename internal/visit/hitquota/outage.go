@@ -55,6 +55,23 @@ func (l *Leases) grantInOutage(q *queued) bool {
 	return true
 }
 
+// awaitsClicks reports that a request would get hits if the database had the clicks in the log. Their
+// ingestion may pause for long while the machine is busy.
+func (l *Leases) awaitsClicks(q *queued) bool {
+	if q.isFlushed || q.MustExist || q.Floor == q.counted || part(q.Limit, q.Floor, l.nodes.Load()) <= q.held {
+		return false
+	}
+	q.isFlushed = true
+	return true
+}
+
+// flush has the database get the clicks in the log. A floor is right without it.
+func (l *Leases) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushDeadline)
+	defer cancel()
+	_ = l.ClickLog.Flush(ctx)
+}
+
 // bar remembers for a while that a link has no hit of an outage lease, so that its visitors cause no
 // statements.
 func (l *Leases) bar(q *queued) {
@@ -109,6 +126,9 @@ func (l *Leases) reportEvery(ctx context.Context) {
 		}
 		return l.report(ctx, hasRedis, now, lostAt)
 	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), visitorWait)
+	defer cancel()
+	failures.Report(ctx, l.Nodes.Leave(ctx, l.ClickLog.LogID()))
 }
 
 func (l *Leases) hasRedis(ctx context.Context) bool {

@@ -132,6 +132,28 @@ func TestOutage_GrantsAboveNewFloors(t *testing.T) {
 	})
 }
 
+// TestOutage_WritesClicksBeforeItRefuses: a part that is used up is granted again once the database
+// has the clicks.
+func TestOutage_WritesClicksBeforeItRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		var stored, waiting int64
+		d.nodes.Store(4)
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: stored}, nil })
+		d.onFlush = func() { stored, waiting, d.waiting = stored+waiting, 0, nil }
+		time.Sleep(time.Minute)
+		run(t, d.Leases)
+		source.fail(errGone)
+		for n := range int64(51) {
+			got, err := tryTake(t.Context(), d.Leases, linkID, 1, 100)
+			if got != 1 && n < 50 || got == 1 && n == 50 {
+				t.Errorf("%d hits given after %d: %v", got, n, err)
+			}
+			waiting += got
+			d.waiting = map[string]click.MonthCount{linkID: {Clicks: waiting, Outage: waiting}}
+		}
+	})
+}
+
 // TestLeases_TakeBeyondHalfWithoutDatabase: unless another node may have granted these hits.
 func TestLeases_TakeBeyondHalfWithoutDatabase(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,8 @@ type ClickLog interface {
 	Span() (ingested, end, capacity int64)
 	// Waiting counts the clicks behind a position since an instant, by link.
 	Waiting(position int64, since time.Time) (map[string]click.MonthCount, error)
+	// Flush waits until the database has the clicks recorded so far, which it does at once.
+	Flush(ctx context.Context) error
 }
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
@@ -44,6 +46,8 @@ type Nodes interface {
 	// Report states that this process is alive now, and whether it has Redis. It returns how many
 	// others are, and how many of them have had Redis since an instant.
 	Report(ctx context.Context, logID string, hasRedis bool, now, since time.Time) (others, withRedis int64, err error)
+	// Leave states that this process ends.
+	Leave(ctx context.Context, logID string) error
 }
 
 // Config is what Quotas need.

@@ -136,6 +136,8 @@ func (l *Leases) outlast(failed []*queued, sentAt time.Time, needFloor func(*que
 		case q.MustExist && !q.hasNoFloor:
 			needFloor(q, true)
 		case !q.MustExist && l.grantInOutage(q):
+		case l.awaitsClicks(q):
+			needFloor(q, true)
 		case !isAway && waited < outageGrace:
 			again = append(again, q)
 		default:
@@ -278,11 +280,14 @@ func (l *Leases) withoutFloors(batch []*queued, err error) (others []*queued) {
 // would take a hit from the link for good.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	wait := blindAfter
-	if slices.ContainsFunc(batch, func(q *queued) bool { return !q.isOptional }) {
+	if slices.ContainsFunc(batch, func(q *queued) bool { return !q.isOptional || q.isFlushed }) {
 		wait = visitorWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	if slices.ContainsFunc(batch, func(q *queued) bool { return q.isFlushed }) {
+		l.flush(ctx)
+	}
 	m, linkIDs := batch[0].Month, make([]string, len(batch))
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
