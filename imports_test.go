@@ -174,7 +174,7 @@ var scopes = map[string][]string{
 		"eventstream.After", "feed.CatchUp", "feed.Horizon",
 		"clicksql.compareAll", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches",
 		"clickstore.ForgetVisitors",
-		"clickstore.ForgetWho", "clickstore.Take", "unmatched.Purge",
+		"clickstore.ForgetWho", "clickstore.Take", "clickstore.Report", "clickstore.Leave", "unmatched.Purge",
 		"clickstore.Platform", "hitquota.readFloors", "clickstore.Position", "clickstore.BusyLinks", "unmatched.Flush",
 		"link.List",
 		"history.Verify", "upkeep.RecordTransitions",

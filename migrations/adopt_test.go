@@ -15,6 +15,10 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
+// withoutOutages removes what nodes know of each other.
+const withoutOutages = `DROP INDEX click_logs_by_report; ALTER TABLE click_logs DROP COLUMN _alive_at;
+	ALTER TABLE click_logs DROP COLUMN _has_redis; ALTER TABLE click_totals DROP COLUMN _outage;`
+
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
@@ -24,8 +28,8 @@ var reverted = map[db.Kind]string{
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
-		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day`,
-	db.Postgres: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
+		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` + withoutOutages,
+	db.Postgres: withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;

@@ -24,6 +24,7 @@ func (a *app) adminRoutes(ctx context.Context) http.Handler {
 
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("GET /readyz/redis", a.readyWithRedis)
 	mux.Handle("GET /metrics", serveMetrics(func() []number { return a.numbers(ctx) }, a.log))
 
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and every profile that has a name

@@ -65,6 +65,7 @@ func testAdminRoutes(t *testing.T, a *app) {
 		{"GET", "/livez", "alive\n", http.StatusOK},
 		{"HEAD", "/livez", "", http.StatusOK},
 		{"GET", "/readyz", "ready\n", http.StatusOK},
+		{"GET", "/readyz/redis", "ready\n", http.StatusOK},
 		{"GET", "/metrics", "\nlinkforge_build_info{version=\"" + cli.Version() + "\"} 1\n", http.StatusOK},
 		{"GET", "/debug/pprof/", "goroutine", http.StatusOK},
 		{"GET", "/debug/pprof/goroutine?debug=1", "goroutine profile: total ", http.StatusOK},

@@ -331,11 +331,11 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 		"haproxy.cfg":     `http-check .* uri (\S+)`,
 		"haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
-		if len(found) != 1 || found[0][1] != "/readyz" {
-			t.Errorf("%s: got readiness probes %v, want /readyz", file, found)
+		if len(found) != 1 || found[0][1] != "/readyz/redis" {
+			t.Errorf("%s: got readiness probes %v, want /readyz/redis", file, found)
 		}
 	}
-	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz"}, paths); diff != "" {
+	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz/redis"}, paths); diff != "" {
 		t.Errorf("probes (-want +got):\n%s", diff)
 	}
 	for _, path := range paths {

@@ -35,6 +35,20 @@ func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, text)
 }
 
+// readyWithRedis is ready for load balancers: it also refuses requests while this node has no Redis and
+// another node has.
+func (a *app) readyWithRedis(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyDeadline)
+	defer cancel()
+	if a.Quotas.Hits.Stats().OthersHaveRedis {
+		if err := a.kv.Ready(ctx); err != nil {
+			plain(w, http.StatusServiceUnavailable, "this node alone: "+redisx.Explain(err))
+			return
+		}
+	}
+	a.ready(w, r)
+}
+
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

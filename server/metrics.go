@@ -62,12 +62,15 @@ func (a *app) quotaNumbers() []number {
 	leases, clicks := a.Quotas.Hits.Stats(), a.Recorder.Stats()
 	return []number{
 		gauge("linkforge_quota_unavailable",
-			"1 while Redis grants no hits, so that only leased hits are admitted, else 0.",
+			"1 while Redis grants no hits, so that links redirect up to half of their quotas, else 0.",
 			one(leases.Away)),
 		gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
 		counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
+		counter("linkforge_quota_hits_without_redis_total",
+			"Hits that the node has granted within the first half of quotas, because Redis did not answer.",
+			leases.InOutage),
 		gauge("linkforge_quota_overshoot_bound",
 			"Hits that a link can exceed its quota by, if Redis lost its data now: those leased by this node, and "+
 				"those "+

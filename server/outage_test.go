@@ -112,7 +112,7 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	counts, _, err := (&clickstore.Ledger{DB: d}).Since(ctx, "", []string{linkID}, click.MonthOf(time.Now())-1)
 	must.NoError(t, err)
 	n := must.Value(d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx))(t)
-	return total, counts[linkID], int64(n)
+	return total, counts[linkID].Clicks, int64(n)
 }
 
 // endIngested ends the visits, which have had no other answers, and waits until the click logs of

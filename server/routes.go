@@ -22,6 +22,7 @@ func (a *app) routes() http.Handler {
 
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("GET /readyz/redis", a.readyWithRedis)
 
 	cors := a.origins().CORS(http.MethodGet, http.MethodHead, http.MethodPost)
 	mux.Handle("GET /graphql", cors(a.endpoint))

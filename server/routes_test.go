@@ -75,6 +75,7 @@ func TestRoutes_AreServed(t *testing.T) {
 	}{
 		"GET /livez":         {"/livez", "alive\n", http.StatusOK},
 		"GET /readyz":        {"/readyz", "ready\n", http.StatusOK},
+		"GET /readyz/redis":  {"/readyz/redis", "ready\n", http.StatusOK},
 		"GET /graphql":       {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
 		"POST /graphql":      {"/graphql", "application/json", http.StatusUnsupportedMediaType},
 		"OPTIONS /graphql":   {"/graphql", "", http.StatusNoContent},

@@ -9866,7 +9866,7 @@ input MetadataInput {
 enum DestinationState {
   "It has not been checked since it was set."
   UNCHECKED
-  "It responded with a status below 400, or with 401, 403, 405 or 429."
+  "It responded with a status below 400, or refuses programs: 401, 403, 405, 406, 429, 451, 999, or a challenge for browsers."
   OK
   "It responded with another status."
   BROKEN

@@ -44,7 +44,8 @@ type Click struct {
 	// QRSource is the source of the scanned QR code; empty: none, or a private visitor.
 	QRSource string
 
-	// HitLease is the number of the lease that the hit was taken from, in the log of the click.
+	// HitLease is the number of the lease that the hit was taken from, in the log of the click. It is
+	// negative if the node has granted the hit without Redis.
 	HitLease int64
 
 	// End is where its record ends in the log that it was read from; zero for one that was not.

@@ -6,6 +6,10 @@ import "time"
 // months of it that are over. The zero Month is unknown.
 type Month int32
 
+// MonthCount is a number of clicks of a link in a month. Outage is how many of them have a hit that a
+// node has granted without Redis, whose counter may lack it therefore.
+type MonthCount struct{ Clicks, Outage int64 }
+
 // MonthOf returns the month that t lies in.
 func MonthOf(t time.Time) Month {
 	t = t.UTC()

@@ -300,7 +300,7 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	}
 	recorder := ingest.RecorderConfig{Clicks: s.Clicks, Ledger: s.Ledger, Log: log}
 	s.Quotas = hitquota.New(hitquota.Config{
-		ClickLog: log, Clicks: s.Ledger, DB: o.DB, Redis: o.Redis,
+		ClickLog: log, Clicks: s.Ledger, Nodes: s.Ledger, DB: o.DB, Redis: o.Redis,
 		AdmitsInOutage: o.Config.QuotaOutage == config.QuotaOpen,
 		Log:            o.Log, Now: o.Now,
 	})

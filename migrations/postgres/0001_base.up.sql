@@ -469,7 +469,8 @@ CREATE TABLE click_totals (
     _sealed_clicks BIGINT NOT NULL DEFAULT 0,  -- about how many clicks are in click_days
     _month INTEGER NOT NULL DEFAULT 0,  -- that of the latest click
     _before_month BIGINT NOT NULL DEFAULT 0,  -- the clicks before it
-    _before_last BIGINT NOT NULL DEFAULT 0  -- the clicks before the month that precedes it
+    _before_last BIGINT NOT NULL DEFAULT 0,  -- the clicks before the month that precedes it
+    _outage BIGINT NOT NULL DEFAULT 0  -- the clicks of _month whose hits were granted without Redis
 );
 CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, subject_id);
 CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, subject_id);
@@ -480,8 +481,11 @@ CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, 
 CREATE TABLE click_logs (
     id TEXT COLLATE "C" PRIMARY KEY, position BIGINT NOT NULL,
     _sending_id BIGINT NOT NULL DEFAULT 0,  -- the first id of the batch; 0 without one
-    _sending_clicks BIGINT NOT NULL DEFAULT 0  -- how many it has; negative when it was given up
+    _sending_clicks BIGINT NOT NULL DEFAULT 0,  -- how many it has; negative when it was given up
+    _alive_at TIMESTAMPTZ,  -- the last report of its process, with:
+    _has_redis BOOLEAN NOT NULL DEFAULT FALSE
 );
+CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
 
 -- Claimed links whose clicks a store beside this database has to move to another workspace.
 CREATE TABLE click_moves (

@@ -65,3 +65,7 @@ UPDATE tasks SET outside = finished_at IS NULL
     stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
 RESET ROLE;
 CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
+ALTER TABLE click_totals ADD COLUMN _outage BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE click_logs ADD COLUMN _alive_at TIMESTAMPTZ;
+ALTER TABLE click_logs ADD COLUMN _has_redis BOOLEAN NOT NULL DEFAULT FALSE;
+CREATE INDEX click_logs_by_report ON click_logs (_alive_at);

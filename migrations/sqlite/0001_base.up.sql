@@ -281,14 +281,15 @@ CREATE TABLE click_totals (
     sealed_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',
     detailed_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00', _sealed_clicks INTEGER NOT NULL DEFAULT 0,
     _month INTEGER NOT NULL DEFAULT 0, _before_month INTEGER NOT NULL DEFAULT 0,
-    _before_last INTEGER NOT NULL DEFAULT 0
+    _before_last INTEGER NOT NULL DEFAULT 0, _outage INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, subject_id);
 CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, subject_id);
 CREATE TABLE click_logs (
     id TEXT PRIMARY KEY, position INTEGER NOT NULL, _sending_id INTEGER NOT NULL DEFAULT 0,
-    _sending_clicks INTEGER NOT NULL DEFAULT 0
+    _sending_clicks INTEGER NOT NULL DEFAULT 0, _alive_at TEXT, _has_redis INTEGER NOT NULL DEFAULT FALSE
 ) STRICT;
+CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
 CREATE TABLE click_moves (
     link_id TEXT PRIMARY KEY, to_workspace TEXT NOT NULL, requests INTEGER NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0

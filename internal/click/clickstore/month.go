@@ -18,11 +18,19 @@ import (
 // a month; next is the month after it. For a month before the last two that the link has clicks of,
 // it is the number of all clicks, so that no quota is exceeded: the clocks of nodes do not differ
 // by that much.
-func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
-	return bun.SafeQuery(fmt.Sprintf(`COALESCE((SELECT CASE WHEN total._month < ?0 THEN 0
+func SinceSQL(linkID string, m, next any) schema.QueryWithArgs { return sinceSQL("", linkID, m, next) }
+
+// FloorSQL is SinceSQL, or -1 for a link with clicks that its counter in Redis may lack, see
+// click.MonthCount: then Since returns both.
+func FloorSQL(linkID string, m, next any) schema.QueryWithArgs {
+	return sinceSQL("WHEN total._month = ?0 AND total._outage > 0 THEN -1 ", linkID, m, next)
+}
+
+func sinceSQL(first bun.Safe, linkID string, m, next any) schema.QueryWithArgs {
+	return bun.SafeQuery(fmt.Sprintf(`COALESCE((SELECT CASE %sWHEN total._month < ?0 THEN 0
 		WHEN total._month = ?0 THEN total.clicks - total._before_month
 		WHEN total._month = ?1 THEN total.clicks - total._before_last ELSE total.clicks END
-		FROM click_totals AS total WHERE total.subject_id = %s), 0)`, linkID), m, next)
+		FROM click_totals AS total WHERE total.subject_id = %s), 0)`, first, linkID), m, next)
 }
 
 // Since counts the clicks of links that the context sees since the start of a month, and returns
@@ -30,30 +38,32 @@ func SinceSQL(linkID string, m, next any) schema.QueryWithArgs {
 // without a click are missing.
 func (l *Ledger) Since(
 	ctx context.Context, logID string, linkIDs []string, m click.Month,
-) (counts map[string]int64, position int64, err error) {
-	log := l.DB.NewSelect().Table("click_logs").ColumnExpr("id, position").Where("id = ?", logID)
+) (counts map[string]click.MonthCount, position int64, err error) {
+	log := l.DB.NewSelect().Table("click_logs").ColumnExpr("id, position, 0").Where("id = ?", logID)
 	counts, err = countSince(ctx, l.sinceQuery(linkIDs, m).UnionAll(log))
-	position = counts[logID]
+	position = counts[logID].Clicks
 	delete(counts, logID)
 	return counts, position, err
 }
 
 func (l *Ledger) sinceQuery(linkIDs []string, m click.Month) *bun.SelectQuery {
 	return l.DB.NewSelect().TableExpr("click_totals AS link").ColumnExpr("subject_id AS id").
-		ColumnExpr("? AS number", SinceSQL("link.subject_id", m, m+1)).Where("subject_id IN (?)", bun.In(linkIDs))
+		ColumnExpr("? AS clicks", SinceSQL("link.subject_id", m, m+1)).
+		ColumnExpr("CASE WHEN _month = ? THEN _outage ELSE 0 END AS outage", m).
+		Where("subject_id IN (?)", bun.In(linkIDs))
 }
 
-func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]int64, error) {
+func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]click.MonthCount, error) {
 	var rows []struct {
-		ID     string
-		Number int64
+		ID string
+		click.MonthCount
 	}
 	if err := q.Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
-	counts := make(map[string]int64, len(rows))
+	counts := make(map[string]click.MonthCount, len(rows))
 	for _, row := range rows {
-		counts[row.ID] = row.Number
+		counts[row.ID] = row.MonthCount
 	}
 	return counts, nil
 }
@@ -61,7 +71,12 @@ func countSince(ctx context.Context, q *bun.SelectQuery) (map[string]int64, erro
 // MonthClicks counts the clicks of links since the start of a month. The context has entered their
 // workspace. Links without a click are missing.
 func (l *Ledger) MonthClicks(ctx context.Context, linkIDs []string, m click.Month) (map[string]int64, error) {
-	return countSince(ctx, l.sinceQuery(linkIDs, m))
+	all, err := countSince(ctx, l.sinceQuery(linkIDs, m))
+	counts := make(map[string]int64, len(all))
+	for linkID, n := range all {
+		counts[linkID] = n.Clicks
+	}
+	return counts, err
 }
 
 // Busy reports how many links of a workspace have used a share of their monthly hits, and how many

@@ -35,6 +35,8 @@ type Total struct {
 	Month       click.Month `bun:"_month"`
 	BeforeMonth int64       `bun:"_before_month"`
 	BeforeLast  int64       `bun:"_before_last,scanonly"`
+	// Outage is how many clicks of Month have hits that were granted without Redis.
+	Outage int64 `bun:"_outage"`
 	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
 	// click_details.
 	DetailedAt time.Time `bun:",scanonly"`
@@ -60,6 +62,8 @@ const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	_before_month = CASE WHEN t._month < excluded._month THEN t.clicks + excluded._before_month
 		WHEN t._month = excluded._month THEN t._before_month + excluded._before_month
 		ELSE t._before_month + excluded.clicks END,
+	_outage = CASE WHEN t._month < excluded._month THEN excluded._outage
+		WHEN t._month = excluded._month THEN t._outage + excluded._outage ELSE t._outage END,
 	_month = CASE WHEN t._month < excluded._month THEN excluded._month ELSE t._month END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
 	latency_mean = t.latency_mean
@@ -116,9 +120,12 @@ func sum(clicks []click.Click, subject func(*click.Click) string) []Total {
 		}
 		switch m := click.MonthOf(c.ClickedAt); {
 		case m > t.Month:
-			t.Month, t.BeforeMonth = m, t.Clicks
+			t.Month, t.BeforeMonth, t.Outage = m, t.Clicks, 0
 		case m < t.Month:
 			t.BeforeMonth++
+		}
+		if c.HitLease < 0 && click.MonthOf(c.ClickedAt) == t.Month {
+			t.Outage++
 		}
 		t.Add(c.LatencyMs)
 		if c.Bot {

@@ -77,10 +77,10 @@ func (f RecoverFunc) Recover(ctx context.Context, logID string, leases []hitquot
 }
 
 // NoLogs counts the clicks in logs of dead processes where there are none.
-func NoLogs(click.Month) (map[string]int64, error) { return nil, nil }
+func NoLogs(click.Month) (map[string]click.MonthCount, error) { return nil, nil }
 
 // Carry has nothing to count.
-func (RecoverFunc) Carry(context.Context, func(click.Month) (map[string]int64, error)) error {
+func (RecoverFunc) Carry(context.Context, func(click.Month) (map[string]click.MonthCount, error)) error {
 	return nil
 }
 

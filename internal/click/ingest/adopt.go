@@ -139,7 +139,7 @@ func logsIn(dir string) (logs []string, err error) {
 func (r *Recorder) adoptAll(ctx context.Context, dir string, byOperator bool) (clicks int, err error) {
 	found, err := wal.Found(dir)
 	if r.leases != nil {
-		count := func(m click.Month) (map[string]int64, error) { return r.countAll(ctx, found, m) }
+		count := func(m click.Month) (map[string]click.MonthCount, error) { return r.countAll(ctx, found, m) }
 		if problem := r.leases.Carry(ctx, count); problem != nil {
 			for _, j := range found {
 				problem = errors.Join(problem, j.Close()) // for the next time
@@ -204,8 +204,10 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log, byOperator bool) (adop
 
 // countAll counts the clicks of a month, by link, that logs have and the database does not. Those
 // of a log that cannot be read are missing.
-func (r *Recorder) countAll(ctx context.Context, logs []*wal.Log, m click.Month) (map[string]int64, error) {
-	counts := map[string]int64{}
+func (r *Recorder) countAll(
+	ctx context.Context, logs []*wal.Log, m click.Month,
+) (map[string]click.MonthCount, error) {
+	counts := map[string]click.MonthCount{}
 	for _, j := range logs {
 		position, err := r.ledger.Position(ctx, j.ID())
 		if err != nil {

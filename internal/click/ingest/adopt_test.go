@@ -201,10 +201,10 @@ func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 // counting are leases that count the clicks of logs, for counters.
 type counting struct {
 	clicktest.RecoverFunc
-	counted map[string]int64
+	counted map[string]click.MonthCount
 }
 
-func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]int64, error)) (err error) {
+func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]click.MonthCount, error)) (err error) {
 	c.counted, err = count(click.MonthOf(time.Now()))
 	return err
 }
@@ -228,7 +228,7 @@ func TestAdopt_CountsBesideAnUnreadableLog(t *testing.T) {
 	must.NoError(t, os.Mkdir(segment, 0o700))
 	leases := &counting{RecoverFunc: func(context.Context, string, []hitquota.Lease) error { return nil }}
 	finder := clicktest.NewLeaseRecorder(t, d, dir, leases)
-	if err := finder.Adopt(t.Context()); err == nil || leases.counted[linkID] != 10 {
+	if err := finder.Adopt(t.Context()); err == nil || leases.counted[linkID].Clicks != 10 {
 		t.Errorf("%v, counted %v", err, leases.counted)
 	}
 	wantClicks(t, d, linkID, 10)

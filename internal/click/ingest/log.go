@@ -145,8 +145,8 @@ func (l *Log) Span() (ingested, end, capacity int64) {
 // Waiting counts the clicks behind a position since an instant, by link. The database has a batch a
 // little earlier than Span says so: only the position that was read with the database's clicks
 // counts none of them twice.
-func (l *Log) Waiting(position int64, since time.Time) (map[string]int64, error) {
-	counts := map[string]int64{}
+func (l *Log) Waiting(position int64, since time.Time) (map[string]click.MonthCount, error) {
+	counts := map[string]click.MonthCount{}
 	if position == l.journal.End() {
 		return counts, nil
 	}
@@ -154,7 +154,7 @@ func (l *Log) Waiting(position int64, since time.Time) (map[string]int64, error)
 }
 
 // countClicks adds the clicks of a log behind a position, since an instant, to counts by link.
-func countClicks(j *wal.Log, position int64, since time.Time, counts map[string]int64) error {
+func countClicks(j *wal.Log, position int64, since time.Time, counts map[string]click.MonthCount) error {
 	for {
 		chunk, err := j.Read(position, maxBatch)
 		if err != nil || chunk.Next == position {
@@ -163,7 +163,11 @@ func countClicks(j *wal.Log, position int64, since time.Time, counts map[string]
 		position = chunk.Next
 		for _, record := range chunk.Records {
 			if c, _, err := parseRecord(record.Data); err == nil && c != nil && !c.ClickedAt.Before(since) {
-				counts[c.LinkID]++
+				n := counts[c.LinkID]
+				if n.Clicks++; c.HitLease < 0 {
+					n.Outage++
+				}
+				counts[c.LinkID] = n
 			}
 		}
 	}

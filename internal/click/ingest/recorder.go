@@ -44,7 +44,7 @@ type Leases interface {
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
 	// Carry is called before logs of dead processes are ingested: count returns their clicks of a
 	// month that the database does not have, by link.
-	Carry(ctx context.Context, count func(click.Month) (map[string]int64, error)) error
+	Carry(ctx context.Context, count func(click.Month) (map[string]click.MonthCount, error)) error
 }
 
 // RecorderConfig configures a Recorder.

@@ -533,7 +533,7 @@ func TestWaiting_CountsNoClickOfTheDatabase(t *testing.T) {
 			stored, position, err := config.Ledger.Since(db.AsSystem(t.Context()), l.LogID(), []string{linkID}, this)
 			must.NoError(t, err)
 			waiting := must.Value(l.Waiting(position, this.Start()))(t)
-			if got := stored[linkID] + waiting[linkID]; got != n {
+			if got := stored[linkID].Clicks + waiting[linkID].Clicks; got != n {
 				t.Errorf("%s, %d clicks are stored and %d wait, want %d", when, stored[linkID], waiting[linkID], n)
 			}
 		}

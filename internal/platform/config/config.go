@@ -108,8 +108,8 @@ type Config struct {
 	SessionTTL time.Duration `env:"LINKFORGE_SESSION_TTL" default:"720h" min:"1h" max:"8760h"`
 	// Redirects of a link in a calendar month (UTC).
 	HitQuota int64 `env:"LINKFORGE_HIT_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
-	// Redirects of links whose leased hits are used up while Redis is unavailable: closed (503) or
-	// open (beyond the quota, if need be).
+	// Redirects of links beyond half of their quota while Redis is unavailable: closed (503) or open
+	// (beyond the quota, if need be).
 	QuotaOutage string `env:"LINKFORGE_QUOTA_OUTAGE" default:"closed" syntax:"outage"`
 	// Links that a workspace can create in a calendar month (UTC).
 	LinkQuota int64 `env:"LINKFORGE_LINK_QUOTA" default:"10000" min:"0" max:"1125899906842624"`

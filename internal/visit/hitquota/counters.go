@@ -26,18 +26,22 @@ type Request struct {
 	Claim
 	// Want is the number of requested hits. Number identifies the lease in this process's log.
 	Want, Number int64
-	// Take raises the counter to Floor first. With MustExist it requests another floor if no
-	// counter exists.
-	Floor     int64
-	MustExist bool
+	// Take raises the counter to Floor first. Outage is how many clicks of the floor have hits of
+	// outage leases: the counter adds those that it lacks.
+	Floor, Outage int64
+	// MustExist means that the floor is an old one. The request needs another one if no counter
+	// exists, and to grant a hit beyond half of the limit: outage leases may have granted the other
+	// half. IsBlind means that hits beyond half are granted all the same.
+	MustExist, IsBlind bool
 	// Open are the leases of this process to register again with the counter.
 	Open []Lease
 
 	// Granted is the number of granted hits, at most Want. Remaining is the number of hits that
 	// remain.
 	Granted, Remaining int64
-	// NeedsFloor means that no reliable counter exists. Nothing was granted then.
-	NeedsFloor bool
+	// NeedsFloor means that nothing was granted, because no reliable counter exists or, if Exists is
+	// set, because the request exceeds half of the limit.
+	NeedsFloor, Exists bool
 	// Err is errFault if nothing was granted. Other errors mean that the counters did not answer,
 	// and that they may have granted hits.
 	Err error
@@ -65,7 +69,8 @@ type Lease struct {
 }
 
 // Counters count the hits of links that have been granted, for all nodes. A counter is the only
-// authority for its link and month: nothing grants hits without it.
+// authority for its link and month. While it does not answer, outage leases grant hits, within half
+// of the limit; it adds them with the clicks that they became.
 type Counters interface {
 	// Take grants requests, each as a lease and as one atomic step, and sets their results. No two
 	// of them have the same link and month. It returns the epoch of the counters.
@@ -92,7 +97,7 @@ type memory struct {
 	months map[click.Month]map[string]counter // by link
 	// carried are clicks in a month, by link, which floors lack because the database does not have
 	// them yet.
-	carried      map[string]int64
+	carried      map[string]click.MonthCount
 	carriedMonth click.Month
 }
 
@@ -121,7 +126,7 @@ func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
 		}
 		floor := q.Floor
 		if !q.MustExist && q.Month == c.carriedMonth {
-			floor += c.carried[q.LinkID]
+			floor += c.carried[q.LinkID].Clicks
 		}
 		n.used = max(n.used, floor)
 		q.Granted = max(0, min(q.Want, q.Limit-n.used))
@@ -132,7 +137,7 @@ func (c *memory) Take(_ context.Context, requests []*Request) (epoch int64) {
 }
 
 // carry replaces the carried clicks. The counters have the earlier ones.
-func (c *memory) carry(m click.Month, clicks map[string]int64) {
+func (c *memory) carry(m click.Month, clicks map[string]click.MonthCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.carried, c.carriedMonth = clicks, m

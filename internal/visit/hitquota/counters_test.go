@@ -1,16 +1,19 @@
 package hitquota
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -32,14 +35,14 @@ func eachCounters(t *testing.T, test func(t *testing.T, c Counters, other func()
 	})
 }
 
-// noFloor is the floor of a request whose counter must exist.
+// noFloor is the floor of a request whose counter must exist, without a database.
 const noFloor = -1
 
 // request returns the request of a lease, above a floor.
 func request(linkID string, number, want, limit, floor int64) *Request {
 	return &Request{
 		Claim: Claim{LinkID: linkID, Month: thisMonth(), Limit: limit}, Number: number, Want: want,
-		Floor: max(0, floor), MustExist: floor == noFloor,
+		Floor: max(0, floor), MustExist: floor == noFloor, IsBlind: floor == noFloor,
 	}
 }
 
@@ -219,6 +222,47 @@ func TestRedis_GrantsOnce(t *testing.T) {
 	}
 }
 
+// TestRedis_AddsHitsOfOutages once, whichever process knows of them first, and grants hits beyond
+// half of the limit only to those who know.
+func TestRedis_AddsHitsOfOutages(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		c, linkID := NewRedis(k, id.New(id.Log), time.Now), id.New(id.Link)
+		keys := keysOf(linkID, thisMonth())
+		for i, step := range []struct {
+			want, floor, outage int64
+			isOld               bool
+			granted             int64
+			needsFloor, exists  bool
+			counter             string
+		}{
+			{want: 4, isOld: true, needsFloor: true},
+			{want: 4, floor: 6, outage: 5, granted: 4, counter: "10"}, // one of a lease, 5 of outages
+			{want: 2, isOld: true, granted: 2, counter: "12"},
+			{want: 2, floor: 6, outage: 8, granted: 2, counter: "17"}, // 3 more
+			{want: 2, floor: 6, outage: 5, granted: 2, counter: "19"}, // an earlier floor
+			{want: 6, isOld: true, granted: 6, counter: "25"},
+			{want: 1, isOld: true, needsFloor: true, exists: true, counter: "25"},
+			{want: 0, floor: 20, outage: 12, counter: "29"},
+			{want: 30, floor: 20, outage: 12, granted: 21, counter: "50"},
+			{want: 1, isOld: true, counter: "50"}, // none are left: that needs no floor
+			{want: 0, floor: 20, outage: 14, counter: "52"},
+		} {
+			q := request(linkID, int64(i+1), step.want, 50, step.floor)
+			q.Outage, q.MustExist = step.outage, step.isOld
+			ask(t, c, q)
+			counter := k.Get(t.Context(), keys[0]).Val()
+			if q.Granted != step.granted || q.NeedsFloor != step.needsFloor || q.Exists != step.exists ||
+				counter != step.counter {
+				t.Errorf("step %d: %+v and a counter of %q, want %+v", i, q, counter, step)
+			}
+		}
+		if left := must.Value(k.TTL(t.Context(), keys[2]).Result())(t); left <= 0 {
+			t.Errorf("%s has no end", keys[2])
+		}
+	})
+}
+
 // TestRedis_KeysAreForOperators: a plain number and a hash, which end a day after the month.
 func TestRedis_KeysAreForOperators(t *testing.T) {
 	t.Parallel()
@@ -289,8 +333,11 @@ type model struct {
 	nodes   []*modelNode
 	dead    []*modelNode // whose logs are not adopted yet
 	stored  int64        // clicks in the database
+	outage  int64        // how many of them have hits of outage leases
 	row     Claim        // with the clicks of an earlier instant
 	pending []modelHit
+	// excess is by how much outage leases may have exceeded the limit.
+	excess int64
 
 	counter string // a snapshot
 	leases  map[string]string
@@ -309,6 +356,8 @@ type modelNode struct {
 	noted   []Lease
 	used    map[int64]int64 // clicks by lease
 	waiting int64           // clicks that the database does not have
+	outage  int64           // how many of them have hits of outage leases
+	isCut   atomic.Bool     // from Redis
 	end     int64
 }
 
@@ -320,19 +369,86 @@ func (n *modelNode) Note(l Lease) error {
 	return nil
 }
 
+func (*modelNode) Flush(context.Context) error { return nil }
+
 func (n *modelNode) Span() (ingested, end, capacity int64) { return n.end - n.waiting, n.end, 0 }
 
-func (n *modelNode) Waiting(int64, time.Time) (map[string]int64, error) {
-	return map[string]int64{n.linkID: n.waiting}, nil
+func (n *modelNode) Waiting(int64, time.Time) (map[string]click.MonthCount, error) {
+	return map[string]click.MonthCount{n.linkID: {Clicks: n.waiting, Outage: n.outage}}, nil
 }
 
 func (m *model) start() {
 	n := &modelNode{model: m, logID: id.New(id.Log), used: map[int64]int64{}}
-	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now,
-		Clicks: clicksFunc(func([]string) (map[string]int64, error) {
-			return map[string]int64{m.linkID: m.stored}, nil
-		})}, NewRedis(m.redis, n.logID, m.now))
+	n.Leases = NewLeases(Config{ClickLog: n, Log: discard, Now: m.now, Clicks: m},
+		&severable{NewRedis(m.redis, n.logID, m.now), &n.isCut})
+	n.Leases.nodes.Store(modelNodes)
 	m.nodes = append(m.nodes, n)
+}
+
+// Since implements Clicks.
+func (m *model) Since(
+	context.Context, string, []string, click.Month,
+) (counts map[string]click.MonthCount, position int64, err error) {
+	return map[string]click.MonthCount{m.linkID: {Clicks: m.stored, Outage: m.outage}}, 0, nil
+}
+
+// severable are counters that a node may be cut off from.
+type severable struct {
+	Counters
+	isCut *atomic.Bool
+}
+
+func (c *severable) IsDown() bool { return c.isCut.Load() }
+
+func (c *severable) Return(ctx context.Context, logID string, leases []Lease) error {
+	if c.IsDown() {
+		return errRedisDown
+	}
+	return c.Counters.Return(ctx, logID, leases)
+}
+
+// cut cuts a node off from Redis, or ends that.
+func (n *modelNode) cut() {
+	n.isCut.Store(!n.isCut.Load())
+	n.away.Store(n.isCut.Load())
+}
+
+// ingest writes a part of a node's clicks to the database.
+func (n *modelNode) ingest(part int64) {
+	outage := min(n.outage, part) // in no order
+	n.waiting, n.stored = n.waiting-part, n.stored+part
+	n.outage, n.model.outage = n.outage-outage, n.model.outage+outage
+}
+
+// noteExcess notes by how much outage leases may exceed the limit now: by their hits that the database
+// lacks, once half of the limit is counted, and by as much as the bound is above half of the limit.
+func (m *model) noteExcess() {
+	now, isCut := int64(0), false
+	for _, n := range append(m.nodes, m.dead...) {
+		now += n.outage
+	}
+	for _, n := range m.nodes {
+		isCut = isCut || n.isCut.Load()
+		for i := range n.shards {
+			for _, h := range n.shards[i].links {
+				if h.open && h.number < 0 {
+					now += int64(h.unused)
+				}
+			}
+		}
+	}
+	for _, h := range m.pending {
+		if h.LeaseNumber() < 0 {
+			now++
+		}
+	}
+	counter, _ := m.redis.Get(m.t.Context(), keysOf(m.linkID, thisMonth())[0]).Int64()
+	if counter > m.limit/2 {
+		m.excess = max(m.excess, now)
+	}
+	if isCut {
+		m.excess = max(m.excess, m.bound()-m.limit/2)
+	}
 }
 
 func (m *model) now() time.Time { return thisMonth().Start().Add(24*time.Hour + m.passed) }
@@ -363,10 +479,15 @@ func (m *model) bound() (n int64) {
 func (m *model) visit(n *modelNode) {
 	if m.random.IntN(20) == 0 { // the link is read from the database
 		m.row.Clicks, m.row.ReadAt = m.stored, m.now()
+		if m.outage > 0 {
+			m.row.ReadAt = time.Time{}
+		}
 	}
 	c := m.row
 	hit, ok, err := n.Take(m.t.Context(), &c, m.now())
-	must.NoError(m.t, err)
+	if !n.isCut.Load() {
+		must.NoError(m.t, err)
+	}
 	if ok {
 		m.pending = append(m.pending, modelHit{n, hit})
 	}
@@ -384,7 +505,9 @@ func (m *model) settle() {
 		h.Release()
 		return
 	}
-	h.waiting++
+	if h.waiting++; h.LeaseNumber() < 0 {
+		h.modelNode.outage++
+	}
 	h.end++
 	h.used[h.LeaseNumber()]++
 	h.Commit(h.end)
@@ -405,12 +528,14 @@ func (m *model) kill(i int) {
 
 func (m *model) adopt() {
 	for _, n := range m.dead {
-		m.stored += n.waiting
-		n.waiting = 0
+		n.ingest(n.waiting)
 		for i := range n.noted {
 			n.noted[i].Used = n.used[n.noted[i].Number]
 		}
-		must.NoError(m.t, m.nodes[0].Recover(m.t.Context(), n.logID, n.noted))
+		adopter := m.nodes[0]
+		isCut := adopter.isCut.Swap(false)
+		must.NoError(m.t, adopter.Recover(m.t.Context(), n.logID, n.noted))
+		adopter.isCut.Store(isCut)
 	}
 	m.dead = nil
 }
@@ -441,12 +566,13 @@ const returnedAgain = 9947797887498918697
 
 // TestModel_BoundsTheLossOfData runs random schedules of visits, ends of leases, ingestion and
 // kills. While Redis loses nothing, no quota is exceeded, and it is used up to the last hit. After
-// a loss, the link exceeds it by at most the bound at that moment.
+// a loss, the link exceeds it by at most the bound at that moment, and while nodes are cut off from
+// Redis by at most what noteExcess says.
 func TestModel_BoundsTheLossOfData(t *testing.T) {
 	t.Parallel()
-	for _, losses := range []int{0, 1, 3} {
+	for _, of := range []struct{ losses, cuts int }{{0, 0}, {1, 0}, {0, 2}, {3, 2}} {
 		for schedule := range suitetest.Size(4, 50) {
-			t.Run(fmt.Sprintf("%d losses, schedule %d", losses, schedule), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d losses, %d %% cuts, schedule %d", of.losses, of.cuts, schedule), func(t *testing.T) {
 				t.Parallel()
 				seed := rand.Uint64()
 				if schedule == 0 {
@@ -457,14 +583,17 @@ func TestModel_BoundsTheLossOfData(t *testing.T) {
 					limit: 200,
 				}
 				m.row = Claim{LinkID: m.linkID, Month: thisMonth(), Limit: m.limit}
-				m.run(losses, seed)
+				m.run(of.losses, of.cuts, seed)
 			})
 		}
 	}
 }
 
-func (m *model) run(losses int, seed uint64) {
-	for range 3 {
+// modelNodes is the number of living nodes.
+const modelNodes = 3
+
+func (m *model) run(losses, cuts int, seed uint64) {
+	for range modelNodes {
 		m.start()
 	}
 	const steps = 1200
@@ -483,8 +612,7 @@ func (m *model) run(losses int, seed uint64) {
 			m.settle()
 		case dice < 88:
 			n := m.nodes[m.random.IntN(len(m.nodes))]
-			part := m.random.Int64N(n.waiting + 1)
-			n.waiting, m.stored = n.waiting-part, m.stored+part
+			n.ingest(m.random.Int64N(n.waiting + 1))
 		case dice < 94:
 			m.passed += time.Duration(m.random.Int64N(int64(3 * time.Second)))
 			m.nodes[m.random.IntN(len(m.nodes))].reap(m.t.Context(), false)
@@ -494,12 +622,24 @@ func (m *model) run(losses int, seed uint64) {
 			m.kill(m.random.IntN(len(m.nodes)))
 		case dice < 98:
 			m.adopt()
+		case dice < 98+cuts:
+			m.nodes[m.random.IntN(len(m.nodes))].cut()
 		}
-		if n := m.admitted(); n > m.limit+bound {
-			m.t.Fatalf("seed %d, step %d: %d admitted, want %d and a bound of %d", seed, step, n, m.limit, bound)
+		if cuts > 0 {
+			m.noteExcess()
+		}
+		if n := m.admitted(); n > m.limit+bound+m.excess {
+			m.t.Fatalf("seed %d, step %d: %d admitted, want %d, a bound of %d and %d in outages", seed, step, n,
+				m.limit, bound, m.excess)
 		}
 	}
 	m.adopt()
+	for _, n := range m.nodes {
+		n.ingest(n.waiting)
+		if n.isCut.Load() {
+			n.cut()
+		}
+	}
 	for idle := 0; idle < 3; idle++ {
 		for len(m.pending) > 0 {
 			m.settle()
@@ -516,8 +656,8 @@ func (m *model) run(losses int, seed uint64) {
 			}
 		}
 	}
-	if n := m.admitted(); n > m.limit+bound || losses == 0 && n != m.limit {
-		m.t.Errorf("seed %d: %d admitted at the end, want %d, and at most %d more after a loss", seed, n, m.limit,
-			bound)
+	n, most := m.admitted(), m.limit+bound+m.excess
+	if n > most || losses == 0 && n < m.limit {
+		m.t.Errorf("seed %d: %d admitted at the end, want %d, and %d at most", seed, n, m.limit, most)
 	}
 }

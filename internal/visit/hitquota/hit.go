@@ -10,8 +10,8 @@ type Hit struct {
 	number int64
 }
 
-// LeaseNumber is the number of the lease that the hit was taken from; zero if it was admitted
-// without one.
+// LeaseNumber is the number of the lease that the hit was taken from. It is negative if this node
+// has granted the hit without Redis.
 func (h *Hit) LeaseNumber() int64 { return h.number }
 
 // Commit states that the click of the hit has been recorded, and where its record ends in the click
@@ -31,15 +31,15 @@ func (h *Hit) settle(used bool, end int64) {
 	h.leases = nil
 	of, isKnown := s.links[h.key]
 	of.end = max(of.end, end)
+	of.owes = of.owes || used && h.number < 0
+	e, hasEnded := s.ended[h.number]
 	switch {
-	case h.number == 0: // admitted during an outage
 	case of.open && of.number == h.number:
 		of.pending--
 		if !used {
 			of.unused++
 		}
-	default:
-		e := s.ended[h.number]
+	case hasEnded: // others have no lease
 		e.pending--
 		if !used {
 			e.used--

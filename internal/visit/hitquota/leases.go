@@ -36,8 +36,9 @@ const (
 	// found.
 	refusedLife = 250 * time.Millisecond
 	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link:
-	// near the limit, hits are taken one by one. A lease may have the demand of its whole life,
-	// because it must last while Redis is unavailable.
+	// near the limit, hits are taken one by one. All nodes together lease at most half of the
+	// remaining hits. A lease may have the demand of its whole life, because it must last while Redis
+	// is unavailable.
 	maxLeaseHits = 1 << 20
 	leaseShare   = 16
 	// takeBatch bounds how many links share a pipeline, or a statement that reads floors.
@@ -50,10 +51,16 @@ const (
 	// floor: a slow one is no outage. takeDeadline bounds a pipeline.
 	visitorWait  = 2 * time.Second
 	takeDeadline = time.Second
-	// A pipeline without an answer is repeated every retryPause, until outageGrace after its first
-	// attempt.
+	// A pipeline without an answer is repeated every retryPause. A visitor who has waited for
+	// patience gets a hit of an outage lease; one who can have none waits until the counters have
+	// not answered for outageGrace, which is an outage.
 	retryPause  = 50 * time.Millisecond
+	patience    = 250 * time.Millisecond
 	outageGrace = 900 * time.Millisecond
+	// flushDeadline bounds how long a visitor waits until the database has the clicks in the log.
+	flushDeadline = time.Second
+	// blindAfter bounds the statement that reads a floor if hits can be taken without it.
+	blindAfter = 500 * time.Millisecond
 	// floorLife is how long a counter may begin with a number of clicks in the database.
 	floorLife = time.Second
 	// returnDeadline bounds returning everything at the end.
@@ -72,7 +79,7 @@ type Leases struct {
 	shards   [64]shard
 
 	calls      batcher.Batcher[struct{}, *queued, struct{}]
-	floors     batcher.Batcher[click.Month, *queued, struct{}]
+	floors     batcher.Batcher[floorKind, *queued, struct{}]
 	mu         sync.Mutex // between the start of a request and the shutdown
 	requesting sync.WaitGroup
 	ctx        context.Context // of pipelines and statements; ends at shutdown
@@ -81,10 +88,20 @@ type Leases struct {
 	getReady   func()
 	reaps      int
 
-	away                      atomic.Bool // Redis was unavailable for a while
-	pin                       atomic.Int64
-	numbers                   atomic.Int64
-	leasesTaken, hitsReturned atomic.Int64
+	away         atomic.Bool  // Redis was unavailable for a while
+	failingSince atomic.Int64 // when a pipeline had no answer, in nanoseconds since 1970; 0 if one has an answer
+	barred       *queued      // what links without a part of an outage's hits wait for
+	pin          atomic.Int64
+	numbers      atomic.Int64
+
+	nodes, othersWithRedis                  atomic.Int64 // as reported last; nodes includes this one
+	leasesTaken, hitsReturned, hitsInOutage atomic.Int64
+}
+
+// floorKind separates statements that read floors: some requests can go on without theirs.
+type floorKind struct {
+	month      click.Month
+	isOptional bool
 }
 
 // linkKey is a link in a month. It has no pointers, like known and ended: a million of them are
@@ -107,8 +124,16 @@ type known struct {
 	remaining int32 // hits of the counter
 	epoch     int32 // of the counters, when the counter was valid
 	life      int32 // how long the lease may be kept, in milliseconds
+	barredAt  int64 // when there was no hit of an outage lease, in milliseconds since 1970
 	open      bool  // the lease has not ended
 	refused   bool  // there were no hits at that time
+	owes      bool  // the counter may lack hits of outage leases
+}
+
+// isUsable reports whether hits of the lease may be used. Those of outage leases, whose numbers are
+// negative, are granted above a floor, which becomes old.
+func (h *known) isUsable(now int64, isAway bool) bool {
+	return h.unused > 0 && (now-h.takenAt < int64(h.life) || isAway && h.number > 0)
 }
 
 // lifeOf returns the life of a lease after which some of limit hits remain.
@@ -137,10 +162,19 @@ type shard struct {
 type queued struct {
 	Request
 	key      linkKey
-	position int64 // in the log, before the lease's record
-	epoch    int64 // of the counters; in it, the link needs no floor if its counter exists
+	began    time.Time // when the first visitor came; not by the injected clock: this is about waiting
+	position int64     // in the log, before the lease's record
+	epoch    int64     // of the counters; in it, the link needs no floor if its counter exists
 	waiters  int64
-	done     chan struct{}
+	// isOptional means that the request waits for a floor that only an outage lease, or a hit beyond
+	// half of the limit needs.
+	isOptional bool
+	hasNoFloor bool // the database has not answered
+	isFlushed  bool // the next floor has the clicks in the log
+	// counted are the clicks of the floor that the database has. held are hits of this node that are
+	// neither clicks in the log nor part of the floor.
+	counted, held int64
+	done          chan struct{}
 }
 
 // ended is a lease that is over. It returns once its pending hits are settled; they count as used
@@ -158,6 +192,9 @@ func NewLeases(c Config, counters Counters) *Leases {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.calls.MaxBatch, l.calls.MaxRunning = takeBatch, maxTakes
 	l.floors.MaxBatch, l.floors.MaxRunning = takeBatch, maxTakes
+	l.nodes.Store(1)
+	l.barred = &queued{done: make(chan struct{}), Request: Request{Err: errRedisDown}}
+	close(l.barred.done)
 	l.ready = make(chan struct{})
 	l.getReady = sync.OnceFunc(func() { close(l.ready) })
 	if _, inMemory := counters.(*memory); !inMemory {
@@ -190,7 +227,8 @@ func (l *Leases) shard(key *linkKey) *shard {
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
 // its click is recorded, or releases it. It waits at most visitorWait. While the counters are
-// unavailable, the hits of open leases are used up; then it returns Unavailable.
+// unavailable, the hits of open leases are used up, and then this node's part of the first half of
+// the limit, see grantInOutage; then it returns Unavailable.
 func (l *Leases) Take(ctx context.Context, c *Claim, now time.Time) (hit Hit, ok bool, err error) {
 	key, err := keyOf(c.LinkID, c.Month)
 	if err != nil {
@@ -229,15 +267,21 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.links[*key]
-	if h.unused > 0 && (now-h.takenAt < int64(h.life) || l.away.Load()) {
+	isAway := l.away.Load()
+	if h.isUsable(now, isAway) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil, false
+	}
+	if age := now - h.barredAt; isAway && age >= 0 && age < floorLife.Milliseconds() && l.counters.IsDown() {
+		return Hit{}, false, l.barred, false
 	}
 	// negative after the clock was set back
 	if age := now - h.takenAt; h.refused && age >= 0 && age < refusedLife.Milliseconds() {
 		return Hit{}, false, nil, false
 	}
 	if wait = s.requests[*key]; wait == nil {
-		wait, isFirst = &queued{key: *key, done: make(chan struct{}), Request: Request{Claim: *c}}, true
+		wait, isFirst = &queued{
+			key: *key, began: time.Now(), done: make(chan struct{}), Request: Request{Claim: *c},
+		}, true
 		wait.LinkID = string(key.id[:]) // that of the claim may be a part of a large text
 		s.requests[*key] = wait
 	}
@@ -253,24 +297,24 @@ func (s *shard) use(key *linkKey, h known) (number int64) {
 	return h.number
 }
 
-// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a hit,
-// if so configured. The click is part of the floor, above which the counter continues.
+// takeInOutage takes a hit of a lease whose life is over, or else admits the visitor without a
+// lease, if so configured.
 func (l *Leases) takeInOutage(key *linkKey, err error) (Hit, bool, error) {
-	s := l.shard(key)
+	s, now := l.shard(key), l.Now().UnixMilli()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.links[*key]
-	if h.unused > 0 {
+	if h.isUsable(now, true) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil
 	}
 	if !l.AdmitsInOutage || !l.away.Load() {
 		return Hit{}, false, err
 	}
 	if h.epoch, h.refused = 0, false; !h.open {
-		h.takenAt = l.Now().UnixMilli()
+		h.takenAt = now
 	}
 	s.links[*key] = h
-	return Hit{leases: l, key: *key}, true, nil
+	return Hit{leases: l, key: *key, number: -l.numbers.Add(1)}, true, nil
 }
 
 // errClosed is the error of requests after the shutdown.
@@ -283,7 +327,8 @@ func (l *Leases) enqueue(q *queued) {
 	switch {
 	case l.ctx.Err() != nil:
 		refused = errClosed
-	case l.calls.Waiting(struct{}{})+l.floors.Waiting(q.Month) >= maxWaiting:
+	case l.calls.Waiting(struct{}{})+l.floors.Waiting(floorKind{q.Month, false})+
+		l.floors.Waiting(floorKind{q.Month, true}) >= maxWaiting:
 		refused = errBusy
 	default:
 		l.requesting.Go(func() { _, _ = l.calls.Do(context.Background(), struct{}{}, q, l.take) })
@@ -302,15 +347,19 @@ type LeasesStats struct {
 	// returned and of requested ones.
 	Open, Unused, Pending int64
 	// Leases and Returned count leases that were taken, and hits that were returned, since the
-	// process began.
-	Leases, Returned int64
-	// Away reports that the counters are unavailable.
-	Away bool
+	// process began, InOutage the hits that this node has granted without the counters.
+	Leases, Returned, InOutage int64
+	// Away reports that the counters are unavailable, OthersHaveRedis that another node has had Redis
+	// since this one has none.
+	Away, OthersHaveRedis bool
 }
 
 // Stats returns the statistics.
 func (l *Leases) Stats() LeasesStats {
-	all := LeasesStats{Leases: l.leasesTaken.Load(), Returned: l.hitsReturned.Load(), Away: l.away.Load()}
+	all := LeasesStats{
+		Leases: l.leasesTaken.Load(), Returned: l.hitsReturned.Load(), InOutage: l.hitsInOutage.Load(),
+		Away: l.away.Load(), OthersHaveRedis: l.othersWithRedis.Load() > 0,
+	}
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -340,8 +389,14 @@ func (l *Leases) Used(ctx context.Context, m click.Month, linkIDs ...string) (ma
 // Pin is the position of the first open lease in the log. The log is retained from that position.
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
-// Run ends leases and returns them until the context ends, and then returns all of them.
+// Run ends leases and returns them until the context ends, and then returns all of them. It also
+// tells the other nodes of this one.
 func (l *Leases) Run(ctx context.Context) error {
+	var reporting sync.WaitGroup
+	if l.Nodes != nil {
+		reporting.Go(func() { l.reportEvery(ctx) })
+	}
+	defer reporting.Wait()
 	for poll.Wait(ctx, reapInterval) == nil {
 		l.reap(ctx, false)
 	}

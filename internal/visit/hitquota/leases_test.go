@@ -33,6 +33,7 @@ var discard = slog.New(slog.DiscardHandler)
 type tally struct {
 	mu      sync.Mutex
 	used    map[string]int64 // by link and month
+	outage  map[string]int64 // how many of them are of outage leases
 	open    map[int64]int64  // hits of leases, by their numbers
 	wants   []int64
 	failing error // what every call returns
@@ -42,7 +43,9 @@ type tally struct {
 	returning func()
 }
 
-func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
+func newTally() *tally {
+	return &tally{used: map[string]int64{}, outage: map[string]int64{}, open: map[int64]int64{}}
+}
 
 func (c *tally) IsDown() bool {
 	c.mu.Lock()
@@ -71,14 +74,23 @@ func (c *tally) Take(ctx context.Context, requests []*Request) int64 {
 
 func (c *tally) grant(a *Request) {
 	key := a.LinkID + a.Month.String()
-	if _, ok := c.used[key]; a.MustExist && !ok {
-		a.NeedsFloor = true
+	before, ok := c.used[key]
+	a.Granted, a.NeedsFloor, a.Exists = 0, a.MustExist && !ok, false
+	if a.NeedsFloor {
 		return
 	}
-	a.NeedsFloor = false
+	if !ok {
+		c.outage[key] = a.Outage
+	}
+	used := max(before+max(0, a.Outage-c.outage[key]), a.Floor)
+	granted := max(0, min(a.Want, a.Limit-used))
+	if a.MustExist && !a.IsBlind && granted > 0 && used+granted > a.Limit/2 {
+		a.NeedsFloor, a.Exists = true, true
+		return
+	}
 	c.wants = append(c.wants, a.Want)
-	c.used[key] = max(c.used[key], a.Floor)
-	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
+	c.used[key], c.outage[key] = used, max(c.outage[key], a.Outage)
+	a.Granted = granted
 	c.used[key] += a.Granted
 	a.Remaining = max(0, a.Limit-c.used[key])
 	for _, l := range a.Open {
@@ -139,24 +151,48 @@ type desk struct {
 	said bytes.Buffer
 }
 
-// testLog is a click log without clicks.
+// testLog is a click log.
 type testLog struct {
-	end  atomic.Int64
-	room int64
+	end     atomic.Int64
+	room    int64
+	isFull  bool
+	waiting map[string]click.MonthCount
+	onFlush func()
 }
 
-func (*testLog) LogID() string                                      { return "log_1" }
-func (l *testLog) Note(Lease) error                                 { l.end.Add(10); return nil }
-func (l *testLog) Span() (ingested, end, capacity int64)            { return l.end.Load(), l.end.Load(), l.room }
-func (*testLog) Waiting(int64, time.Time) (map[string]int64, error) { return nil, nil }
+func (l *testLog) Flush(context.Context) error {
+	if l.onFlush != nil {
+		l.onFlush()
+	}
+	return nil
+}
+
+func (*testLog) LogID() string                           { return "log_1" }
+func (l *testLog) Span() (ingested, end, capacity int64) { return l.end.Load(), l.end.Load(), l.room }
+
+func (l *testLog) Note(Lease) error {
+	if l.isFull {
+		return errGone
+	}
+	l.end.Add(10)
+	return nil
+}
+
+func (l *testLog) Waiting(int64, time.Time) (map[string]click.MonthCount, error) {
+	return l.waiting, nil
+}
 
 // clicksFunc counts clicks in the database.
 type clicksFunc func(linkIDs []string) (map[string]int64, error)
 
 func (f clicksFunc) Since(
 	_ context.Context, _ string, linkIDs []string, _ click.Month,
-) (map[string]int64, int64, error) {
-	counts, err := f(linkIDs)
+) (map[string]click.MonthCount, int64, error) {
+	clicks, err := f(linkIDs)
+	counts := map[string]click.MonthCount{}
+	for linkID, n := range clicks {
+		counts[linkID] = click.MonthCount{Clicks: n}
+	}
 	return counts, 0, err
 }
 
@@ -166,7 +202,7 @@ func (f clicksFunc) Counts(_ context.Context, _ bun.IDB, linkIDs ...string) (map
 
 func noClicks([]string) (map[string]int64, error) { return nil, nil }
 
-func noLogs(click.Month) (map[string]int64, error) { return nil, nil }
+func noLogs(click.Month) (map[string]click.MonthCount, error) { return nil, nil }
 
 func newDesk(source Counters) *desk {
 	d := &desk{}
@@ -676,14 +712,16 @@ func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	}
 }
 
-// TestLeases_OutageAdmitsLeasedHits: held leases last for the whole outage, other links fail at
-// once, and everything returns afterwards.
+// TestLeases_OutageAdmitsLeasedHits: held leases last for the whole outage, links beyond half of
+// their limits fail at once, and everything returns afterwards.
 func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
 		d := newDesk(source)
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{other: 50}, nil })
 		hold(t, d.Leases, linkID, 10, 100)
+		time.Sleep(floorLife) // the month has begun
 		stop := run(t, d.Leases)
 		source.fail(errGone)
 		if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
@@ -708,8 +746,8 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 			t.Errorf("%d hits given afterwards, want 7; away is %t", got, d.Stats().Away)
 		}
 		stop()
-		source.want(t, "at the end", other, 7, 0)
-		for text, want := range map[string]int{"unavailable: only leased hits are admitted": 1, "available again": 1} {
+		source.want(t, "at the end", other, 57, 0)
+		for text, want := range map[string]int{"unavailable: links redirect up to half": 1, "available again": 1} {
 			if got := strings.Count(d.said.String(), text); got != want {
 				t.Errorf("%q was logged %d times, want %d", text, got, want)
 			}
@@ -737,14 +775,16 @@ func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_HangingIsAnOutage: waiting visitors get Unavailable once the counters do not respond
-// for a while, those of links with hits do not wait, and no call remains.
+// TestLeases_HangingIsAnOutage: visitors of a link beyond half of its limit get Unavailable once the
+// counters do not respond for a while, those of links with hits do not wait, and no call remains.
 func TestLeases_HangingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, leased := newTally(), id.New(id.Link), id.New(id.Link)
 		d := newDesk(source)
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: 5}, nil })
 		hold(t, d.Leases, leased, 1, 100)
+		time.Sleep(floorLife) // the month has begun
 		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			source.fail(errGone)
@@ -808,14 +848,14 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 		source.gone.Store(true)
 		for range 7 {
 			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 10}, time.Now())
-			if !ok || err != nil || hit.LeaseNumber() != 0 {
+			if !ok || err != nil || hit.LeaseNumber() >= 0 {
 				t.Fatalf("given %t of lease %d: %v", ok, hit.LeaseNumber(), err)
 			}
 			hit.Commit(d.end.Add(1))
 			clicks++
 		}
-		if s := d.Stats(); s.Unused > 0 || d.end.Load() != 7 {
-			t.Errorf("%+v and the log is at %d: requests were recorded in the outage", s, d.end.Load())
+		if s := d.Stats(); s.Unused > 0 || s.InOutage != 5 {
+			t.Errorf("%+v, want no unused hits, and 5 of leases", s)
 		}
 		source.gone.Store(false)
 		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
@@ -850,7 +890,7 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 			knownScripts.RLock()
 			unlock := sync.OnceFunc(knownScripts.RUnlock)
 			defer unlock()
-			now := thisMonth().Start().Add(-time.Hour)
+			now := thisMonth().Start().Add(-nextMonthAhead - time.Hour)
 			node := func() *desk {
 				d := newDesk(NewRedis(k, id.New(id.Log), func() time.Time { return now }))
 				d.Now = func() time.Time { return now }
@@ -869,7 +909,7 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 					t.Fatalf("a link in the month before: %t, %v", ok, err)
 				}
 			}
-			row.Clicks, row.ReadAt, now = 7, test.readAt, now.Add(2*time.Hour)
+			row.Clicks, row.ReadAt, now = 7, test.readAt, thisMonth().Start().Add(time.Hour)
 			d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
 			if ok, err := visit(d); ok || !errors.Is(err, errGone) {
 				t.Errorf("a link without a counter: %t, %v", ok, err)
@@ -943,23 +983,27 @@ func TestLeases_ReturnAfterTheyAreRegistered(t *testing.T) {
 	source.want(t, "at the end", linkID, 1, 0)
 }
 
-// TestLeases_ReadNoFloorsInOutage: visitors of links without a known counter are refused without a
-// statement.
-func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, read := newTally(), 0
-		d := newDesk(source)
-		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { read++; return nil, nil })
+// TestLeases_ReadFewFloorsInOutage: visitors of a link beyond half of its limit are refused, with a
+// statement in a second.
+func TestLeases_ReadFewFloorsInOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		read := 0
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) {
+			read++
+			return map[string]int64{linkID: 5}, nil
+		})
 		source.fail(errGone)
-		for range 3 {
-			if got, err := tryTake(t.Context(), d.Leases, id.New(id.Link), 1, 10); got != 0 ||
-				!errors.Is(err, errRedisDown) {
+		time.Sleep(floorLife) // the month has begun
+		for n := range 20 {
+			if n == 10 {
+				time.Sleep(floorLife)
+			}
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 1, 10); got != 0 || !errs.Is(err, errs.Unavailable) {
 				t.Errorf("%d hits given: %v", got, err)
 			}
 		}
-		if read != 0 || !d.Stats().Away {
-			t.Errorf("%d floors read, away: %t", read, d.Stats().Away)
+		if read != 2 || !d.Stats().Away {
+			t.Errorf("%d floors read, want 2; away: %t", read, d.Stats().Away)
 		}
 	})
 }
@@ -967,7 +1011,9 @@ func TestLeases_ReadNoFloorsInOutage(t *testing.T) {
 // slowClicks are counted by a statement that takes one and a half seconds.
 type slowClicks struct{ clicksFunc }
 
-func (slowClicks) Since(ctx context.Context, _ string, _ []string, _ click.Month) (map[string]int64, int64, error) {
+func (slowClicks) Since(
+	ctx context.Context, _ string, _ []string, _ click.Month,
+) (map[string]click.MonthCount, int64, error) {
 	select {
 	case <-time.After(1500 * time.Millisecond):
 		return nil, 0, nil
@@ -1043,11 +1089,11 @@ func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
 			return map[string]int64{visited: 1, other: 3}, nil
 		})
 		l = NewLeases(Config{ClickLog: &testLog{}, Log: discard, Now: time.Now, Clicks: clicks}, NewMemory("log_1"))
-		must.NoError(t, l.Carry(t.Context(), func(click.Month) (map[string]int64, error) {
+		must.NoError(t, l.Carry(t.Context(), func(click.Month) (map[string]click.MonthCount, error) {
 			if ok, err := take(id.New(id.Link)); ok || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a hit before the clicks are counted: %t, %v", ok, err)
 			}
-			return map[string]int64{visited: 7, other: 4}, nil
+			return map[string]click.MonthCount{visited: {Clicks: 7}, other: {Clicks: 4}}, nil
 		}))
 		used := must.Value(l.Used(t.Context(), thisMonth(), visited, other))(t)
 		if diff := cmp.Diff(map[string]int64{visited: 8, other: 7}, used); diff != "" { // 2 are in open leases
@@ -1063,6 +1109,13 @@ func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	source := &tallied{Counters: NewMemory("log_1")}
 	source.gone.Store(true)
 	d := newDesk(source)
+	d.Clicks = clicksFunc(func(linkIDs []string) (map[string]int64, error) {
+		used := map[string]int64{}
+		for _, linkID := range linkIDs {
+			used[linkID] = 5
+		}
+		return used, nil
+	})
 	d.away.Store(true)
 	var visits sync.WaitGroup
 	for range 8 {

@@ -28,15 +28,26 @@ type ClickLog interface {
 	// it may retain; zero means any number.
 	Span() (ingested, end, capacity int64)
 	// Waiting counts the clicks behind a position since an instant, by link.
-	Waiting(position int64, since time.Time) (map[string]int64, error)
+	Waiting(position int64, since time.Time) (map[string]click.MonthCount, error)
+	// Flush waits until the database has the clicks recorded so far, which it does at once.
+	Flush(ctx context.Context) error
 }
 
 // Clicks counts the clicks that the database has. Links without one are missing from the results.
 type Clicks interface {
 	// Since counts the clicks of links since the start of a month, with those of a log up to a
 	// position.
-	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]int64, position int64,
-		err error)
+	Since(ctx context.Context, logID string, linkIDs []string, m click.Month) (counts map[string]click.MonthCount,
+		position int64, err error)
+}
+
+// Nodes are the processes of the instance.
+type Nodes interface {
+	// Report states that this process is alive now, and whether it has Redis. It returns how many
+	// others are, and how many of them have had Redis since an instant.
+	Report(ctx context.Context, logID string, hasRedis bool, now, since time.Time) (others, withRedis int64, err error)
+	// Leave states that this process ends.
+	Leave(ctx context.Context, logID string) error
 }
 
 // Config is what Quotas need.
@@ -45,6 +56,8 @@ type Config struct {
 	// database.
 	ClickLog ClickLog
 	Clicks   Clicks
+	// Nodes are those that share Redis; nil if there is one.
+	Nodes Nodes
 	// DB is the database.
 	DB *db.DB
 	// Redis counts monthly hits. If it is nil, or that of this process, counters are in memory, and
@@ -66,10 +79,11 @@ type Quotas struct {
 
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
-	counters := NewMemory(c.ClickLog.LogID())
-	if c.Redis != nil && !c.Redis.InProcess() {
-		counters = NewRedis(c.Redis, c.ClickLog.LogID(), c.Now)
+	if c.Redis == nil || c.Redis.InProcess() {
+		c.Nodes = nil
+		return &Quotas{Hits: NewLeases(c, NewMemory(c.ClickLog.LogID())), Grants: NewGrants(c.DB, c.Log)}
 	}
+	counters := NewRedis(c.Redis, c.ClickLog.LogID(), c.Now)
 	return &Quotas{Hits: NewLeases(c, counters), Grants: NewGrants(c.DB, c.Log)}
 }
 

@@ -8,7 +8,8 @@ import (
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
-	if l.away.Load() && !l.counters.IsDown() {
+	if !l.counters.IsDown() {
+		l.failingSince.Store(0)
 		l.setAway(ctx, nil)
 	}
 	ingested, end, capacity := l.ClickLog.Span()
@@ -19,15 +20,19 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	muchOlder := oldest - capacity/maxPinnedPart/maxPinnedPart // or else a busy node would scan all shards each time
 	l.reaps++
 	now := l.Now().UnixMilli()
+	var owing []linkKey
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
 		if all || len(s.links) < minScanLinks || now >= s.due || s.pin < muchOlder || (l.reaps+i)%scanTurns == 0 {
-			l.reapShard(s, now, ingested, oldest, all)
+			owing = append(owing, l.reapShard(s, now, ingested, oldest, all)...)
 		}
 		s.mu.Unlock()
 	}
 	l.returnEnded(ctx)
+	if !l.counters.IsDown() {
+		l.settleOutage(ctx, owing)
+	}
 	_, pin, _ := l.ClickLog.Span()
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -47,14 +52,17 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 }
 
 // reapShard ends the leases of a shard whose life is over, and forgets idle links whose clicks are
-// ingested. The shard is locked.
-func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) {
-	away := l.away.Load() // then leases last until the counters are available again
+// ingested. It returns links whose counters may lack hits of outage leases. The shard is locked.
+func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) (owing []linkKey) {
+	away := l.away.Load() // then leases of counters last until these are available again
 	s.most = max(s.most, len(s.links))
 	s.pin, s.due = noPosition, noPosition
 	for key, h := range s.links {
 		age := now - h.takenAt // negative after the clock was set back
-		isOver := all || !away && (age >= int64(h.life) || age < 0 || h.position < oldest)
+		isOver := all || (!away || h.number < 0) && (age >= int64(h.life) || age < 0 || h.position < oldest)
+		if h.owes {
+			owing = append(owing, key)
+		}
 		switch {
 		case h.open && (isOver || h.unused == 0):
 			s.end(key, h)
@@ -62,7 +70,7 @@ func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) {
 			s.links[key] = h
 		case h.open:
 			s.limit(h)
-		case age > int64(h.life)+idleLife.Milliseconds() && h.end <= ingested:
+		case age > int64(h.life)+idleLife.Milliseconds() && h.end <= ingested && !h.owes:
 			delete(s.links, key)
 		}
 	}
@@ -71,6 +79,7 @@ func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) {
 		maps.Copy(links, s.links)
 		s.links, s.most = links, len(links)
 	}
+	return owing
 }
 
 // limit has the next reaps consider an open lease. The shard is locked.
@@ -81,9 +90,16 @@ func (s *shard) limit(h known) {
 	}
 }
 
-// end ends a lease, if it is open. The shard is locked.
+// end ends a lease, if it is open. The unused hits of an outage lease are nobody's. The shard is
+// locked.
 func (s *shard) end(key linkKey, h known) {
-	if h.open {
+	switch {
+	case !h.open:
+	case h.number < 0 && h.pending > 0:
+		s.ended[h.number] = ended{
+			key: key, number: h.number, position: h.position, hits: h.pending, used: h.pending, pending: h.pending,
+		}
+	case h.number > 0:
 		s.ended[h.number] = ended{
 			key: key, number: h.number, position: h.position, hits: h.size, used: h.size - h.unused, pending: h.pending,
 		}
@@ -98,7 +114,11 @@ func (l *Leases) returnEnded(ctx context.Context) {
 		s := &l.shards[i]
 		s.mu.Lock()
 		for number, e := range s.ended {
-			if e.pending == 0 && !s.isRegistering(&e) {
+			switch {
+			case e.pending > 0:
+			case number < 0:
+				delete(s.ended, number)
+			case !s.isRegistering(&e):
 				e.isReturning = true
 				s.ended[number] = e
 				batch = append(batch, e)
@@ -154,7 +174,7 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 // Recover returns the unused hits of a dead process, whose clicks the database has. A lease without
 // hits was returned by the process, and Redis may have it again, from a snapshot.
 func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
-	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 })
+	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 || l.Number < 0 })
 	for some := range slices.Chunk(leases, takeBatch) {
 		if err := l.counters.Return(ctx, logID, some); err != nil {
 			return err
@@ -169,7 +189,7 @@ func (l *Leases) setAway(ctx context.Context, err error) {
 	switch away := err != nil; {
 	case ctx.Err() != nil || l.away.Swap(away) == away:
 	case away:
-		l.Log.ErrorContext(ctx, "monthly hits unavailable: only leased hits are admitted", "error", err)
+		l.Log.ErrorContext(ctx, "monthly hits unavailable: links redirect up to half of their quotas", "error", err)
 	default:
 		l.Log.InfoContext(ctx, "monthly hits available again")
 	}

@@ -14,26 +14,41 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
-// keyRetention is how long the keys of a month outlive it, for late requests.
-const keyRetention = 24 * time.Hour
+const (
+	// keyRetention is how long the keys of a month outlive it, for late requests.
+	keyRetention = 24 * time.Hour
+	// nextMonthAhead is how long before the end of a month its hits create counters of the next one,
+	// which begin with 0 for certain: so the month begins without the database.
+	nextMonthAhead = 24 * time.Hour
+	// anyNumber is above every counter.
+	anyNumber = 1 << 53
+)
 
-// takeScript grants hits. Keys: the counter, and the hash of open leases. Arguments: wanted hits,
-// limit, floor, lease, expiry of the keys, 1 if the counter must exist, and leases to register
-// again with their hits. A command that is executed again has the same result. A lease that was
-// returned as unsure grants nothing.
+// takeScript grants hits. Keys: the counter, the hash of open leases and, if the floor has clicks of
+// outage leases, how many of these the counter contains. Arguments: wanted hits, limit, floor,
+// lease, expiry of the keys, up to where hits are granted above an old floor (-1 above a new one),
+// clicks of outage leases, and leases to register again with their hits. A command that is executed
+// again has the same result. A lease that was returned as unsure grants nothing.
 const takeScript = `
-local counter, floor = redis.call('GET', KEYS[1]), tonumber(ARGV[3])
-if not counter and ARGV[6] == '1' then return {-1, 0} end
-local before, limit = tonumber(counter or '-1'), tonumber(ARGV[2])
-local used = math.max(before, floor)
+local counter, floor, within = redis.call('GET', KEYS[1]), tonumber(ARGV[3]), tonumber(ARGV[6])
+if not counter and within >= 0 then return {-1, 0} end
+local before, limit, outage, contained = tonumber(counter or '-1'), tonumber(ARGV[2]), tonumber(ARGV[7]), 0
+local used = before
+if KEYS[3] and counter then
+	contained = tonumber(redis.call('GET', KEYS[3]) or '0')
+	used = used + math.max(0, outage - contained)
+end
+used = math.max(used, floor)
 local hits = redis.call('HGET', KEYS[2], ARGV[4])
 if hits then return {tonumber(hits), math.max(0, limit - used)} end
 local granted = math.max(0, math.min(tonumber(ARGV[1]), limit - used))
+if within >= 0 and granted > 0 and used + granted > within then return {-1, 1} end
 used = used + granted
 if used ~= before then redis.call('SET', KEYS[1], string.format('%.0f', used), 'EXAT', ARGV[5]) end
-for i = 7, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if KEYS[3] and outage > contained then redis.call('SET', KEYS[3], ARGV[7], 'EXAT', ARGV[5]) end
+for i = 8, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if granted > 0 then redis.call('HSET', KEYS[2], ARGV[4], string.format('%.0f', granted)) end
-if granted > 0 or #ARGV > 6 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
+if granted > 0 or #ARGV > 7 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
 return {granted, math.max(0, limit - used)}
 `
 
@@ -90,11 +105,11 @@ func (c *inRedis) beginEpoch() int64 {
 
 func (c *inRedis) IsDown() bool { return c.IsOpen() }
 
-// keysOf returns the keys of a link in a month. Their hash tag is the link, so a cluster stores
-// them in one slot.
+// keysOf returns the keys of a link in a month: its counter, its open leases, and the hits of outage
+// leases that the counter contains. Their hash tag is the link, so a cluster stores them in one slot.
 func keysOf(linkID string, m click.Month) []string {
-	prefix := "links:{" + linkID + "}:"
-	return []string{prefix + "hits:" + m.String(), prefix + "leases:" + m.String()}
+	prefix, month := "links:{"+linkID+"}:", m.String()
+	return []string{prefix + "hits:" + month, prefix + "leases:" + month, prefix + "outage:" + month}
 }
 
 func expiryOf(m click.Month) int64 { return m.End().Add(keyRetention).Unix() }
@@ -105,16 +120,20 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 	pipe, replies := c.Pipeline(), make([]*redis.Cmd, len(requests))
 	for i, q := range requests {
 		keys, args := keysOf(q.LinkID, q.Month), c.argsOf(q)
+		if q.Outage == 0 {
+			keys = keys[:2]
+		}
 		if q.mustLoad {
 			replies[i], loads = c.take.Eval(ctx, pipe, keys, args...), true
 		} else {
 			replies[i] = c.take.EvalSha(ctx, pipe, keys, args...)
 		}
 	}
+	c.createNext(ctx, pipe, requests)
 	_, _ = pipe.Exec(ctx)
 	for i, q := range requests {
 		numbers, err := replies[i].Int64Slice()
-		q.Granted, q.Remaining, q.NeedsFloor, q.Err = 0, 0, false, nil
+		q.Granted, q.Remaining, q.NeedsFloor, q.Exists, q.Err = 0, 0, false, false, nil
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			q.NeedsFloor, q.mustLoad, isLost = true, true, true
@@ -123,7 +142,7 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 		case err != nil:
 			q.Err = fmt.Errorf("%w: %w", errRedisDown, err)
 		case numbers[0] < 0:
-			q.NeedsFloor, q.mustLoad = true, false
+			q.NeedsFloor, q.Exists, q.mustLoad = true, numbers[1] == 1, false
 		default:
 			q.Granted, q.Remaining, q.mustLoad = numbers[0], numbers[1], false
 		}
@@ -137,9 +156,27 @@ func (c *inRedis) Take(ctx context.Context, requests []*Request) (epoch int64) {
 	return epoch
 }
 
+// createNext adds commands to a pipeline that create the counters of the next month, shortly before
+// it begins.
+func (c *inRedis) createNext(ctx context.Context, pipe redis.Pipeliner, requests []*Request) {
+	for _, q := range requests {
+		left, next := q.Month.End().Sub(c.now()), q.Month+1
+		if left > takeDeadline && left <= nextMonthAhead { // the pipeline may take a while
+			pipe.SetArgs(ctx, keysOf(q.LinkID, next)[0], 0,
+				redis.SetArgs{Mode: "NX", ExpireAt: time.Unix(expiryOf(next), 0)})
+		}
+	}
+}
+
 func (c *inRedis) argsOf(q *Request) []any {
-	args := make([]any, 0, 6+2*len(q.Open))
-	args = append(args, q.Want, q.Limit, q.Floor, leaseField(c.logID, q.Number), expiryOf(q.Month), q.MustExist)
+	args, within := make([]any, 0, 7+2*len(q.Open)), int64(-1)
+	switch {
+	case q.MustExist && q.IsBlind:
+		within = anyNumber
+	case q.MustExist:
+		within = q.Limit / 2
+	}
+	args = append(args, q.Want, q.Limit, q.Floor, leaseField(c.logID, q.Number), expiryOf(q.Month), within, q.Outage)
 	for _, l := range q.Open {
 		args = append(args, leaseField(c.logID, l.Number), l.Hits)
 	}
@@ -155,7 +192,7 @@ func (c *inRedis) Return(ctx context.Context, logID string, leases []Lease) erro
 	} {
 		pipe := c.Pipeline()
 		for _, l := range leases {
-			run(ctx, pipe, keysOf(l.LinkID, l.Month), leaseField(logID, l.Number), l.Used, expiryOf(l.Month),
+			run(ctx, pipe, keysOf(l.LinkID, l.Month)[:2], leaseField(logID, l.Number), l.Used, expiryOf(l.Month),
 				l.IsUnsure)
 		}
 		replies, _ := pipe.Exec(ctx)

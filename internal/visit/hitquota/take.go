@@ -32,7 +32,8 @@ func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ er
 		}
 	}
 	for _, q := range append(needFloors, l.attempt(ready)...) {
-		l.requesting.Go(func() { _, _ = l.floors.Do(context.Background(), q.Month, q, l.takeAboveFloors) })
+		kind := floorKind{q.Month, q.isOptional}
+		l.requesting.Go(func() { _, _ = l.floors.Do(context.Background(), kind, q, l.takeAboveFloors) })
 	}
 	return none, nil
 }
@@ -40,7 +41,7 @@ func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ er
 // hasFloor sets the floor of a request, and reports whether no statement is needed. A link that is
 // new to this process has the clicks of its row, or none if the month began after that. A counter
 // may begin with them for floorLife. An older number is enough for a counter that exists, if the
-// epoch began before it: hits since then are in the counter.
+// epoch began before it: hits since then are in the counter, but for those of outage leases.
 func (l *Leases) hasFloor(q *queued) bool {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -55,71 +56,118 @@ func (l *Leases) hasFloor(q *queued) bool {
 	if q.ReadAt.After(countedAt) {
 		q.Floor, countedAt = q.Clicks, q.ReadAt
 	}
+	q.counted = q.Floor
 	q.MustExist = l.Now().Sub(countedAt) >= floorLife
-	return !q.MustExist || countedAt.After(l.counters.Since())
+	if !countedAt.After(l.counters.Since()) {
+		q.epoch = 0
+	}
+	return !l.isStale(q)
 }
 
 // isStale reports whether a request relies on a counter that may have lost data since.
 func (l *Leases) isStale(q *queued) bool { return q.MustExist && q.epoch != l.counters.Epoch() }
 
 // attempt requests hits, and returns the requests that need a floor. Requests without an answer are
-// repeated for a short time, as new leases: a lost answer and a slow command are no outage. During
-// an outage each request has one attempt; while the circuit breaker is open, none is sent, and so
-// none is recorded in the log and returned afterwards.
+// repeated for a short time, as new leases: a lost answer and a slow command are no outage. While
+// the circuit breaker is open, none is sent, and so none is recorded in the log and returned
+// afterwards.
 func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
-	lastAttempt := time.Now().Add(outageGrace) // not the injected clock: this is about waiting
-	if l.away.Load() {
-		lastAttempt = time.Time{}
+	needFloor := func(q *queued, isOptional bool) {
+		q.isOptional = isOptional
+		needFloors = append(needFloors, q)
 	}
-	for len(batch) > 0 {
+	for {
 		batch = slices.DeleteFunc(batch, func(q *queued) bool {
 			isStale := l.isStale(q)
 			if isStale { // since the attempt before
-				needFloors = append(needFloors, q)
+				needFloor(q, false)
 			}
 			return isStale
 		})
+		if len(batch) == 0 {
+			return needFloors
+		}
+		sentAt := time.Now()
 		isSent, epoch := l.send(batch)
 		var failed []*queued
-		var err error
 		for _, q := range batch {
 			switch {
 			case errors.Is(q.Err, errFault):
 				l.finish(q, 0)
 			case q.Err != nil:
-				failed, err = append(failed, q), q.Err
+				failed = append(failed, q)
 				if isSent {
 					l.abandon(q)
 				}
+			case q.NeedsFloor && q.Exists && q.hasNoFloor:
+				l.fail([]*queued{q}, errNoFloor)
 			case q.NeedsFloor:
-				needFloors = append(needFloors, q)
+				needFloor(q, q.Exists)
 			case l.isStale(q): // the server restarted meanwhile
 				l.abandon(q)
-				needFloors = append(needFloors, q)
+				needFloor(q, false)
 			default:
 				l.finish(q, epoch)
 			}
 		}
-		if err == nil {
+		if len(failed) == 0 {
+			l.failingSince.Store(0)
 			l.setAway(l.ctx, nil)
-			break
 		}
-		if batch = failed; time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
-			if l.counters.IsDown() {
-				l.setAway(l.ctx, err)
-			}
-			l.fail(batch, err)
-			break
+		batch = l.outlast(failed, sentAt, needFloor)
+	}
+}
+
+// outlast decides about requests without an answer, and returns those to send again. After patience,
+// this node grants hits itself, above a new floor. During an outage it does so at once.
+func (l *Leases) outlast(failed []*queued, sentAt time.Time, needFloor func(*queued, bool)) (again []*queued) {
+	if len(failed) == 0 {
+		return nil
+	}
+	err := failed[0].Err
+	isAway := l.noteFailure(sentAt, err)
+	for _, q := range failed {
+		waited := time.Since(q.began)
+		switch {
+		case l.ctx.Err() != nil:
+			l.fail([]*queued{q}, err)
+		case !isAway && waited < patience:
+			again = append(again, q)
+		case q.MustExist && !q.hasNoFloor:
+			needFloor(q, true)
+		case !q.MustExist && l.grantInOutage(q):
+		case l.awaitsClicks(q):
+			needFloor(q, true)
+		case !isAway && waited < outageGrace:
+			again = append(again, q)
+		default:
+			l.bar(q)
+			l.fail([]*queued{q}, err)
 		}
 	}
-	return needFloors
+	if len(again) > 0 && poll.Wait(l.ctx, retryPause) != nil {
+		l.fail(again, err)
+		return nil
+	}
+	return again
+}
+
+// noteFailure notes that the counters have not answered, and reports whether that is an outage. It
+// does not use the injected clock: this is about waiting.
+func (l *Leases) noteFailure(sentAt time.Time, err error) (isAway bool) {
+	l.failingSince.CompareAndSwap(0, sentAt.UnixNano())
+	since := l.failingSince.Load()
+	if since > 0 && time.Now().UnixNano()-since >= int64(outageGrace) && l.counters.IsDown() {
+		l.setAway(l.ctx, err)
+	}
+	return l.away.Load()
 }
 
 // send sends requests, unless the counters are down.
 func (l *Leases) send(batch []*queued) (isSent bool, epoch int64) {
 	if l.counters.IsDown() {
 		for _, q := range batch {
-			q.Err = errRedisDown
+			q.Err, q.NeedsFloor, q.Exists = errRedisDown, false, false
 		}
 		return false, 0
 	}
@@ -147,23 +195,26 @@ func (l *Leases) begin(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	h, isKnown := s.links[q.key]
-	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters), 0, 0, nil
+	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters, h.life, l.share()), 0, 0, nil
 	_, end, _ := l.ClickLog.Span()
 	q.Number, q.position = l.numbers.Add(1), end
 	s.mu.Unlock()
 	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
 
+// share is the part of the remaining hits that a lease has at most.
+func (l *Leases) share() int64 { return max(leaseShare, 2*l.nodes.Load()) }
+
 // size returns the number of hits to request: one for each waiting caller and, if the link is
-// known, the number that it lately needed in the life of its lease; then at most a share of the
+// known, the number that it lately needed in the life of a lease; then at most a share of the
 // remaining hits.
-func (l *Leases) size(h known, isKnown bool, waiters int64) int64 {
+func (l *Leases) size(h known, isKnown bool, waiters int64, life int32, share int64) int64 {
 	if !isKnown {
 		return min(waiters, maxLeaseHits)
 	}
 	age := max(1, l.Now().UnixMilli()-h.takenAt)
-	demand := int64(h.size-h.unused) * int64(h.life) / age
-	return max(1, min(max(waiters, demand), maxLeaseHits, int64(h.remaining)/leaseShare))
+	demand := int64(h.size-h.unused) * int64(life) / age
+	return max(1, min(max(waiters, demand), maxLeaseHits, int64(h.remaining)/share))
 }
 
 // finish stores the granted lease, and wakes the waiting callers.
@@ -177,6 +228,7 @@ func (l *Leases) finish(q *queued, epoch int64) {
 			number: q.Number, takenAt: l.Now().UnixMilli(), unused: int32(q.Granted), size: int32(q.Granted),
 			remaining: int32(min(q.Remaining, 1<<30)), position: q.position, end: before.end, epoch: int32(epoch),
 			refused: q.Granted == 0, life: int32(lifeOf(q.Remaining, q.Limit).Milliseconds()), open: q.Granted > 0,
+			owes: before.owes,
 		}
 		if s.links[q.key] = h; h.open {
 			l.leasesTaken.Add(1)
@@ -200,37 +252,42 @@ func (l *Leases) fail(batch []*queued, err error) {
 // that are known to be used. Hits that other processes have used and not ingested are missing then.
 func (l *Leases) takeAboveFloors(_ context.Context, batch []*queued) (none struct{}, _ error) {
 	for len(batch) > 0 { // again if the server has restarted meanwhile
-		if !l.isAvailable() {
-			l.fail(batch, errRedisDown)
-			break
-		}
 		if err := l.readFloors(l.ctx, batch); err != nil {
-			l.fail(batch, err)
-			break
+			batch = l.withoutFloors(batch, err)
 		}
 		batch = l.attempt(batch)
 	}
 	return none, nil
 }
 
-// isAvailable waits until the counters are available, as attempt does; nothing reads floors during
-// an outage.
-func (l *Leases) isAvailable() bool {
-	for lastAttempt := time.Now().Add(outageGrace); l.counters.IsDown(); {
-		if l.away.Load() || time.Now().After(lastAttempt) || poll.Wait(l.ctx, retryPause) != nil {
-			l.setAway(l.ctx, errRedisDown)
-			return false
+// withoutFloors fails the requests that cannot do without a floor, and returns the others. Those
+// beyond half of the limit can if no other node has outage leases, or quotas are open.
+func (l *Leases) withoutFloors(batch []*queued, err error) (others []*queued) {
+	isBlind := l.AdmitsInOutage || l.nodes.Load() == 1
+	for _, q := range batch {
+		if q.isOptional && (isBlind || !q.Exists) {
+			q.hasNoFloor, q.IsBlind = true, isBlind
+			others = append(others, q)
+		} else {
+			l.fail([]*queued{q}, err)
 		}
 	}
-	return true
+	return others
 }
 
 // readFloors reads the clicks of links in the database, then those in this process's log that the
 // database did not have then, then the unused hits of open leases. A floor that had a click twice
 // would take a hit from the link for good.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
-	ctx, cancel := context.WithTimeout(ctx, visitorWait)
+	wait := blindAfter
+	if slices.ContainsFunc(batch, func(q *queued) bool { return !q.isOptional || q.isFlushed }) {
+		wait = visitorWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	if slices.ContainsFunc(batch, func(q *queued) bool { return q.isFlushed }) {
+		l.flush(ctx)
+	}
 	m, linkIDs := batch[0].Month, make([]string, len(batch))
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
@@ -245,23 +302,33 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	}
 	for _, q := range batch {
 		unused := l.openOf(q)
-		q.Floor, q.MustExist = clicks[q.LinkID]+waiting[q.LinkID]+unused, false
+		has, waits := clicks[q.LinkID], waiting[q.LinkID]
+		q.counted, q.Floor, q.Outage = has.Clicks, has.Clicks+waits.Clicks+unused, has.Outage+waits.Outage
+		q.MustExist = false
 	}
 	return nil
 }
 
 // openOf has a request register the open leases of its link, and returns their unused hits. A lease
-// whose return is on its way stays out: nothing would end it again.
+// whose return is on its way stays out: nothing would end it again. Outage leases are not registered.
 func (l *Leases) openOf(q *queued) (unused int64) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q.Open = nil
-	if h := s.links[q.key]; h.open {
+	h := s.links[q.key]
+	q.Open, q.held = nil, int64(h.pending)
+	switch {
+	case h.open && h.number > 0:
 		unused, q.Open = int64(h.unused), append(q.Open, Lease{Number: h.number, Hits: int64(h.size)})
+	case h.open:
+		q.held += int64(h.unused)
 	}
-	for _, e := range s.ended {
-		if e.key == q.key && !e.isUnsure && !e.isReturning {
+	for number, e := range s.ended {
+		if e.key != q.key {
+			continue
+		}
+		q.held += int64(e.pending)
+		if number > 0 && !e.isUnsure && !e.isReturning {
 			unused, q.Open = unused+int64(e.hits-e.used), append(q.Open, Lease{Number: e.number, Hits: int64(e.hits)})
 		}
 	}
@@ -278,7 +345,9 @@ func (s *shard) isRegistering(e *ended) bool {
 // Carry raises the counters of this month by clicks in logs of dead processes, before these are
 // ingested: count returns them by link. Counters in memory grant nothing before the first count.
 // Those in Redis contain the clicks.
-func (l *Leases) Carry(ctx context.Context, count func(since click.Month) (map[string]int64, error)) error {
+func (l *Leases) Carry(
+	ctx context.Context, count func(since click.Month) (map[string]click.MonthCount, error),
+) error {
 	counters, inMemory := l.counters.(*memory)
 	if !inMemory {
 		return nil
@@ -290,23 +359,43 @@ func (l *Leases) Carry(ctx context.Context, count func(since click.Month) (map[s
 	}
 	counters.carry(this, counts)
 	l.getReady()
-	for linkIDs := range slices.Chunk(slices.Sorted(maps.Keys(counts)), takeBatch) {
-		var batch []*queued
-		var requests []*Request
-		for _, linkID := range linkIDs {
-			if key, err := keyOf(linkID, this); err == nil { // logs may have other texts
-				q := &queued{key: key, Request: Request{Claim: Claim{LinkID: linkID, Month: this}}}
-				batch, requests = append(batch, q), append(requests, &q.Request)
-			}
+	var keys []linkKey
+	for _, linkID := range slices.Sorted(maps.Keys(counts)) {
+		if key, err := keyOf(linkID, this); err == nil { // logs may have other texts
+			keys = append(keys, key)
 		}
-		if len(batch) == 0 {
-			continue
-		}
-		if err := l.readFloors(ctx, batch); err != nil {
+	}
+	for some := range slices.Chunk(keys, takeBatch) {
+		if err := l.raise(ctx, some); err != nil {
 			return err
 		}
-		counters.Take(ctx, requests)
 	}
 	counters.carry(0, nil)
+	return nil
+}
+
+// raise raises the counters of links in a month to their floors.
+func (l *Leases) raise(ctx context.Context, keys []linkKey) error {
+	batch, requests := make([]*queued, len(keys)), make([]*Request, len(keys))
+	for i, key := range keys {
+		q := &queued{key: key, Request: Request{Claim: Claim{LinkID: string(key.id[:]), Month: key.month}}}
+		batch[i], requests[i] = q, &q.Request
+	}
+	if err := l.readFloors(ctx, batch); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeDeadline)
+	defer cancel()
+	for range 2 { // the server may not know the script
+		l.counters.Take(ctx, requests)
+		if !slices.ContainsFunc(requests, func(q *Request) bool { return q.mustLoad }) {
+			break
+		}
+	}
+	for _, q := range requests {
+		if q.Err != nil && !errors.Is(q.Err, errFault) {
+			return q.Err
+		}
+	}
 	return nil
 }

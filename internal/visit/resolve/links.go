@@ -41,6 +41,9 @@ func (l *row) target() Target {
 		WorkspaceID: l.WorkspaceID, MonthClicks: l.MonthClicks, ReadAt: l.readAt.UnixMicro(),
 		Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
+	if l.MonthClicks < 0 {
+		t.MonthClicks, t.ReadAt = 0, 0
+	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return t
 }
@@ -127,10 +130,11 @@ func (s *Resolver) selectRows(ctx context.Context, all []subject, now time.Time)
 	return rows, q.Scan(p.Bind(ctx))
 }
 
-// monthClicks returns the SQL of the clicks of a link in the month of an instant.
+// monthClicks returns the SQL of the clicks of a link in the month of an instant, or -1 if they do
+// not suffice for its counter.
 func monthClicks(p *db.Params, now time.Time) schema.QueryWithArgs {
 	m := click.MonthOf(now)
-	return clickstore.SinceSQL("link.id", p.Of(m), p.Of(m+1))
+	return clickstore.FloorSQL("link.id", p.Of(m), p.Of(m+1))
 }
 
 // subject returns the subject of the link's lookup.

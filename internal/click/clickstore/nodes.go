@@ -1,0 +1,43 @@
+package clickstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+)
+
+// reportLife is how long a report of a process lasts: three of them may be missing.
+const reportLife = 20 * time.Second
+
+// Report states that the process of a log was alive at an instant, and whether it had Redis. It
+// returns how many other processes are alive, and how many of them have had Redis since another
+// instant. Reports of clocks that are ahead are not believed.
+func (l *Ledger) Report(
+	ctx context.Context, logID string, hasRedis bool, now, since time.Time,
+) (others, withRedis int64, err error) {
+	ctx = db.AsSystem(ctx)
+	_, err = l.DB.NewRaw(`INSERT INTO click_logs (id, position, _alive_at, _has_redis) VALUES (?, 0, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET _alive_at = excluded._alive_at, _has_redis = excluded._has_redis`,
+		logID, db.Instant(now), hasRedis).Exec(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reporting a node: %w", err)
+	}
+	err = l.DB.NewSelect().Table("click_logs").ColumnExpr("count(*)").
+		ColumnExpr("coalesce(sum(CASE WHEN _has_redis AND _alive_at > ? THEN 1 ELSE 0 END), 0)", db.Instant(since)).
+		Where("id <> ?", logID).
+		Where("_alive_at > ?", db.Instant(now.Add(-reportLife))).
+		Where("_alive_at < ?", db.Instant(now.Add(reportLife))).Scan(ctx, &others, &withRedis)
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting nodes: %w", err)
+	}
+	return others, withRedis, nil
+}
+
+// Leave states that the process of a log ends.
+func (l *Ledger) Leave(ctx context.Context, logID string) error {
+	_, err := l.DB.NewUpdate().Table("click_logs").Set("_alive_at = NULL").Where("id = ?", logID).
+		Exec(db.AsSystem(ctx))
+	return err
+}

@@ -1,0 +1,43 @@
+package clickstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+)
+
+// TestReport_CountsLivingNodes: neither those that are silent or have left, nor those of a clock that is
+// ahead.
+func TestReport_CountsLivingNodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		l, now := &clickstore.Ledger{DB: d}, clicktest.Noon
+		for _, other := range []struct {
+			logID    string
+			hasRedis bool
+			age      time.Duration
+			leaves   bool
+		}{
+			{"log_redis", true, time.Second, false}, {"log_earlier", true, 10 * time.Second, false},
+			{"log_none", false, 0, false}, {"log_silent", true, time.Minute, false},
+			{"log_ahead", true, -time.Hour, false}, {"log_left", true, 0, true},
+		} {
+			_, _, err := l.Report(t.Context(), other.logID, other.hasRedis, now.Add(-other.age), now)
+			must.NoError(t, err)
+			if other.leaves {
+				must.NoError(t, l.Leave(t.Context(), other.logID))
+			}
+		}
+		for range 2 {
+			others, withRedis, err := l.Report(t.Context(), "log_1", true, now, now.Add(-5*time.Second))
+			if others != 3 || withRedis != 1 || err != nil {
+				t.Errorf("%d others, %d with Redis: %v, want 3 and 1", others, withRedis, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package hitquota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/redisx"
+)
+
+// outages are those of the counters, by name.
+var outages = map[string]func(source *tally){
+	"refuses": func(source *tally) { source.fail(errRedisDown) },
+	"answers too late": func(source *tally) {
+		source.taking = func(context.Context, []*Request) error {
+			time.Sleep(200 * time.Millisecond)
+			return errRedisDown
+		}
+	},
+	"is silent": func(source *tally) {
+		source.taking = func(ctx context.Context, _ []*Request) error {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			<-ctx.Done()
+			source.fail(errRedisDown)
+			return errRedisDown
+		}
+	},
+}
+
+// TestOutage_GrantsAPartOfHalf: in every outage, from the first visit on and without a long wait, a
+// node grants its part of the hits below half of the limit. Nothing is lost when the outage ends.
+func TestOutage_GrantsAPartOfHalf(t *testing.T) {
+	t.Parallel()
+	for outage, begin := range outages {
+		for name, c := range map[string]struct {
+			limit, clicks, nodes int64
+			isFull               bool  // the log
+			noDatabase           error // of the database
+			isRead               bool  // the row of the link, just now
+			want                 int64
+		}{
+			"one node":               {limit: 100, clicks: 20, nodes: 1, want: 30},
+			"two nodes":              {limit: 100, clicks: 20, nodes: 2, want: 15},
+			"a new link":             {limit: 100, nodes: 3, want: 16},
+			"the last below half":    {limit: 100, clicks: 49, nodes: 3, want: 1},
+			"half":                   {limit: 100, clicks: 50, nodes: 1},
+			"beyond half":            {limit: 100, clicks: 90, nodes: 1},
+			"an odd limit":           {limit: 5, clicks: 2, nodes: 1, want: 1},
+			"a limit of one":         {limit: 1, nodes: 1, want: 1},
+			"fewer hits than nodes":  {limit: 7, clicks: 3, nodes: 2},
+			"no hits at all":         {nodes: 1},
+			"a full log":             {limit: 100, nodes: 1, isFull: true},
+			"no database":            {limit: 100, nodes: 1, noDatabase: errGone},
+			"no database, a new row": {limit: 100, clicks: 40, nodes: 2, noDatabase: errGone, isRead: true, want: 1},
+		} {
+			t.Run("Redis "+outage+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					source, linkID := newTally(), id.New(id.Link)
+					d := newDesk(source)
+					d.nodes.Store(c.nodes)
+					d.Clicks = clicksFunc(func([]string) (map[string]int64, error) {
+						return map[string]int64{linkID: c.clicks}, c.noDatabase
+					})
+					time.Sleep(time.Minute) // the month has begun
+					stop := run(t, d.Leases)
+					begin(source)
+					d.isFull = c.isFull
+					row := Claim{LinkID: linkID, Month: thisMonth(), Limit: c.limit}
+					if c.isRead {
+						row.Clicks, row.ReadAt = c.clicks, time.Now()
+					}
+					given := click.MonthCount{}
+					for range c.want + 2 {
+						began := time.Now()
+						hit, ok, err := d.Take(t.Context(), &row, d.Now())
+						if took := time.Since(began); ok && took > 3*patience {
+							t.Errorf("hit %d came after %s", given.Clicks+1, took)
+						}
+						if !ok && !errs.Is(err, errs.Unavailable) {
+							t.Errorf("no hit: %v", err)
+						}
+						if ok {
+							given.Clicks, given.Outage = given.Clicks+1, given.Outage+1
+							d.waiting = map[string]click.MonthCount{linkID: given}
+							hit.Commit(d.end.Add(1))
+						}
+					}
+					if given.Clicks != c.want {
+						t.Errorf("%d hits given, want %d", given.Clicks, c.want)
+					}
+					d.isFull, source.taking = false, nil
+					source.fail(nil)
+					after(scanTurns * reapInterval)
+					if got := source.used[linkID+thisMonth().String()]; c.noDatabase == nil && c.want > 0 &&
+						got != c.clicks+given.Clicks {
+						t.Errorf("%d hits are counted afterwards, want %d", got, c.clicks+given.Clicks)
+					}
+					stop()
+				})
+			})
+		}
+	}
+}
+
+// TestOutage_GrantsAboveNewFloors: an outage lease ends soon, so that the clicks of other nodes count.
+func TestOutage_GrantsAboveNewFloors(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		clicks := int64(0)
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: clicks}, nil })
+		time.Sleep(time.Minute)
+		run(t, d.Leases)
+		source.fail(errGone)
+		hold(t, d.Leases, linkID, 20, 100)
+		after(patience)
+		if got := take(t, d.Leases, linkID, 5, 100); got != 5 {
+			t.Errorf("%d hits given, want 5", got)
+		}
+		clicks = 50
+		after(nearLife)
+		if got, err := tryTake(t.Context(), d.Leases, linkID, 1, 100); got != 0 || !errs.Is(err, errs.Unavailable) {
+			t.Errorf("%d hits given beyond half: %v", got, err)
+		}
+	})
+}
+
+// TestOutage_WritesClicksBeforeItRefuses: a part that is used up is granted again once the database
+// has the clicks.
+func TestOutage_WritesClicksBeforeItRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		var stored, waiting int64
+		d.nodes.Store(4)
+		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: stored}, nil })
+		d.onFlush = func() { stored, waiting, d.waiting = stored+waiting, 0, nil }
+		time.Sleep(time.Minute)
+		run(t, d.Leases)
+		source.fail(errGone)
+		for n := range int64(51) {
+			got, err := tryTake(t.Context(), d.Leases, linkID, 1, 100)
+			if got != 1 && n < 50 || got == 1 && n == 50 {
+				t.Errorf("%d hits given after %d: %v", got, n, err)
+			}
+			waiting += got
+			d.waiting = map[string]click.MonthCount{linkID: {Clicks: waiting, Outage: waiting}}
+		}
+	})
+}
+
+// TestLeases_TakeBeyondHalfWithoutDatabase: unless another node may have granted these hits.
+func TestLeases_TakeBeyondHalfWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		used, nodes int64
+		isOpen      bool
+		want        int64
+	}{
+		"below half":                 {40, 2, false, 1},
+		"one node":                   {60, 1, false, 1},
+		"two nodes":                  {60, 2, false, 0},
+		"two nodes, open in outages": {60, 2, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+				d.AdmitsInOutage = c.isOpen
+				d.nodes.Store(c.nodes)
+				run(t, d.Leases)
+				if got := take(t, d.Leases, linkID, int(c.used), 100); got != c.used {
+					t.Fatalf("%d hits given, want %d", got, c.used)
+				}
+				d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
+				after(2 * nearLife)
+				if got, err := tryTake(t.Context(), d.Leases, linkID, 1, 100); got != c.want ||
+					(err != nil) != (c.want == 0) {
+					t.Errorf("%d hits given: %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// TestOutage_OneNodeIsCutOff: it redirects all of its visitors until half of the limit is used, and
+// the other node does not exceed the limit meanwhile. Afterwards the counter has all hits, and the
+// limit is used up exactly.
+func TestOutage_OneNodeIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int64{10, 201} {
+		for _, every := range []int64{1, 3} { // of the cut off node's visits, one of the other node
+			t.Run(fmt.Sprint("limit ", limit, ", every ", every), func(t *testing.T) {
+				t.Parallel()
+				m := &model{t: t, redis: dbtest.Redis(t, ""), linkID: id.New(id.Link), limit: limit}
+				m.row = Claim{LinkID: m.linkID, Month: thisMonth(), Limit: limit}
+				m.start()
+				m.start()
+				visit := func(n *modelNode) (ok bool) {
+					row := m.row
+					hit, ok, err := n.Take(t.Context(), &row, m.now())
+					if err != nil && !n.isCut.Load() {
+						t.Error(err)
+					}
+					if ok {
+						n.waiting++
+						if hit.LeaseNumber() < 0 {
+							n.outage++
+						}
+						n.end++
+						hit.Commit(n.end)
+					}
+					n.ingest(n.waiting)
+					m.passed += 100 * time.Millisecond
+					n.reap(t.Context(), false)
+					return ok
+				}
+				whole, cut := m.nodes[0], m.nodes[1]
+				for _, n := range m.nodes {
+					n.Leases.nodes.Store(2)
+					visit(n)
+				}
+				cut.cut()
+				for i := range 3 * limit {
+					isBelow := m.stored < limit/2
+					if !visit(cut) && isBelow {
+						t.Errorf("no hit after %d of %d clicks", m.stored, limit)
+					}
+					if i%every == 0 {
+						visit(whole)
+					}
+				}
+				for m.passed += time.Hour; visit(whole); m.passed += time.Second {
+				}
+				if m.stored > limit || m.outage == 0 {
+					t.Errorf("%d clicks, %d without Redis, want %d at most", m.stored, m.outage, limit)
+				}
+				cut.cut()
+				for range 2 {
+					cut.reap(t.Context(), true)
+				}
+				counter := must.Value(m.redis.Get(t.Context(), keysOf(m.linkID, thisMonth())[0]).Int64())(t)
+				if counter != m.stored {
+					t.Errorf("the counter is %d afterwards, want %d", counter, m.stored)
+				}
+				for _, n := range m.nodes {
+					for m.passed += time.Hour; visit(n); m.passed += time.Second {
+					}
+				}
+				if m.stored != limit {
+					t.Errorf("%d clicks at the end, want %d", m.stored, limit)
+				}
+			})
+		}
+	}
+}
+
+// TestLeases_MonthBeginsWithoutDatabase: for links that were followed on the last day of the month
+// before, unless Redis loses their counters.
+func TestLeases_MonthBeginsWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after time.Duration // the month begins
+		loses         bool
+		want          bool
+	}{
+		"minutes":            {10 * time.Minute, time.Minute, false, true},
+		"a second":           {2 * time.Second, 2 * time.Second, false, true},
+		"hours":              {23 * time.Hour, 20 * 24 * time.Hour, false, true},
+		"days":               {25 * time.Hour, time.Minute, false, false},
+		"minutes, data lost": {10 * time.Minute, time.Minute, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+				knownScripts.RLock()
+				defer knownScripts.RUnlock()
+				now := thisMonth().End().Add(-c.before)
+				d := newDesk(NewRedis(k, id.New(id.Log), func() time.Time { return now }))
+				d.Now = func() time.Time { return now }
+				row := Claim{LinkID: id.New(id.Link), Limit: 10, Clicks: 4, ReadAt: now}
+				visit := func() (bool, error) {
+					row.Month = click.MonthOf(now)
+					_, ok, err := d.Take(t.Context(), &row, now)
+					return ok, err
+				}
+				if ok, err := visit(); !ok || err != nil {
+					t.Fatalf("before the end of the month: %t, %v", ok, err)
+				}
+				d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
+				now = thisMonth().End().Add(c.after)
+				next := keysOf(row.LinkID, thisMonth()+1)
+				if left := k.TTL(t.Context(), next[0]).Val(); c.want && left <= time.Until(thisMonth().End()) {
+					t.Errorf("the counter ends in %s", left)
+				}
+				if c.loses {
+					must.NoError(t, k.Del(t.Context(), next...).Err())
+				}
+				if ok, err := visit(); ok != c.want || !c.want && !errors.Is(err, errGone) {
+					t.Errorf("%t, %v, want %t", ok, err, c.want)
+				}
+			})
+		})
+	}
+}
