@@ -29,7 +29,8 @@ var reverted = map[db.Kind]string{
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` + withoutOutages,
-	db.Postgres: withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
+	db.Postgres: withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id;
+		ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;
