@@ -17,7 +17,7 @@ import (
 
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
-	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans",
+	db.SQLite: "ALTER TABLE unmatched RENAME TO orphans" + withLastStep,
 	db.Postgres: `ALTER TABLE unmatched RENAME TO orphans;
 		ALTER TABLE orphans RENAME CONSTRAINT unmatched_pkey TO orphans_pkey;
 		CREATE FUNCTION host_key_of(url TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT url';
@@ -26,8 +26,11 @@ var reverted = map[db.Kind]string{
 		CREATE TRIGGER link_updated_without_host_key BEFORE INSERT ON links EXECUTE FUNCTION set_host_key();
 		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
 		GRANT SELECT ON link_text_backfill TO linkforge_system;
-		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue`,
+		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue` + withLastStep,
 }
+
+const withLastStep = `; ALTER TABLE totp DROP COLUMN used_steps;
+	ALTER TABLE totp ADD COLUMN last_step INTEGER NOT NULL DEFAULT 0; UPDATE totp SET last_step = 59000000`
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of
 // texts lacks one), a click, an API key, a session and a webhook, whose secret is the argument.
@@ -53,6 +56,8 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 		"VALUES ('key_a', 'ws_a', 'n', 'p', ?1, 's', 'usr_a', ?0)", dbtest.Noon, []byte{1})
 	execute(`INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at)
 		VALUES ('ses_a', 'usr_a', 'b', ?0, ?0, ?0)`, dbtest.Noon)
+	execute(`INSERT INTO totp (account_id, secret, created_at, used_steps)
+		VALUES ('usr_a', ?1, ?0, '59000000')`, dbtest.Noon, []byte(secret))
 	execute(`INSERT INTO unmatched (workspace_id, day, code, status, requests, last_at)
 		VALUES ('ws_a', 1, 'c', 404, 2, ?)`, dbtest.Noon)
 	execute(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
@@ -97,10 +102,12 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		addMonth(t, d)
 		base := schemaOf(t, d)
 		replaced(t, d, "sealed1:keykeykenonce")
-		before := read(t, d, append(contents, "SELECT code || requests FROM orphans")...)
+		before := read(t, d,
+			append(contents, "SELECT code || requests FROM orphans", "SELECT last_step FROM totp")...)
 		applied := must.Value(migrate.Up(t.Context(), d, migrations.Files, time.Now()))(t)
 		expect(t, "migrations", read(t, d, "SELECT name FROM migrations"), applied...)
-		expect(t, "rows", read(t, d, append(contents, "SELECT code || requests FROM unmatched")...), before...)
+		expect(t, "rows", read(t, d,
+			append(contents, "SELECT code || requests FROM unmatched", "SELECT used_steps FROM totp")...), before...)
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}

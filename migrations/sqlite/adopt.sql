@@ -11,3 +11,8 @@ INSERT INTO unmarked SELECT count(*) FROM (SELECT secret FROM webhooks UNION ALL
     UNION ALL SELECT secret FROM tasks UNION ALL SELECT secret FROM totp)
     WHERE substr(secret, 1, 8) <> CAST('sealed1:' AS BLOB);
 DROP TABLE unmarked;
+
+-- Each code of an authenticator app is valid once.
+ALTER TABLE totp ADD COLUMN used_steps TEXT NOT NULL DEFAULT '';
+UPDATE totp SET used_steps = CAST(last_step AS TEXT);
+ALTER TABLE totp DROP COLUMN last_step;
