@@ -19,7 +19,7 @@ func (a *app) passwordForm(w http.ResponseWriter, r *http.Request) {
 
 // setPassword sets the password of a form. A page of another origin cannot send it.
 func (a *app) setPassword(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxPasswordForm)
+	web.LimitBody(w, r, maxPasswordForm)
 	f := visitorpage.PasswordForm{Token: r.PostFormValue("token")}
 	password, ctx := r.PostFormValue("password"), r.Context()
 	var err error

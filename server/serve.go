@@ -174,10 +174,10 @@ func awaitIdle(ctx context.Context, plain *fastpath.Listener) {
 
 // leaving closes connections after their next response once the node is to stop, so that proxies
 // open new ones to other nodes. Closing idle connections at the end would break requests that are
-// being sent.
+// being sent. It also closes those whose requests cannot be told apart for certain.
 func (a *app) leaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.stopping.Load() {
+		if a.stopping.Load() || fastpath.MustClose(r) {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)

@@ -94,7 +94,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 			errs.New(errs.BadRequest, "The body must be sent as it is, without Content-Encoding.")
 	}
 	maxBytes := h.maxBody(r.Context())
-	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)), min(r.ContentLength, int64(maxBytes)))
+	web.LimitBody(w, r, int64(maxBytes))
+	body, err := readAll(r.Body, min(r.ContentLength, int64(maxBytes)))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
 			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",

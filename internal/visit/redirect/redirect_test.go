@@ -265,7 +265,8 @@ func TestHandler_EndedLinkIsGone(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-				_, err := tx.NewUpdate().Table("grants").Set("granted = granted").Where("subject_id = ?", l.ID).Exec(ctx)
+				_, err := tx.NewUpdate().Table("grants").Set("granted = granted").Where("subject_id = ?", l.ID).
+					Exec(ctx)
 				close(locked)
 				<-unlock
 				return err
