@@ -44,7 +44,11 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 		return err
 	}
 	defer func() {
-		if err = errors.Join(err, a.close()); err == nil {
+		err = errors.Join(err, a.close())
+		if outages, ok := log.Handler().(outageLog); ok {
+			outages.repeats.close()
+		}
+		if err == nil {
 			log.InfoContext(ctx, "stopped")
 		}
 	}()
@@ -241,11 +245,12 @@ func absolute(path string) string {
 	return path
 }
 
-// newLogger writes structured lines to w: JSON for machines, key=value text for people.
+// newLogger writes structured lines to w: JSON for machines, key=value text for people. An outage is
+// few of them.
 func newLogger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if json {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(newOutageLog(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(newOutageLog(slog.NewTextHandler(w, options)))
 }
