@@ -28,7 +28,7 @@ var reverted = map[db.Kind]string{
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
-		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` + withoutOutages,
+		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` + withoutOutages + withLastStep,
 	db.Postgres: withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
@@ -46,8 +46,11 @@ var reverted = map[db.Kind]string{
 		DROP TABLE disabled_links;
 		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
-		ALTER TABLE link_origins DROP COLUMN root_proof`,
+		ALTER TABLE link_origins DROP COLUMN root_proof; ` + withLastStep,
 }
+
+const withLastStep = `ALTER TABLE totp DROP COLUMN used_steps;
+	ALTER TABLE totp ADD COLUMN last_step INTEGER NOT NULL DEFAULT 0; UPDATE totp SET last_step = 59000000`
 
 // replaced returns a database of the migrations that the base replaces. It has links (the index of
 // texts lacks one), a click, an API key, a session and a webhook, whose secret is the argument.
@@ -74,6 +77,8 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 		"VALUES ('key_a', 'ws_a', 'n', 'p', ?1, 's', 'usr_a', ?0)", dbtest.Noon, []byte{1})
 	execute(`INSERT INTO sessions (id, account_id, agent, created_at, used_at, expires_at)
 		VALUES ('ses_a', 'usr_a', 'b', ?0, ?0, ?0)`, dbtest.Noon)
+	execute(`INSERT INTO totp (account_id, secret, created_at, used_steps)
+		VALUES ('usr_a', ?1, ?0, '59000000')`, dbtest.Noon, []byte(secret))
 	execute(`INSERT INTO unmatched (workspace_id, day, code, status, requests, last_at)
 		VALUES ('ws_a', 1, 'c', 404, 2, ?)`, dbtest.Noon)
 	execute(`INSERT INTO webhooks (id, workspace_id, name, url, host, status, secret, xid, seq, created_at, created_by)
@@ -118,10 +123,12 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		addMonth(t, d)
 		base := schemaOf(t, d)
 		replaced(t, d, "sealed1:keykeykenonce")
-		before := read(t, d, append(contents, "SELECT code || requests FROM orphans")...)
+		before := read(t, d,
+			append(contents, "SELECT code || requests FROM orphans", "SELECT last_step FROM totp")...)
 		applied := must.Value(migrate.Up(t.Context(), d, migrations.Files, time.Now()))(t)
 		expect(t, "migrations", read(t, d, "SELECT name FROM migrations"), applied...)
-		expect(t, "rows", read(t, d, append(contents, "SELECT code || requests FROM unmatched")...), before...)
+		expect(t, "rows", read(t, d,
+			append(contents, "SELECT code || requests FROM unmatched", "SELECT used_steps FROM totp")...), before...)
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}

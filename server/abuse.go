@@ -28,7 +28,7 @@ func (a *app) reportForm(w http.ResponseWriter, r *http.Request) {
 
 // report stores the report of a form. A page of another origin cannot send it.
 func (a *app) report(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxReportBytes)
+	web.LimitBody(w, r, maxReportBytes)
 	f := visitorpage.ReportForm{
 		ShortURL: r.PostFormValue("link"), Reason: r.PostFormValue("reason"), Details: r.PostFormValue("details"),
 		Reasons: reportReasons, Error: "report.refused",

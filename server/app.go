@@ -38,6 +38,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/visit/fastpath"
 	"github.com/linkforge/linkforge/internal/visit/firstvisit"
 	"github.com/linkforge/linkforge/internal/visit/redirect"
 	"github.com/linkforge/linkforge/migrations"
@@ -361,6 +362,7 @@ func (a *app) closeTraces() error {
 func (a *app) httpServer() *http.Server {
 	server := &http.Server{
 		Handler:           a.leaving(web.Before(a.forwarding.Forward)(a.routes())),
+		ConnContext:       fastpath.ConnContext,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       uploadDeadline,

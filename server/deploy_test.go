@@ -36,6 +36,10 @@ const deployFolder = "../docs/deploy"
 // some more.
 const longestStop = drainDeadline + 30*time.Second
 
+// shortestDrain is the shortest LINKFORGE_DRAIN_DELAY without a failed request of a rolling restart
+// under load.
+const shortestDrain = 3 * time.Second
+
 // deployed is a file of docs/deploy, or another by its path from there.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
@@ -307,8 +311,11 @@ func TestDeploy_ConfiguresNodes(t *testing.T) {
 		if least := c.DrainDelay + longestStop; n.stop < least {
 			t.Errorf("%s: it is killed after %s, and may take %s", name, n.stop, least)
 		}
-		if name != "docker-compose.yml" && (c.DrainDelay == 0 || len(c.TrustedProxies) == 0 || c.AdminListen == "") {
-			t.Errorf("%s: no trusted proxies, admin listener or drain delay: %+v", name, c)
+		if c.DrainDelay < shortestDrain {
+			t.Errorf("%s: it drains for %s, which fails requests under load", name, c.DrainDelay)
+		}
+		if name != "docker-compose.yml" && (len(c.TrustedProxies) == 0 || c.AdminListen == "") {
+			t.Errorf("%s: no trusted proxies or admin listener: %+v", name, c)
 		}
 	}
 }

@@ -313,6 +313,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 		}
 		s.env = slices.Concat(b.env, []string{
 			"LINKFORGE_LISTEN=" + s.address, "LINKFORGE_PUBLIC_URL=" + s.public, "LINKFORGE_RATE_LIMITS=off",
+			"LINKFORGE_DRAIN_DELAY=0s",
 		}, settings)
 		s.launch()
 		all = append(all, s)

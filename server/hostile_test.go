@@ -96,6 +96,9 @@ func (s *server) raw(t *testing.T, request string) answer {
 	}
 	must.NoError(t, err)
 	defer response.Body.Close()
+	if response.Close { // net/http has removed the field
+		response.Header.Set("Connection", "close")
+	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func (p mailedPage) show(w http.ResponseWriter, r *http.Request) {
 
 // take takes the form. A page of another origin cannot send it.
 func (p mailedPage) take(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxTokenForm)
+	web.LimitBody(w, r, maxTokenForm)
 	f, ctx := p.TokenForm, r.Context()
 	f.Token = strings.TrimSpace(r.PostFormValue("token"))
 	title, text, err := "", "", error(errs.New(errs.InvalidInput, "The form must be sent by this page, in UTF-8."))

@@ -45,7 +45,11 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 		return err
 	}
 	defer func() {
-		if err = errors.Join(err, a.close()); err == nil {
+		err = errors.Join(err, a.close())
+		if outages, ok := log.Handler().(outageLog); ok {
+			outages.repeats.close()
+		}
+		if err == nil {
 			log.InfoContext(ctx, "stopped")
 		}
 	}()
@@ -175,10 +179,10 @@ func awaitIdle(ctx context.Context, plain *fastpath.Listener) {
 
 // leaving closes connections after their next response once the node is to stop, so that proxies
 // open new ones to other nodes. Closing idle connections at the end would break requests that are
-// being sent.
+// being sent. It also closes those whose requests cannot be told apart for certain.
 func (a *app) leaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.stopping.Load() {
+		if a.stopping.Load() || fastpath.MustClose(r) {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
@@ -261,11 +265,12 @@ func absolute(path string) string {
 	return path
 }
 
-// newLogger writes structured lines to w: JSON for machines, key=value text for people.
+// newLogger writes structured lines to w: JSON for machines, key=value text for people. An outage is
+// few of them.
 func newLogger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if json {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(newOutageLog(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(newOutageLog(slog.NewTextHandler(w, options)))
 }

@@ -85,7 +85,7 @@ func (h *Handler) logFailure(ctx context.Context, e *errs.Error, shown *gqlerror
 	} else if e.Kind != errs.Internal {
 		return
 	}
-	attributes := []any{"path", shown.Path.String(), "error", e.Error()}
+	attributes := []any{"path", shown.Path.String(), "error", e}
 	if o := observedIn(ctx); o != nil && o.requestID != "" {
 		attributes = append(attributes, "request_id", o.requestID)
 	}

@@ -100,7 +100,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 		sending.Until = time.Now().Add(maxBodyTime)
 		r.Body = io.NopCloser(sending)
 	}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)), min(r.ContentLength, int64(maxBytes)))
+	web.LimitBody(w, r, int64(maxBytes))
+	body, err := readAll(r.Body, min(r.ContentLength, int64(maxBytes)))
 	if errs.Is(err, errs.TooSlow) {
 		return nil, errs.TooSlow.Status(), err
 	}

@@ -69,8 +69,8 @@ CREATE INDEX auth_flows_by_age ON auth_flows (expires_at);
 -- Authenticator apps. One without enrolled_at waits for its first code.
 CREATE TABLE totp (
     account_id TEXT COLLATE "C" PRIMARY KEY REFERENCES accounts (id), secret BYTEA NOT NULL,  -- sealed
-    last_step BIGINT NOT NULL DEFAULT 0,  -- the time step of the last code: each is valid once
-    created_at TIMESTAMPTZ NOT NULL, enrolled_at TIMESTAMPTZ
+    created_at TIMESTAMPTZ NOT NULL, enrolled_at TIMESTAMPTZ,
+    used_steps TEXT NOT NULL DEFAULT ''  -- the time steps of used codes, separated by spaces: each code is valid once
 );
 CREATE TABLE recovery_codes (
     hash BYTEA PRIMARY KEY,  -- SHA-256

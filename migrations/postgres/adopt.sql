@@ -46,6 +46,14 @@ DO $$ BEGIN
         RAISE EXCEPTION 'a secret does not name its key: run linkforge secrets rewrap of version 35412b6f first';
     END IF;
 END $$;
+-- Each code of an authenticator app is valid once.
+RESET ROLE;
+ALTER TABLE totp ADD COLUMN used_steps TEXT NOT NULL DEFAULT '';
+SET LOCAL ROLE linkforge_system;
+UPDATE totp SET used_steps = last_step::TEXT;
+RESET ROLE;
+ALTER TABLE totp DROP COLUMN last_step;
+SET LOCAL ROLE linkforge_system;
 -- Links whose texts were never indexed.
 INSERT INTO link_text_queue (link_id, workspace_id)
     SELECT id, workspace_id FROM links JOIN link_text_backfill ON id > after_id ORDER BY id;

@@ -39,8 +39,8 @@ CREATE TABLE auth_flows (
 CREATE INDEX auth_flows_by_account ON auth_flows (account_id, kind);
 CREATE INDEX auth_flows_by_age ON auth_flows (expires_at);
 CREATE TABLE totp (
-    account_id TEXT PRIMARY KEY REFERENCES accounts (id), secret BLOB NOT NULL, last_step INTEGER NOT NULL DEFAULT 0,
-    created_at TEXT NOT NULL, enrolled_at TEXT
+    account_id TEXT PRIMARY KEY REFERENCES accounts (id), secret BLOB NOT NULL,
+    created_at TEXT NOT NULL, enrolled_at TEXT, used_steps TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE recovery_codes (hash BLOB PRIMARY KEY, account_id TEXT NOT NULL REFERENCES accounts (id)) STRICT;
 CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);

@@ -47,3 +47,8 @@ ALTER TABLE click_totals ADD COLUMN _outage INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE click_logs ADD COLUMN _alive_at TEXT;
 ALTER TABLE click_logs ADD COLUMN _has_redis INTEGER NOT NULL DEFAULT FALSE;
 CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
+
+-- Each code of an authenticator app is valid once.
+ALTER TABLE totp ADD COLUMN used_steps TEXT NOT NULL DEFAULT '';
+UPDATE totp SET used_steps = CAST(last_step AS TEXT);
+ALTER TABLE totp DROP COLUMN last_step;

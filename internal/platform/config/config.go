@@ -196,8 +196,8 @@ type Config struct {
 	// development or production.
 	Development bool `env:"LINKFORGE_ENV" default:"development" words:"development,production"`
 	// Time between the signal to stop and the end of new requests, while /readyz responds 503: 0s
-	// to 5m.
-	DrainDelay time.Duration `env:"LINKFORGE_DRAIN_DELAY" default:"0s" min:"0" max:"5m"`
+	// to 5m. Empty: 0s in development, 3s in production.
+	DrainDelay time.Duration `env:"LINKFORGE_DRAIN_DELAY" development:"0s" production:"3s" min:"0" max:"5m"`
 	// Serve the playground: on or off. Empty: on in development.
 	Playground bool `env:"LINKFORGE_PLAYGROUND" development:"on" production:"off"`
 	// Allow introspection and suggest names in errors: on or off. Empty: on in development.

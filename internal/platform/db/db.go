@@ -82,11 +82,13 @@ func (s Server) Open() (*DB, error) {
 	gate := admission.NewPoolGate(s.Pool)
 	d := &DB{Kind: Postgres, turns: admission.Turns{Reads: gate, Writes: gate, Primary: sql.OpenDB(connector)}}
 	limit(d.turns.Primary, s.Pool)
+	expire(d.turns.Primary)
 	if s.ReadURL != "" {
 		if d.Replica, err = replica.Open(s.ReadURL, connector); err != nil {
 			return nil, err
 		}
 		limit(d.Replica.DB, s.Pool)
+		d.Replica.EachPool(expire)
 		d.turns.Route = d.Replica
 	}
 	d.DB = d.turns.Open(exactJSON{pgdialect.New()})
@@ -182,6 +184,19 @@ func limit(conns *sql.DB, pool int) {
 	conns.SetMaxOpenConns(pool)
 	conns.SetMaxIdleConns(pool)
 	conns.SetConnMaxIdleTime(5 * time.Minute)
+}
+
+const (
+	// connLife bounds the life of a connection to a server, idleLife how long it is unused.
+	connLife = 5 * time.Minute
+	idleLife = 2 * time.Minute
+)
+
+// expire has connections to a server end after minutes, also those that periodic statements keep
+// busy: a pooler that stops waits for its clients, and new connections lead to another one.
+func expire(conns *sql.DB) {
+	conns.SetConnMaxLifetime(connLife)
+	conns.SetConnMaxIdleTime(idleLife)
 }
 
 // readPool sends SELECTs outside transactions to the readers.

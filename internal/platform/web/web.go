@@ -6,6 +6,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -258,3 +259,23 @@ func peer(remote string) netip.Addr {
 	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
 	return prefix.Addr()
 }
+
+// LimitBody bounds the body of a request: reading beyond the limit returns an
+// http.MaxBytesError. A client that waits with a larger one for "100 Continue" gets its final
+// status without having sent it.
+func LimitBody(w http.ResponseWriter, r *http.Request, limit int64) {
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	if r.ContentLength > limit && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		w.Header().Set("Connection", "close") // else net/http waits for the body before it responds
+		r.Body = tooLarge{r.Body, limit}
+	}
+}
+
+// tooLarge is a body that is not read, because it exceeds a limit.
+type tooLarge struct {
+	io.ReadCloser
+	limit int64
+}
+
+// Read implements io.Reader.
+func (b tooLarge) Read([]byte) (int, error) { return 0, &http.MaxBytesError{Limit: b.limit} }

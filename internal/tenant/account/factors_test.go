@@ -205,6 +205,58 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 	})
 }
 
+// TestSpend_ComparesEachCode: a code of a clock that was ahead does not block right ones, each code
+// is valid once, and the one that was ahead also when its time has come.
+func TestSpend_ComparesEachCode(t *testing.T) {
+	eachOwner(t, func(t *testing.T, o *owner) {
+		o.Limits.Off = true
+		start := o.now.Add(10 * time.Minute)
+		for _, c := range []struct {
+			name           string
+			clock, ofClock time.Duration // of the node and of the code, after the start
+			isRight        bool
+		}{
+			{"a phone that is a step ahead", 0, stepSeconds, true},
+			{"the right code", 0, 0, true},
+			{"the code before", 0, -stepSeconds, true},
+			{"the right code again", 0, 0, false},
+			{"the code ahead, in its step", stepSeconds, stepSeconds, false},
+			{"a node that is a day ahead", 86400, 86400, true},
+			{"the same again", 86400, 86400, false},
+			{"the right code after that", 60, 60, true},
+			{"the same after that", 60, 60, false},
+			{"an earlier one after that", stepSeconds, stepSeconds, false},
+			{"a day later", 86400, 86400, false},
+			{"the next one of that day", 86400, 86400 + stepSeconds, true},
+			{"beyond the window", 0, 2 * stepSeconds, false},
+		} {
+			o.now = start.Add(c.clock * time.Second)
+			code := must.Value(totp.GenerateCode(o.secret, start.Add(c.ofClock*time.Second)))(t)
+			_, err := o.CompleteLogin(t.Context(), o.challenge(t), Proof{TOTP: &code, Field: "proof"}, o.from())
+			if c.isRight != (err == nil) || err != nil && !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	})
+}
+
+// TestWithStep_RemembersWhatCouldBeRight of many codes.
+func TestWithStep_RemembersWhatCouldBeRight(t *testing.T) {
+	t.Parallel()
+	used, isNew := "900 unreadable", true
+	for step := int64(100); step < 200 && isNew; step++ {
+		used, isNew = withStep(used, step, step)
+	}
+	if want := "900 unreadable 192 193 194 195 196 197 198 199"; !isNew || used != want {
+		t.Errorf("%q, want %q", used, want)
+	}
+	for _, step := range []int64{900, 192, 199} {
+		if after, isNew := withStep(used, step, step); isNew || after != used {
+			t.Errorf("step %d is new", step)
+		}
+	}
+}
+
 // TestCompleteLogin_BoundsTries of a challenge and of an account.
 func TestCompleteLogin_BoundsTries(t *testing.T) {
 	eachOwner(t, func(t *testing.T, o *owner) {

@@ -202,9 +202,7 @@ func (s *Store) spend(ctx context.Context, tx bun.Tx, accountID string, p proven
 	var err error
 	switch p.method {
 	case TOTP:
-		n, err = db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("last_step = ?", p.step).
-			Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL").Where("last_step < ?", p.step).
-			Exec(ctx))
+		return atField(s.spendStep(ctx, tx, accountID, p.step), p.field)
 	case RecoveryCode:
 		n, err = db.Affected(tx.NewDelete().Model((*recoveryCode)(nil)).Where("hash = ?", p.hash).
 			Where("account_id = ?", accountID).Exec(ctx))

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,11 +31,11 @@ type authenticator struct {
 
 	AccountID string `bun:",pk"`
 	Secret    []byte // sealed
-	// LastStep is the step of the last code, so that each code is valid once.
-	LastStep  int64
 	CreatedAt time.Time
 	// EnrolledAt is when its first code was confirmed; nil until then, and it is no factor.
 	EnrolledAt *time.Time
+	// UsedSteps are the steps of used codes, separated by spaces: see withStep.
+	UsedSteps string
 }
 
 // Enrollment is an authenticator app that waits for its first code.
@@ -115,7 +117,7 @@ func (s *Store) ConfirmTOTP(ctx context.Context, actor Actor, code, address stri
 	err = s.changeFactors(ctx, actor, proven{}, func(ctx context.Context, tx bun.Tx) error {
 		now := s.now()
 		n, err := db.Affected(tx.NewUpdate().Model((*authenticator)(nil)).Set("enrolled_at = ?", now).
-			Set("last_step = ?", step).
+			Set("used_steps = ?", strconv.FormatInt(step, 10)).
 			Where("account_id = ?", a.ID).Where("secret = ?", app.Secret).Where(waits).
 			Where("created_at > ?", now.Add(-enrollmentTTL)).Exec(ctx))
 		if err != nil {
@@ -212,4 +214,41 @@ func stepOf(secret []byte, code string, now time.Time) (step int64, err error) {
 		return 0, errCode()
 	}
 	return step, nil
+}
+
+// spendStep records the step of a code as used. It returns BadCredentials if it was used before.
+func (s *Store) spendStep(ctx context.Context, tx bun.Tx, accountID string, step int64) error {
+	var app authenticator
+	q := tx.NewSelect().Model(&app).Where("account_id = ?", accountID).Where("enrolled_at IS NOT NULL")
+	if err := s.DB.ForChange(q).Scan(ctx); err != nil {
+		return db.NoRowsAs(errCode(), err, "looking up an authenticator app")
+	}
+	used, isNew := withStep(app.UsedSteps, step, s.now().Unix()/stepSeconds)
+	if !isNew {
+		return errCode()
+	}
+	_, err := tx.NewUpdate().Model(&app).Set("used_steps = ?", used).WherePK().Exec(ctx)
+	return err
+}
+
+// pastSteps is how many used steps are remembered that are over by the clock of the node, which may
+// be ahead for a while.
+const pastSteps = 8
+
+// withStep adds a step to used ones, and reports whether it is new. Steps are compared one by one:
+// a code of a clock that was ahead is no reason to refuse earlier ones. Those that are to come stay,
+// because their codes will be right.
+func withStep(used string, step, now int64) (steps string, isNew bool) {
+	all := strings.Fields(used)
+	text := strconv.FormatInt(step, 10)
+	if slices.Contains(all, text) {
+		return used, false
+	}
+	var kept []string
+	for i, s := range all {
+		if n, err := strconv.ParseInt(s, 10, 64); err != nil || n >= now-1 || i > len(all)-pastSteps {
+			kept = append(kept, s)
+		}
+	}
+	return strings.Join(append(kept, text), " "), true
 }

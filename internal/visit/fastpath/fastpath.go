@@ -261,14 +261,20 @@ type conn struct {
 	active   atomic.Int64 // when it was accepted or answered last, in nanoseconds since 1970
 	head     head
 	response response
+	framing  *framing // of the requests to net/http; nil if they are encrypted
 }
 
 // Read implements net.Conn for net/http.
-func (c *conn) Read(b []byte) (int, error) {
+func (c *conn) Read(b []byte) (n int, err error) {
 	if c.in.Buffered() > 0 {
-		return c.in.Read(b)
+		n, err = c.in.Read(b)
+	} else {
+		n, err = c.Conn.Read(b)
 	}
-	return c.Conn.Read(b)
+	if c.framing != nil {
+		c.framing.read(b[:n])
+	}
+	return n, err
 }
 
 // CloseWrite says that nothing more is written, which http.Server does before it closes a

@@ -83,7 +83,7 @@ func (v *visit) readForm(w http.ResponseWriter) (f form) {
 		return f
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(v.Now().Add(formDeadline)) // not every writer has one
-	v.http.Body = http.MaxBytesReader(w, v.http.Body, maxForm)
+	web.LimitBody(w, v.http, maxForm)
 	if err := v.http.ParseForm(); err != nil {
 		return f
 	}

@@ -62,7 +62,8 @@ type Handler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	answers [len(statuses)]atomic.Int64
+	undecided undecided
+	answers   [len(statuses)]atomic.Int64
 }
 
 // FirstVisits is what this package needs of package firstvisit.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicksql"
@@ -220,11 +221,6 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				ten := int64(10)
 				l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &ten})
 				got := b.visitAtOnce(t, l, 200)
-				// all hits were pending for others
-				if n := got[http.StatusTooManyRequests]; c.want[http.StatusGone] > 0 {
-					got[http.StatusGone] += n
-					delete(got, http.StatusTooManyRequests)
-				}
 				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
 					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
 				}
@@ -254,6 +250,52 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHandler_EndedLinkIsGone has two visitors of a link with one hit and one click left. The first
+// one has the hit and waits for its grant when the second one is refused: the link has ended for
+// that one too.
+func TestHandler_EndedLinkIsGone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.HitQuota = 1
+		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(1))})
+		locked, unlock := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				_, err := tx.NewUpdate().Table("grants").Set("granted = granted").Where("subject_id = ?", l.ID).
+					Exec(ctx)
+				close(locked)
+				<-unlock
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-locked
+		all.Go(func() {
+			if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != http.StatusFound {
+				t.Errorf("the visitor with the hit gets %d", w.Code)
+			}
+		})
+		polltest.Until(t, "the first visitor waits for a grant", func() bool {
+			return b.Quotas.OutstandingGrants() == 1
+		})
+		refused := make(chan struct{})
+		all.Go(func() {
+			defer close(refused)
+			b.expect(t, "without a hit", http.MethodGet, l.Code, http.StatusGone, false)
+		})
+		select {
+		case <-refused: // before the link has ended
+		case <-time.After(2 * otherNodes):
+		}
+		close(unlock)
+		all.Wait()
+	})
 }
 
 // visitAtOnce sends concurrent requests for a link, and counts the responses by status.

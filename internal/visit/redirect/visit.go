@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/visitor"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -157,16 +158,20 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
 	}
+	decided := v.beginDeciding()
+	defer decided()
 	hit, ok, err := v.Quotas.Hits.Take(ctx, &hitquota.Claim{
 		LinkID: t.LinkID, Month: click.MonthOf(arrived), Limit: limit,
 		Clicks: t.MonthClicks, ReadAt: time.UnixMicro(t.ReadAt),
 	}, arrived)
 	if err != nil || !ok {
+		decided()
 		v.request.OverQuota = err == nil
 		return answer, v.checkExhausted(err)
 	}
 	defer hit.Release()
 	grant, ok, err := v.takeGrant()
+	decided()
 	if err != nil || !ok {
 		v.request.Exhausted = !ok
 		return answer, err
@@ -186,13 +191,33 @@ func (v *visit) follow(answer routing.Decision) (routing.Decision, error) {
 	return answer, nil
 }
 
+// beginDeciding registers a visit of a link with MaxClicks as undecided.
+func (v *visit) beginDeciding() (decided func()) {
+	if v.target.MaxClicks == 0 {
+		return func() {}
+	}
+	return v.undecided.begin(v.target.LinkID)
+}
+
+// otherNodes is how long a grant for a hit of another node takes, with a margin.
+const otherNodes = 50 * time.Millisecond
+
 // checkExhausted finds out, for a visitor without a hit, whether the link has reached MaxClicks:
-// its page then states that, instead of the reason of the refused hit.
+// its page then states that, instead of the reason of the refused hit, which is nil if the monthly
+// hits are used up. The visitors who took the last ones may be about to take the last grants, and
+// the link has ended if they do.
 func (v *visit) checkExhausted(reason error) (err error) {
 	if v.target.MaxClicks == 0 {
 		return reason
 	}
-	v.request.Exhausted, err = v.Quotas.Exhausted(v.http.Context(), v.target.LinkID)
+	ctx := v.http.Context()
+	if reason == nil {
+		v.undecided.wait(ctx, v.target.LinkID)
+	}
+	v.request.Exhausted, err = v.Quotas.Exhausted(ctx, v.target.LinkID)
+	if err == nil && !v.request.Exhausted && reason == nil && poll.Wait(ctx, otherNodes) == nil {
+		v.request.Exhausted, err = v.Quotas.Exhausted(ctx, v.target.LinkID)
+	}
 	if err != nil || v.request.Exhausted {
 		return err
 	}

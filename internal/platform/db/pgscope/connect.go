@@ -84,6 +84,10 @@ func ParseConfig(url string) (*pgx.ConnConfig, error) {
 	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
 	// constant ones (bind, enter) request it themselves.
 	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = silence
+	}
+	config.DialFunc = dialer().DialContext
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
 	return config, nil

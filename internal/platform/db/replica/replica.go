@@ -57,6 +57,12 @@ func Open(url string, primary pgscope.Connector) (*Replica, error) {
 	return r, nil
 }
 
+// EachPool calls f with each pool of connections.
+func (r *Replica) EachPool(f func(*sql.DB)) {
+	f(r.DB)
+	f(r.looks.DB)
+}
+
 // Close closes the pool.
 func (r *Replica) Close() error { return errors.Join(r.DB.Close(), r.looks.Close()) }
 
