@@ -121,6 +121,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return err
 	})
 	every(d.wake, "dispatching webhooks failed", d.sendDue)
+	every(nil, "doubting the instants of webhooks failed", d.doubt)
 	every(d.disabled, "disabling webhooks failed", d.disable)
 	<-ctx.Done()
 	d.interrupt()

@@ -26,7 +26,7 @@ import (
 const (
 	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can
 	// take the task then.
-	leaseLife = time.Minute
+	leaseLife = 30 * time.Second
 	// renewEvery is how often a node renews the lease of a task, and checks whether its
 	// cancellation was requested.
 	renewEvery = 5 * time.Second
@@ -37,6 +37,8 @@ const (
 	retryPause    = 10 * time.Second
 	maxRetryPause = 10 * time.Minute
 	maxAttempts   = 20
+	// longestPause bounds the pause that a failure requests.
+	longestPause = 2 * time.Hour
 	// turn is how long a task runs before waiting tasks are served.
 	turn = 30 * time.Second
 	// maxRest bounds the pause after a step.
@@ -117,7 +119,44 @@ func (r *Runner) Run(ctx context.Context) error {
 			})
 		})
 	}
+	all.Go(func() {
+		failures := poll.Failures{Log: r.Log, Message: "doubting the leases of tasks failed"}
+		poll.OnSignal(ctx, nil, lookEvery, failures, r.doubt)
+	})
 	all.Wait()
+	return nil
+}
+
+// EndLeases ends the leases of all nodes, none of which runs: their tasks go on at once.
+func (s *Store) EndLeases(ctx context.Context) error {
+	_, err := s.DB.NewUpdate().Model((*Task)(nil)).Set("lease_until = ?", s.now()).Where("status = ?", Running).
+		Where("lease_until > ?", s.now()).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("ending the leases of tasks: %w", err)
+	}
+	return nil
+}
+
+// doubt makes tasks due whose lease or pause a node has set by a clock that was ahead.
+func (r *Runner) doubt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	defer cancel()
+	now := r.now()
+	lease, due := db.Latest(now, leaseLife), db.Latest(now, longestPause)
+	var ids []string
+	doubted := r.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at IS NULL").
+		Where("lease_until > ? OR due_at > ?", lease, due)
+	err := r.DB.NewUpdate().Model((*Task)(nil)).
+		Set("lease_until = CASE WHEN lease_until > ? THEN ? ELSE lease_until END", lease, now).
+		Set("due_at = CASE WHEN due_at > ? THEN ? ELSE due_at END", due, now).
+		Where("id IN (?)", r.DB.SkipLocked(doubted)).Returning("id").Scan(ctx, &ids)
+	if err != nil {
+		return fmt.Errorf("doubting leases: %w", err)
+	}
+	if len(ids) > 0 {
+		db.WarnOfClock(ctx, r.Log, "the lease or the pause of tasks", "tasks", ids)
+		poll.Signal(r.wake)
+	}
 	return nil
 }
 
@@ -279,7 +318,7 @@ func (r *Runner) release(ctx context.Context, h *Holding, outcome error, isStopp
 			return r.finish(ctx, tx, t, Failed, errs.New(failure.Kind, "%s", failure.Public()))
 		default:
 			pause := min(time.Duration(max(t.Attempts, 1))*retryPause, maxRetryPause)
-			t.DueAt = r.now().Add(max(pause, failure.RetryAfter))
+			t.DueAt = r.now().Add(min(max(pause, failure.RetryAfter), longestPause))
 		}
 		t.Status, t.LeaseHolder, t.LeaseUntil = Queued, nil, nil
 		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "lease_holder", "lease_until", "attempts",
