@@ -65,6 +65,8 @@ type Dispatcher struct {
 
 	// sending are the requests in flight.
 	sending admission.Shares
+	// turns say whose turn it is to send.
+	turns turns
 
 	mu sync.Mutex
 	// pausedUntil has the webhooks that wait for their rate.
