@@ -19,8 +19,8 @@ func TestTurns_AreInProportionToTime(t *testing.T) {
 	}{
 		"one is slow":        {[]time.Duration{4900 * ms, 20 * ms, 20 * ms}, []int{8, 2000, 2000}},
 		"one takes a second": {[]time.Duration{1000 * ms, 20 * ms}, []int{55, 3000}},
-		"one of many":        {[]time.Duration{4900 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms, 50 * ms}, []int{4, 400, 400, 400, 400, 400}},
-		"most are slow":      {[]time.Duration{4900 * ms, 4900 * ms, 4900 * ms, 4900 * ms, 20 * ms}, []int{4, 4, 4, 4, 1000}},
+		"one of many":        {[]time.Duration{4900 * ms, 50 * ms, 50 * ms, 50 * ms}, []int{4, 400, 400, 400}},
+		"most are slow":      {[]time.Duration{4900 * ms, 4900 * ms, 4900 * ms, 20 * ms}, []int{4, 4, 4, 1000}},
 		"all are fast":       {[]time.Duration{20 * ms, 20 * ms}, []int{5000, 5000}},
 		"it is alone":        {[]time.Duration{4900 * ms}, []int{24}},
 	} {

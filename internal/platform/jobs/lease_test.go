@@ -195,7 +195,8 @@ func TestLease_OfAClockThatWasAheadIsNotBelieved(t *testing.T) {
 					if ran != want || err != nil {
 						t.Errorf("at once %t: ran %t, want %t: %v", atOnce, ran, want, err)
 					}
-					if logged := strings.Contains(log.String(), "clock"); logged != (c.ran && want && (c.dies || !atOnce)) {
+					isDoubted := c.ran && want && (c.dies || !atOnce)
+					if logged := strings.Contains(log.String(), "clock"); logged != isDoubted {
 						t.Errorf("at once %t: logged %q", atOnce, &log)
 					}
 				}
