@@ -58,12 +58,16 @@ func (s *Store) DoubtChecks(ctx context.Context, longest time.Duration) (doubted
 	if err != nil {
 		return 0, fmt.Errorf("doubting the checks of destinations: %w", err)
 	}
-	urls, err := db.Affected(s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", now).Where("check_at > ?", far).
-		Exec(ctx))
+	urls, err := s.doubtRoutingURLs(ctx, now, far)
 	if err != nil {
 		return doubted, fmt.Errorf("doubting the checks of URLs of routings: %w", err)
 	}
 	return doubted + urls, nil
+}
+
+func (s *Store) doubtRoutingURLs(ctx context.Context, now, far time.Time) (int64, error) {
+	return db.Affected(s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", now).Where("check_at > ?", far).
+		Exec(ctx))
 }
 
 func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err error) {
