@@ -141,6 +141,11 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.openGroups(ctx); err != nil {
 		return nil, err
 	}
+	if c.Embedded() {
+		if err := a.EndLeases(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.Feed.CatchUp(ctx); err != nil {
 		return nil, err
 	}

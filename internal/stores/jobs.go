@@ -66,6 +66,14 @@ func (s *Stores) Jobs() []jobs.Job {
 	return all
 }
 
+// EndLeases ends what nodes that have died have leased: tasks, jobs, and the logs and deliveries of
+// webhooks. Only a process that is alone calls it, as that of an embedded instance is, which holds
+// the data folder.
+func (s *Stores) EndLeases(ctx context.Context) error {
+	return errors.Join(s.Tasks.EndLeases(ctx), jobs.EndLeases(ctx, s.Webhooks.DB, s.Stats.Now()),
+		s.Webhooks.EndClaims(ctx))
+}
+
 // NodeName returns the name of this process in the list of jobs: host and process id.
 func NodeName() string {
 	host, err := os.Hostname()

@@ -3,7 +3,10 @@ package clicksql
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,20 +21,33 @@ import (
 // subjectsAtOnce is how many subjects are looked at between two looks for more.
 const subjectsAtOnce = 500
 
-// Verify implements clickstore.Store. Each month is compared in one transaction.
+// Verify implements clickstore.Store. Each subject is compared as it is at one instant, and nothing
+// is written or locked.
 func (s *Store) Verify(ctx context.Context, found func(clickstore.Difference)) (subjects int, err error) {
-	return s.compareAll(ctx, false, found)
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
+		differences, err := s.compare(ctx, subject)
+		for _, d := range differences {
+			found(d)
+		}
+		return err
+	})
 }
 
-// Rebuild implements clickstore.Store. Ingest of a subject waits for its transactions, of a month
-// each.
+// Rebuild implements clickstore.Store. Ingest of a subject that differs waits for its transactions,
+// of a month each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
-	return s.compareAll(ctx, true, func(clickstore.Difference) {})
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
+		differences, err := s.compare(ctx, subject)
+		if err != nil || len(differences) == 0 {
+			return err
+		}
+		return s.correct(ctx, subject)
+	})
 }
 
-// compareAll compares all subjects that have a total or clicks, in the order of their ids. With fix
-// it corrects differences.
-func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.Difference)) (n int, err error) {
+// eachSubject calls f for all subjects that have a total or clicks, in the order of their ids, and
+// returns their number.
+func (s *Store) eachSubject(ctx context.Context, f func(ctx context.Context, subject string) error) (n int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
@@ -49,7 +65,7 @@ func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.
 			return n, nil
 		}
 		for _, subject := range ids {
-			if err := s.compare(ctx, subject, fix, found); err != nil {
+			if err := f(ctx, subject); err != nil {
 				return n, fmt.Errorf("processing the rollups of %s: %w", subject, err)
 			}
 			n++
@@ -58,20 +74,51 @@ func (s *Store) compareAll(ctx context.Context, fix bool, found func(clickstore.
 	}
 }
 
-// compare compares each month of a subject, and then its total. With fix it corrects differences.
-func (s *Store) compare(ctx context.Context, subject string, fix bool, found func(clickstore.Difference)) error {
-	now := s.Now().UTC()
-	for start := s.ClicksSince(); !start.After(now); start = start.AddDate(0, 1, 0) {
-		var differs *clickstore.Difference
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			differs, err = s.compareMonth(ctx, tx, subject, start, fix)
-			return err
-		})
+// compare returns what differs of a subject at one instant: months, and then the total.
+func (s *Store) compare(ctx context.Context, subject string) (differences []clickstore.Difference, err error) {
+	err = s.DB.Snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+		differences = nil
+		t, err := s.readTotal(ctx, tx, subject)
 		if err != nil {
 			return err
 		}
-		if differs != nil {
-			found(*differs)
+		sums, err := s.sumsOf(ctx, tx, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
+		if err != nil {
+			return err
+		}
+		for _, month := range sums.months() {
+			one := sums.of(month)
+			if one.differs() {
+				differences = append(differences, clickstore.Difference{
+					SubjectID: subject, Month: month, Clicks: one.want.clicks(), Counted: one.clicks(),
+				})
+			}
+		}
+		want, err := s.addUp(ctx, tx, t)
+		if err == nil && totalDiffers(t, want) {
+			differences = append(differences,
+				clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
+		}
+		return err
+	})
+	return differences, err
+}
+
+func totalDiffers(t, want *clickstore.Total) bool {
+	// no query reads a workspace's
+	isMonth := isWorkspace(t.SubjectID) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth
+	return !t.Near(want.Tally) || t.Bots != want.Bots || !isMonth
+}
+
+// correct counts each month of a subject that differs again, and then its total.
+func (s *Store) correct(ctx context.Context, subject string) error {
+	now := s.Now().UTC()
+	for start := s.ClicksSince(); !start.After(now); start = start.AddDate(0, 1, 0) {
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			return s.correctMonth(ctx, tx, subject, start)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -80,83 +127,120 @@ func (s *Store) compare(ctx context.Context, subject string, fix bool, found fun
 			return err
 		}
 		want, err := s.addUp(ctx, tx, t)
-		// no query reads a workspace's
-		isMonth := isWorkspace(subject) || t.Month == 0 || t.BeforeMonth == want.BeforeMonth
-		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots && isMonth {
+		if err != nil || !totalDiffers(t, want) {
 			return err
 		}
-		found(clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
-		if fix {
-			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2",
-				"_month",
-				"_before_month").WherePK().Exec(ctx)
-		}
+		_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2", "_month",
+			"_before_month").WherePK().Exec(ctx)
 		return err
 	})
 }
 
-// compareMonth compares the sums of a month with its clicks.
-func (s *Store) compareMonth(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, fix bool,
-) (*clickstore.Difference, error) {
+// correctMonth writes the sums of a month again if they differ from its clicks.
+func (s *Store) correctMonth(ctx context.Context, tx bun.Tx, subject string, month time.Time) error {
 	t, err := s.lockTotal(ctx, tx, subject)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	end := month.AddDate(0, 1, 0)
-	want, err := s.count(ctx, tx, t, month, clickstore.Earlier(end, t.SealedAt))
-	if err != nil || len(want) == 0 { // without any click: expired months are deleted as a whole
-		return nil, err
+	one, err := s.sumsOf(ctx, tx, t, month, end)
+	if err != nil || !one.differs() {
+		return err
 	}
-	var is []day
-	err = tx.NewSelect().Model(&is).Where("subject_id = ?", subject).Where("starts_at >= ?", month).
-		Where("starts_at < ?", end).
-		Scan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	clicks := int64(0)
-	for i := range is {
-		clicks += is[i].Clicks
-	}
-	differs := !want.equal(is)
-	if differs && fix {
-		if err := s.rewrite(ctx, tx, subject, month, end, want); err != nil {
-			return nil, err
+	if !one.want.equal(one.is) {
+		if err := s.rewrite(ctx, tx, subject, month, end, one.want); err != nil {
+			return err
 		}
 	}
-	if !differs {
-		differs, err = s.detailsDiffer(ctx, tx, subject, month, want)
-	}
-	if err != nil || !differs {
-		return nil, err
-	}
-	if fix {
-		if err := s.forgetDetails(ctx, tx, t, month, end); err != nil {
-			return nil, err
-		}
-	}
-	return &clickstore.Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Counted: clicks}, nil
+	return s.forgetDetails(ctx, tx, t, month, end)
 }
 
-// detailsDiffer compares the details of a subject's month with its days.
-func (s *Store) detailsDiffer(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, want additions,
-) (bool, error) {
+// sums are the sums of days of a subject: what its clicks add up to, what is stored, and the days
+// whose details differ.
+type sums struct {
+	want    additions
+	is      []day
+	details []time.Time
+}
+
+// sumsOf reads the sums of a subject in a span of time, and its clicks as far as they are sealed.
+func (s *Store) sumsOf(
+	ctx context.Context, tx bun.Tx, t *clickstore.Total, from, end time.Time,
+) (read sums, err error) {
+	if read.want, err = s.count(ctx, tx, t, from, clickstore.Earlier(end, t.SealedAt)); err != nil {
+		return read, err
+	}
+	err = tx.NewSelect().Model(&read.is).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
+		Where("starts_at < ?", end).Scan(ctx)
+	if err != nil || len(read.want) == 0 {
+		return read, err
+	}
+	read.details, err = s.detailsThatDiffer(ctx, tx, t.SubjectID, from, end, read.want)
+	return read, err
+}
+
+// months are those that have clicks: without any, the clicks of a month may have expired, and are
+// deleted as a whole.
+func (s *sums) months() (months []time.Time) {
+	for key := range s.want {
+		months = append(months, click.MonthOf(time.Unix(key.start, 0)).Start())
+	}
+	slices.SortFunc(months, time.Time.Compare)
+	return slices.CompactFunc(months, time.Time.Equal)
+}
+
+// of returns the sums of a month.
+func (s *sums) of(month time.Time) *sums {
+	isIn := func(at time.Time) bool { return click.MonthOf(at).Start().Equal(month) }
+	one := &sums{want: additions{}}
+	for key, sum := range s.want {
+		if isIn(time.Unix(key.start, 0)) {
+			one.want[key] = sum
+		}
+	}
+	for i := range s.is {
+		if isIn(s.is[i].StartsAt) {
+			one.is = append(one.is, s.is[i])
+		}
+	}
+	for _, start := range s.details {
+		if isIn(start) {
+			one.details = append(one.details, start)
+		}
+	}
+	return one
+}
+
+// differs reports whether stored sums differ from those of the clicks, if there are any.
+func (s *sums) differs() bool { return len(s.want) > 0 && (len(s.details) > 0 || !s.want.equal(s.is)) }
+
+// clicks is how many clicks the stored sums count.
+func (s *sums) clicks() (n int64) {
+	for i := range s.is {
+		n += s.is[i].Clicks
+	}
+	return n
+}
+
+// detailsThatDiffer returns the days of a subject whose details differ from their clicks.
+func (s *Store) detailsThatDiffer(
+	ctx context.Context, tx bun.Tx, subject string, from, to time.Time, want additions,
+) (differ []time.Time, err error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
 		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
 			columns = append(columns, d.Name)
 		}
 	}
-	differs := false
-	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
-		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns,
+	err = eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
+		Where("x.starts_at >= ?", from).Where("x.starts_at < ?", to), columns,
 		func(d *storedDetail) {
 			one := want[dayKey{subject, d.start.Unix()}]
-			differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
+			if one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts) {
+				differ = append(differ, d.start)
+			}
 		})
-	return differs, err
+	return differ, err
 }
 
 // forgetDetails schedules the details of a subject's month to be written again.
@@ -182,22 +266,42 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
 // ends. It makes one when there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
+	t, err := s.newTotal(ctx, tx, subject)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").
+		Returning(clickstore.TotalColumns).Exec(ctx)
+	return t, err
+}
+
+// readTotal reads a subject's total; that of none counts nothing.
+func (s *Store) readTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
+	t := &clickstore.Total{}
+	err := tx.NewSelect().Model(t).Where("subject_id = ?", subject).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.newTotal(ctx, tx, subject)
+	}
+	return t, err
+}
+
+// newTotal returns the total of a subject that has none.
+func (s *Store) newTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
 	t := &clickstore.Total{
 		SubjectID: subject, WorkspaceID: subject, LastAt: clickstore.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
 	}
-	if !isWorkspace(subject) {
-		var owners []string
-		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
-			Scan(ctx, &owners); err != nil {
-			return nil, err
-		}
-		for _, owner := range owners {
-			t.WorkspaceID = owner
-		}
+	if isWorkspace(subject) {
+		return t, nil
 	}
-	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").
-		Returning(clickstore.TotalColumns).Exec(ctx)
-	return t, err
+	var owners []string
+	if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
+		Scan(ctx, &owners); err != nil {
+		return nil, err
+	}
+	for _, owner := range owners {
+		t.WorkspaceID = owner
+	}
+	return t, nil
 }
 
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }

@@ -48,7 +48,14 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 		} {
 			must.Value(d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())))(t)
 		}
+		totals := func() int64 {
+			return must.Value(d.NewSelect().Table("click_totals").Count(db.AsSystem(t.Context())))(t)
+		}
+		left := totals()
 		verify(4)
+		if n := totals(); n != left {
+			t.Errorf("verifying left %d totals of %d", n, left)
+		}
 		if n, err := b.Rebuild(t.Context()); err != nil || n != len(links)+1 {
 			t.Errorf("%d links: %v", n, err)
 		}

@@ -37,6 +37,11 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 		r.Record(&c)
 		return ingest.AppendClick(nil, &c)
 	},
+	"a link that is not UTF-8": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_\xff")
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
 	"a click that the database refuses": func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte {
 		c := clicktest.ClickOf(clicktest.RefuseOne(t, d))
 		c.HitLease = 5

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -18,8 +19,15 @@ const (
 	clickRecord = 3
 )
 
-// Clicks of other times are damage: no clock is so wrong.
-const firstYear, lastYear = 2000, 2200
+// A value beyond these is damage: no clock is so wrong, no redirect takes so long, and no id or text
+// of a visitor is longer, in bytes. A database that took a longer id could not index it, and one
+// that took such a latency could not add later ones to the sum.
+const (
+	firstYear, lastYear = 2000, 2200
+	maxLatencyMs        = 1e9
+	maxStatus           = 999
+	maxID, maxText      = 200, 4 << 10
+)
 
 var errRecord = errors.New("a record that is neither a click nor a lease")
 
@@ -76,15 +84,15 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 			LatencyMs: math.Float64frombits(r.fixed())}
 		c.HitLease = r.varint()
 		r.byte() // reserved
-		c.LinkID, c.WorkspaceID = r.text(), r.text()
+		c.LinkID, c.WorkspaceID = r.id(), r.id()
 		r.visit(c)
-		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) ||
-			math.IsInf(c.LatencyMs, 0) || c.LinkID == "" || c.WorkspaceID == "" {
+		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear ||
+			!(math.Abs(c.LatencyMs) <= maxLatencyMs) { // NaN is not <= anything
 			r.failed = true
 		}
 		return c, nil, r.end()
 	case leaseRecord:
-		l := &hitquota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
+		l := &hitquota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.id()}
 		var err error
 		l.Month, err = click.ParseMonth(r.text())
 		return nil, l, errors.Join(err, r.end())
@@ -94,7 +102,12 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 
 // visit reads the visitor's properties.
 func (r *reader) visit(c *click.Click) {
-	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1
+	status := r.uvarint()
+	c.Status, c.Visitor = int(min(status, maxStatus)), int64(r.fixed())
+	bot := r.byte()
+	if c.Bot = bot == 1; bot > 1 || status > maxStatus {
+		r.failed = true
+	}
 	for i, d := range click.VisitDimensions {
 		if i >= recordedTexts && len(r.rest) == 0 {
 			return
@@ -162,10 +175,20 @@ func (r *reader) text() string {
 	}
 	r.take(size)
 	text := string(r.take(int(n)))
-	if strings.IndexByte(text, 0) >= 0 { // no database takes it, and the batch would be tried for ever
+	// No database takes these, and the batch would be tried for ever.
+	if len(text) > maxText || strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		r.failed = true
 	}
 	return text
+}
+
+// id reads a text that identifies something.
+func (r *reader) id() string {
+	id := r.text()
+	if id == "" || len(id) > maxID {
+		r.failed = true
+	}
+	return id
 }
 
 func (r *reader) end() error {

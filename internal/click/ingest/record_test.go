@@ -20,7 +20,7 @@ import (
 
 // drawText draws what ids may be made of, and more.
 func drawText(t *rapid.T, name string) string {
-	return strings.ReplaceAll(rapid.String().Draw(t, name), "\x00", "0")
+	return strings.ReplaceAll(rapid.StringN(0, -1, maxID-1).Draw(t, name), "\x00", "0")
 }
 
 func TestRecord_ClickRoundTrips(t *testing.T) {
@@ -32,8 +32,8 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 			ClickedAt: time.UnixMicro(rapid.Int64Range(clickstore.Never.UnixMicro(),
 				clickstore.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
-			LatencyMs: rapid.Float64().Draw(t, "latency"),
-			Status:    rapid.IntRange(0, 999).Draw(t, "status"),
+			LatencyMs: rapid.Float64Range(-maxLatencyMs, maxLatencyMs).Draw(t, "latency"),
+			Status:    rapid.IntRange(0, maxStatus).Draw(t, "status"),
 			Visitor:   rapid.Int64().Draw(t, "visitor"),
 			HitLease:  rapid.Int64().Draw(t, "hit lease"),
 		}
@@ -51,7 +51,7 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 func TestRecord_LeaseRoundTrips(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"),
+		want := &hitquota.Lease{LinkID: "l" + drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"),
 			Hits: rapid.Int64().
 				Draw(t, "hits")}
 		if rapid.Bool().Draw(t, "monthly") {
@@ -113,6 +113,34 @@ func TestRecord_RefusesInvalid(t *testing.T) {
 			t.Errorf("%s is read as %v, %v", name, click, lease)
 		}
 	}
+	for name, damage := range map[string]func(*click.Click){
+		"a workspace that is not UTF-8":   func(c *click.Click) { c.WorkspaceID = "ws_\xff" },
+		"a link that is not UTF-8":        func(c *click.Click) { c.LinkID = "lnk_\xc3" },
+		"half of a surrogate pair":        func(c *click.Click) { c.LinkID = "lnk_\xed\xa0\x80" },
+		"a country that is not UTF-8":     func(c *click.Click) { c.Country = "\xff" },
+		"a rule that is not UTF-8":        func(c *click.Click) { c.RuleID = "\xff" },
+		"a QR source that is not UTF-8":   func(c *click.Click) { c.QRSource = "\xff" },
+		"a link that no index takes":      func(c *click.Click) { c.LinkID = strings.Repeat("l", maxID+1) },
+		"a workspace that no index takes": func(c *click.Click) { c.WorkspaceID = strings.Repeat("w", maxID+1) },
+		"a text that no visitor sends":    func(c *click.Click) { c.Campaign = strings.Repeat("c", maxText+1) },
+		"a status of four digits":         func(c *click.Click) { c.Status = 1000 },
+		"a status that is negative":       func(c *click.Click) { c.Status = -1 },
+		"a latency far below zero":        func(c *click.Click) { c.LatencyMs = -1e300 },
+		"a latency without a sum":         func(c *click.Click) { c.LatencyMs = 1e300 },
+		"no number":                       func(c *click.Click) { c.LatencyMs = math.NaN() },
+		"a year before redirects":         func(c *click.Click) { c.ClickedAt = time.Unix(0, 0) },
+	} {
+		damaged := c
+		damage(&damaged)
+		if click, _, err := parseRecord(appendClick(nil, &damaged)); err == nil {
+			t.Errorf("%s is read as %v", name, click)
+		}
+	}
+	l.LinkID = "lnk_\xff"
+	if _, lease, err := parseRecord(appendLease(nil, &l)); err == nil {
+		t.Errorf("a lease of a link that is not UTF-8 is read as %v", lease)
+	}
+	l.LinkID = "lnk_1"
 	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {
 			if click, lease, err := parseRecord(record[:size]); err == nil {

@@ -103,10 +103,18 @@ func (j *Log) intact() bool {
 func (j *Log) repair() error {
 	kept := j.segments[:0]
 	for _, s := range j.segments {
-		if info, err := os.Stat(j.path(s.begin)); err == nil && info.Size() > 0 {
-			s.end = min(s.end, s.begin+info.Size())
-			kept = append(kept, s)
+		info, err := os.Stat(j.path(s.begin))
+		if err != nil || info.Size() == 0 {
+			continue
 		}
+		if info.Size() < s.end-s.begin {
+			whole, err := j.trim(s.begin)
+			if err != nil {
+				return err
+			}
+			s.end = s.begin + whole
+		}
+		kept = append(kept, s)
 	}
 	j.segments = kept
 	if j.tail != nil {
@@ -120,6 +128,25 @@ func (j *Log) repair() error {
 		return err
 	}
 	return j.turn(0)
+}
+
+// trim removes the rest of a record from the end of a segment that was truncated: it is lost, as are
+// those behind it, and no damage of the disk. It returns the length of the whole records.
+func (j *Log) trim(begin int64) (whole int64, err error) {
+	content, err := os.ReadFile(j.path(begin))
+	if err != nil {
+		return 0, err
+	}
+	for at := 0; at < len(content); {
+		_, size := parse(content[at:])
+		if size == 0 {
+			at += nextRecord(content[at:])
+			continue
+		}
+		at += size
+		whole = int64(at)
+	}
+	return whole, os.Truncate(j.path(begin), whole)
 }
 
 // relock locks the folder again if its lock was removed.

@@ -69,7 +69,9 @@ func (j *Log) readSegment(s segment, c *Chunk, most int, last bool) error {
 		if n == 0 {
 			return nil // the file has become shorter than it was
 		}
-		c.take(buffer[:n], most, n < len(buffer) || c.Next+int64(n) == s.end, last)
+		// A file that is shorter than it was may end within a record, as the last one may.
+		isCut := n < len(buffer)
+		c.take(buffer[:n], most, isCut || c.Next+int64(n) == s.end, isCut || last)
 	}
 	return nil
 }

@@ -58,6 +58,12 @@ func (t *mappedTail) write(record []byte) (err error) {
 func (t *mappedTail) sync() error                { return t.file.Sync() }
 func (t *mappedTail) info() (os.FileInfo, error) { return t.file.Stat() }
 
+// close frees the room that was not used. It does not extend a file that another process has
+// truncated, which would hide that records are gone.
 func (t *mappedTail) close() error {
-	return errors.Join(syscall.Munmap(t.memory), t.file.Truncate(t.size), t.file.Close())
+	info, err := t.file.Stat()
+	if err == nil && info.Size() > t.size {
+		err = t.file.Truncate(t.size)
+	}
+	return errors.Join(syscall.Munmap(t.memory), err, t.file.Close())
 }

@@ -65,6 +65,8 @@ type Dispatcher struct {
 
 	// sending are the requests in flight.
 	sending admission.Shares
+	// turns say whose turn it is to send.
+	turns turns
 
 	mu sync.Mutex
 	// pausedUntil has the webhooks that wait for their rate.
@@ -121,6 +123,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return err
 	})
 	every(d.wake, "dispatching webhooks failed", d.sendDue)
+	every(nil, "doubting the instants of webhooks failed", d.doubt)
 	every(d.disabled, "disabling webhooks failed", d.disable)
 	<-ctx.Done()
 	d.interrupt()

@@ -80,6 +80,9 @@ func (d *Dispatcher) ClaimEvents(ctx context.Context) (bool, error) {
 	return n == 1, err
 }
 
+// Doubt repairs instants of clocks that were ahead.
+func (d *Dispatcher) Doubt(ctx context.Context) error { return d.doubt(ctx) }
+
 // ReadClicks creates the deliveries of clicks.
 func (d *Dispatcher) ReadClicks(ctx context.Context) error {
 	return d.readLog(ctx, clickLog, d.nextClicks)

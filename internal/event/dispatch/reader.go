@@ -74,24 +74,44 @@ func (d *Dispatcher) readPart(
 ) (p part, err error) {
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	now := d.now()
-	var claims []reader
-	_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).
-		Where("log = ?", log).
-		Where("claimed_until IS NULL OR claimed_until <= ?", now).Returning("*").Exec(reading, &claims)
-	if err != nil || len(claims) == 0 {
+	claim, err := d.claimLog(reading, log)
+	if err != nil || claim == nil {
 		return p, err
 	}
-	claim := claims[0]
 	if p, err = next(reading, claim.position()); err == nil {
-		err = d.end(reading, claim, p)
+		err = d.end(reading, *claim, p)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 		defer cancel()
-		err = errors.Join(err, d.end(ctx, claim, part{reached: claim.position()}))
+		err = errors.Join(err, d.end(ctx, *claim, part{reached: claim.position()}))
 	}
 	return p, err
+}
+
+// claimLog claims a log, or returns nil if another node reads it.
+func (d *Dispatcher) claimLog(ctx context.Context, log string) (*reader, error) {
+	now := d.now()
+	claim := func() (claims []reader, err error) {
+		_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).
+			Where("log = ?", log).
+			Where("claimed_until IS NULL OR claimed_until <= ?", now).Returning("*").Exec(ctx, &claims)
+		return claims, err
+	}
+	claims, err := claim()
+	if err == nil && len(claims) == 0 {
+		var doubted int64
+		doubted, err = db.Affected(d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = NULL").
+			Where("log = ?", log).Where("claimed_until > ?", db.Latest(now, readTimeout)).Exec(ctx))
+		if doubted > 0 {
+			db.WarnOfClock(ctx, d.Log, "the claim of a log for webhooks", "log", log)
+			claims, err = claim()
+		}
+	}
+	if err != nil || len(claims) == 0 {
+		return nil, err
+	}
+	return &claims[0], nil
 }
 
 // end ends a claim at the end of a part, and stores the effects of the part. If the claim was lost

@@ -43,7 +43,7 @@ func (d *Dispatcher) sendDue(ctx context.Context) error {
 			break
 		}
 		bounds := t.bounds()
-		slots := d.sending.Take(t.Concurrency, bounds...)
+		slots := d.sending.Take(d.turns.room(t, time.Now()), bounds...)
 		if slots == 0 {
 			continue
 		}
@@ -63,9 +63,12 @@ func (d *Dispatcher) sendNext(
 	ctx context.Context, webhookID string, limit int64, bounds []admission.Bound,
 ) (int64, error) {
 	w, deliveries, err := d.claim(ctx, webhookID, limit)
+	began := time.Now()
+	d.turns.begin(webhookID, began, len(deliveries))
 	for _, delivery := range deliveries {
 		d.flights.Go(func() {
 			defer d.Wake()
+			defer func() { d.turns.end(webhookID, began, time.Now()) }()
 			defer d.sending.Give(1, bounds...)
 			d.deliver(ctx, w, delivery)
 		})

@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -48,9 +46,7 @@ type target struct {
 	Account string
 	// Concurrency is that of the webhook.
 	Concurrency int64
-	// Turn is the place of the webhook among the due ones of its workspace, which are due since
-	// DueAt.
-	Turn  int64
+	// DueAt is since when it is due.
 	DueAt time.Time
 }
 
@@ -88,8 +84,8 @@ func (d *Dispatcher) targetOf(ctx context.Context, webhookID string) (*target, e
 	return t, nil
 }
 
-// due returns webhooks with due deliveries that may send more, longest due first. Workspaces take
-// turns, those with the fewest requests in flight first. It leaves out webhooks of ended API keys
+// due returns webhooks with due deliveries that may send more, as their turns are: see turns.order.
+// It leaves out webhooks of ended API keys
 // and deleted workspaces.
 func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if d.sending.Used(allRequests) == maxSending {
@@ -105,15 +101,9 @@ func (d *Dispatcher) due(ctx context.Context) (rows []*target, err error) {
 	if paused := d.paused(); len(paused) > 0 {
 		q = q.Where("id NOT IN (?)", bun.In(paused))
 	}
-	err = d.DB.NewSelect().TableExpr("(?) AS due", q).ColumnExpr("due.*").
-		ColumnExpr("row_number() OVER (PARTITION BY workspace_id ORDER BY due_at) AS turn").Order("turn", "due_at").
-		Scan(db.AsSystem(ctx), &rows)
-	if err != nil {
+	if err := q.Scan(db.AsSystem(ctx), &rows); err != nil {
 		return nil, fmt.Errorf("looking up due webhooks: %w", err)
 	}
-	for _, t := range rows {
-		t.Turn += d.sending.Used(t.ofWorkspace())
-	}
-	slices.SortStableFunc(rows, func(a, b *target) int { return cmp.Compare(a.Turn, b.Turn) })
+	d.turns.order(rows, time.Now(), func(t *target) int64 { return d.sending.Used(t.ofWorkspace()) })
 	return rows, nil
 }

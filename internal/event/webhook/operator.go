@@ -166,3 +166,27 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 	}
 	return nil
 }
+
+// EndClaims ends the claims of all nodes, none of which runs: logs are read and deliveries are sent
+// at once.
+func (s *Store) EndClaims(ctx context.Context) error {
+	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Table("webhook_readers").Set("claimed_until = NULL").
+			Where("claimed_until IS NOT NULL").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		claimed := tx.NewSelect().Model((*Delivery)(nil)).Column("webhook_id").Where("claimed_until IS NOT NULL")
+		_, err = tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id IN (?)", claimed).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewUpdate().Model((*Delivery)(nil)).Set("claimed_until = NULL").
+			Where("claimed_until IS NOT NULL").Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ending the claims of webhooks: %w", err)
+	}
+	return nil
+}

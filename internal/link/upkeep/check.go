@@ -47,6 +47,29 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	return append(own, due...), nil
 }
 
+// DoubtChecks makes URLs due that a node has postponed by a clock that was ahead: further than
+// longest. It returns their number.
+func (s *Store) DoubtChecks(ctx context.Context, longest time.Duration) (doubted int64, err error) {
+	ctx, now := db.AsSystem(ctx), db.Instant(s.now())
+	far := db.Latest(now, longest)
+	links := s.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Where("check_at > ?", far)
+	doubted, err = db.Affected(s.setMachine(assignment{"check_at", now}).Where("id IN (?)", s.DB.SkipLocked(links)).
+		Exec(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("doubting the checks of destinations: %w", err)
+	}
+	urls, err := s.doubtRoutingURLs(ctx, now, far)
+	if err != nil {
+		return doubted, fmt.Errorf("doubting the checks of URLs of routings: %w", err)
+	}
+	return doubted + urls, nil
+}
+
+func (s *Store) doubtRoutingURLs(ctx context.Context, now, far time.Time) (int64, error) {
+	return db.Affected(s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", now).Where("check_at > ?", far).
+		Exec(ctx))
+}
+
 func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err error) {
 	batch := s.whereCheckable(s.DB.NewSelect().Model((*link.Link)(nil)).Column("id")).
 		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).

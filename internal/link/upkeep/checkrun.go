@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
 const (
@@ -26,6 +28,13 @@ const (
 // continues. It returns an error when it is interrupted, or when the database fails.
 func (c *Checker) Run(ctx context.Context) error {
 	r := &run{Checker: c, hosts: map[string]*host{}}
+	doubted, err := c.Links.DoubtChecks(ctx, max(healthyInterval, maxPause))
+	if err != nil {
+		return err
+	}
+	if doubted > 0 {
+		db.WarnOfClock(ctx, c.Log, "the next check of URLs", "urls", doubted)
+	}
 	for ctx.Err() == nil {
 		more, err := r.batch(ctx)
 		if ctx.Err() == nil && (err != nil || !more) {

@@ -265,3 +265,21 @@ func TestRun_ChecksRoutings(t *testing.T) {
 		}
 	})
 }
+
+// TestRun_DoubtsClocksThatWereAhead: a check of a working URL is at most a day away.
+func TestRun_DoubtsClocksThatWereAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setupChecks(t, d, site, nil)
+		for path, ahead := range map[string]time.Duration{"/200": 24 * time.Hour, "/201": 24*time.Hour + 2*db.MaxSkew} {
+			b.linkTo(t, "a", path)
+			must.Value(b.db.NewUpdate().Table("links").Set("check_at = ?", b.now.Add(ahead)).
+				Where("original_url LIKE ?", "%"+path).Exec(db.AsSystem(t.Context())))(t)
+		}
+		b.run(t)
+		if got := b.takeEvents(); len(got) != 1 || !strings.Contains(got[0], "/201") ||
+			!strings.Contains(b.logged.String(), "clock") {
+			t.Errorf("checked %v, want the URL that was postponed by more than a day", got)
+		}
+	})
+}

@@ -25,7 +25,7 @@ import (
 const (
 	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can
 	// take the task then.
-	leaseLife = time.Minute
+	leaseLife = 30 * time.Second
 	// renewEvery is how often a node renews the lease of a task, and checks whether its
 	// cancellation was requested.
 	renewEvery = 5 * time.Second
@@ -33,11 +33,12 @@ const (
 	lookEvery = time.Minute
 	// A task that failed for a reason that may pass waits retryPause for each attempt, up to
 	// maxRetryPause. It fails for good after maxAttempts without progress. Of an error that says how
-	// long to wait, the first promptAttempts wait just as long.
+	// long to wait, the first promptAttempts wait just as long, up to longestPause.
 	retryPause     = 10 * time.Second
 	maxRetryPause  = 10 * time.Minute
 	maxAttempts    = 20
 	promptAttempts = 5
+	longestPause   = 2 * time.Hour
 	// turn is how long a task runs, and at least as long as it has prepared, before waiting tasks
 	// are served.
 	turn = time.Second
@@ -148,6 +149,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	}
 	var holdings sync.WaitGroup
+	holdings.Go(func() {
+		failures := poll.Failures{Log: r.Log, Message: "doubting the leases of tasks failed"}
+		poll.OnSignal(ctx, nil, lookEvery, failures, r.doubt)
+	})
 	failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
 	poll.OnSignal(ctx, r.wake, lookEvery, failures, func(ctx context.Context) error {
 		for took := true; took && ctx.Err() == nil; {
@@ -159,6 +164,39 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	})
 	holdings.Wait()
+	return nil
+}
+
+// EndLeases ends the leases of all nodes, none of which runs: their tasks go on at once.
+func (s *Store) EndLeases(ctx context.Context) error {
+	_, err := s.DB.NewUpdate().Model((*Task)(nil)).Set("lease_until = ?", s.now()).Where("status = ?", Running).
+		Where("lease_until > ?", s.now()).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("ending the leases of tasks: %w", err)
+	}
+	return nil
+}
+
+// doubt makes tasks due whose lease or pause a node has set by a clock that was ahead.
+func (r *Runner) doubt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	defer cancel()
+	now := r.now()
+	lease, due := db.Latest(now, leaseLife), db.Latest(now, longestPause)
+	var ids []string
+	doubted := r.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at IS NULL").
+		Where("lease_until > ? OR due_at > ?", lease, due)
+	err := r.DB.NewUpdate().Model((*Task)(nil)).
+		Set("lease_until = CASE WHEN lease_until > ? THEN ? ELSE lease_until END", lease, now).
+		Set("due_at = CASE WHEN due_at > ? THEN ? ELSE due_at END", due, now).
+		Where("id IN (?)", r.DB.SkipLocked(doubted)).Returning("id").Scan(ctx, &ids)
+	if err != nil {
+		return fmt.Errorf("doubting leases: %w", err)
+	}
+	if len(ids) > 0 {
+		db.WarnOfClock(ctx, r.Log, "the lease or the pause of tasks", "tasks", ids)
+		poll.Signal(r.wake)
+	}
 	return nil
 }
 
@@ -345,7 +383,7 @@ func (r *Runner) release(
 		case t.CancelRequestedAt != nil || errors.Is(outcome, errLost): // or the workspace has left
 			return r.finish(ctx, tx, t, Canceled, nil)
 		case isPaused:
-			t.DueAt, t.Attempts = r.now().Add(pause.after), max(0, t.Attempts-1)
+			t.DueAt, t.Attempts = r.now().Add(min(pause.after, longestPause)), max(0, t.Attempts-1)
 		case isStopping:
 			t.DueAt = r.now()
 		case failure.Kind.IsUserError(), failure.Kind == errs.Forbidden:
@@ -387,7 +425,8 @@ func isLater(err error) bool {
 // pauseAfter returns how long a task waits after a failed attempt, the last one of a number.
 func pauseAfter(failure *errs.Error, attempts int) time.Duration {
 	if failure.RetryAfter > 0 && attempts <= promptAttempts {
-		return failure.RetryAfter
+		return min(failure.RetryAfter, longestPause)
 	}
-	return max(min(time.Duration(max(attempts, 1))*retryPause, maxRetryPause), failure.RetryAfter)
+	pause := min(time.Duration(max(attempts, 1))*retryPause, maxRetryPause)
+	return min(max(pause, failure.RetryAfter), longestPause)
 }

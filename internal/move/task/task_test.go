@@ -191,6 +191,44 @@ func TestRunner_CommitsNothingWithoutLease(t *testing.T) {
 	})
 }
 
+// TestRunner_TakesOverFromADeadNode at once when its lease has ended, or when its clock was ahead.
+func TestRunner_TakesOverFromADeadNode(t *testing.T) {
+	ahead := func(lease, due time.Duration) func(*testing.T, *bundle) {
+		return func(t *testing.T, b *bundle) {
+			must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE tasks SET lease_until = ?, due_at = ?",
+				dbtest.Noon.Add(lease), dbtest.Noon.Add(due)))(t)
+		}
+	}
+	for name, c := range map[string]struct {
+		then func(*testing.T, *bundle)
+		runs bool
+	}{
+		"alive":                  {ahead(30*time.Second, 0), false},
+		"its lease has ended":    {ahead(0, 0), true},
+		"the instance restarts":  {func(t *testing.T, b *bundle) { must.NoError(t, b.EndLeases(t.Context())) }, true},
+		"a lease of tomorrow":    {ahead(24*time.Hour, 0), true},
+		"a pause of tomorrow":    {ahead(0, 24*time.Hour), true},
+		"a pause that is usual":  {ahead(0, 2*time.Hour), false},
+		"both three hours ahead": {ahead(3*time.Hour, 3*time.Hour), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, b *bundle) {
+				created := b.create(t)
+				must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
+					"UPDATE tasks SET status = 'RUNNING', lease_holder = 'dead', lease_until = ?",
+					dbtest.Noon.Add(30*time.Second)))(t)
+				c.then(t, b)
+				b.node(t, 1, func(ctx context.Context, h *task.Holding) error { return b.step(ctx, h, "a", 1) })
+				if c.runs {
+					b.await(t, created, task.Succeeded)
+				} else if got := b.reload(t, created); got.Done != 0 {
+					t.Errorf("it runs: %+v", got)
+				}
+			})
+		})
+	}
+}
+
 func TestRunner_RunsOneOfAWorkspace(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var running, most atomic.Int64

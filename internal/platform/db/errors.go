@@ -53,7 +53,8 @@ func IsRefused(err error) bool {
 		return false
 	}
 	if code := pgscope.Code(err); code != "" {
-		return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") // data exception, integrity constraint
+		// data exception, integrity constraint, limit of the program
+		return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 	}
 	code := sqliteCode(err) & 0xff
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH

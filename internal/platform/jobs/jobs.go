@@ -62,6 +62,8 @@ type Runner struct {
 	// startedAt is the start of Run. outcomes holds the outcomes since then, by job name.
 	startedAt time.Time
 	outcomes  map[string]outcome
+	// doubtedAt is when the lease of a job that was not available was last doubted, by job name.
+	doubtedAt map[string]time.Time
 }
 
 // outcome aggregates the runs of one job on this node.
@@ -149,6 +151,9 @@ func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, e
 	defer cancel()
 	l := newLease(job, r.Node, r.Now())
 	took, err := l.acquire(ctx, r.DB, atOnce)
+	if err == nil && !took && r.doubt(ctx, l, job, atOnce) {
+		took, err = l.acquire(ctx, r.DB, atOnce)
+	}
 	if err != nil || !took {
 		return false, err
 	}
@@ -159,6 +164,37 @@ func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, e
 	beating.Wait()
 	interrupted := err != nil && ctx.Err() != nil
 	return true, errors.Join(err, l.release(ctx, r.DB, r.Now(), err, interrupted))
+}
+
+// doubtEvery is how often a node doubts the instants of a lease that is not available.
+const doubtEvery = time.Minute
+
+// doubt reports whether a lease that was not available has instants that no clock of today sets,
+// and is available now. It does not look more often than doubtEvery, unless the operator waits.
+func (r *Runner) doubt(ctx context.Context, l lease, job Job, atOnce bool) bool {
+	r.mu.Lock()
+	last, looked := r.doubtedAt[job.Name]
+	age := l.acquiredAt.Sub(last) // negative after the clock of this node was ahead
+	isSoon := looked && age >= 0 && age < doubtEvery && !atOnce
+	if r.doubtedAt == nil {
+		r.doubtedAt = map[string]time.Time{}
+	}
+	if !isSoon {
+		r.doubtedAt[job.Name] = l.acquiredAt
+	}
+	r.mu.Unlock()
+	if isSoon {
+		return false
+	}
+	doubted, err := l.doubt(ctx, r.DB, job)
+	if err != nil {
+		r.Log.Log(ctx, errs.LogLevel(err), "doubting the lease of a job failed", "name", job.Name, "error", err)
+	}
+	if doubted != nil {
+		db.WarnOfClock(ctx, r.Log, "the lease of a job", "name", job.Name, "node", doubted.Node, "began_at",
+			doubted.BeganAt)
+	}
+	return doubted != nil
 }
 
 // keep renews the lease until the context ends, and ends the run if another node has the lease.

@@ -82,6 +82,38 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 	return true, nil
 }
 
+// EndLeases ends the leases of all nodes, none of which runs: the jobs that their end has
+// interrupted are due at once.
+func EndLeases(ctx context.Context, d *db.DB, now time.Time) error {
+	now = db.Instant(now)
+	_, err := d.ExecContext(db.AsSystem(ctx),
+		"UPDATE leases SET holder = '', free_at = ?, due_at = ?, dead_at = ? WHERE holder <> ''", now, now, now)
+	if err != nil {
+		return fmt.Errorf("ending the leases of jobs: %w", err)
+	}
+	return nil
+}
+
+// doubt frees the lease, and makes the job due, where a node whose clock was ahead has set instants
+// that lie further ahead than a lease of the job lasts. It returns that run, or nil.
+func (l lease) doubt(ctx context.Context, d *db.DB, job Job) (*State, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	now := l.acquiredAt
+	free, due := db.Latest(now, job.maxHold()), db.Latest(now, job.Every)
+	dead := db.Latest(now, lifetime)
+	var doubted []State
+	err := d.NewRaw(`UPDATE leases SET free_at = CASE WHEN free_at > ?1 THEN ?0 ELSE free_at END,
+			due_at = CASE WHEN due_at > ?2 THEN ?0 ELSE due_at END,
+			dead_at = CASE WHEN dead_at > ?3 THEN ?0 ELSE dead_at END
+		WHERE name = ?4 AND (free_at > ?1 OR due_at > ?2 OR dead_at > ?3) RETURNING node, began_at`,
+		now, free, due, dead, l.name).Scan(ctx, &doubted)
+	if err != nil || len(doubted) == 0 {
+		return nil, err
+	}
+	return &doubted[0], nil
+}
+
 // release ends the lease unless another node holds it by now. It does so even after the context has
 // ended, because other nodes would otherwise wait until the lease expires. An interrupted job is
 // due again after the minimum duration of a lease. A failed job is due at its regular time, because

@@ -3,8 +3,10 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,6 +157,81 @@ func TestLease_ExpiresAfterFourteenMinutes(t *testing.T) {
 		tryAt(t, d, 10*time.Minute, job, false)
 		tryAt(t, d, 14*time.Minute-time.Millisecond, job, false)
 		tryAt(t, d, 14*time.Minute, job, true) // 1 minute before the next regular run
+	})
+}
+
+// TestLease_OfAClockThatWasAheadIsNotBelieved has a node run the job, or die in it, whose clock is
+// ahead: the others run it on time, and the log says why.
+func TestLease_OfAClockThatWasAheadIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ahead    time.Duration
+		dies     bool
+		ran, now bool // by Try and by RunNow at noon
+	}{
+		"a day":                  {24 * time.Hour, false, true, true},
+		"a day, and it died":     {24 * time.Hour, true, true, true},
+		"a year":                 {365 * 24 * time.Hour, true, true, true},
+		"three minutes":          {3 * time.Minute, true, true, true},
+		"no more than clocks do": {db.MaxSkew, true, false, false},
+		"nothing":                {0, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				for _, atOnce := range []bool{false, true} {
+					job := quarterly(noop)
+					job.Name += fmt.Sprint(atOnce)
+					if c.dies {
+						abandon(t, d, job, c.ahead)
+					} else {
+						tryAt(t, d, c.ahead, job, true)
+					}
+					r, _ := setup(d)
+					var log strings.Builder
+					r.Log = slog.New(slog.NewTextHandler(&log, nil))
+					ran, err := r.attempt(t.Context(), job, atOnce)
+					want := c.ran && !atOnce || c.now && atOnce
+					if ran != want || err != nil {
+						t.Errorf("at once %t: ran %t, want %t: %v", atOnce, ran, want, err)
+					}
+					isDoubted := c.ran && want && (c.dies || !atOnce)
+					if logged := strings.Contains(log.String(), "clock"); logged != isDoubted {
+						t.Errorf("at once %t: logged %q", atOnce, &log)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestEndLeases_LetsJobsOfADeadNodeRun again, and leaves those that have ended.
+func TestEndLeases_LetsJobsOfADeadNodeRun(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ended := Job{Name: "ended", Every: 15 * time.Minute, Run: noop}
+		tryAt(t, d, 0, ended, true)
+		abandon(t, d, quarterly(noop), 0)
+		must.NoError(t, EndLeases(t.Context(), d, noon.Add(time.Second)))
+		tryAt(t, d, time.Second, quarterly(noop), true)
+		tryAt(t, d, time.Second, ended, false)
+	})
+}
+
+// TestLease_OfTheSameNodeIsDoubtedAtOnce: its own clock was ahead, and it has looked at that time.
+func TestLease_OfTheSameNodeIsDoubtedAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		for _, at := range []struct {
+			afterNoon time.Duration
+			ran       bool
+		}{{24 * time.Hour, true}, {24*time.Hour + time.Second, false}, {0, true}, {time.Second, false}} {
+			c.set(at.afterNoon)
+			if ran, err := r.Try(t.Context(), quarterly(noop)); ran != at.ran || err != nil {
+				t.Errorf("%s after noon: ran %t: %v", at.afterNoon, ran, err)
+			}
+		}
 	})
 }
 

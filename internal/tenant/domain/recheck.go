@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
 const (
@@ -32,6 +33,9 @@ const (
 // context's deadline is exceeded; the next run continues.
 func (s *Store) CheckAll(ctx context.Context) error {
 	start := s.now()
+	if err := s.doubt(ctx, start); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		due, err := s.due(ctx, start)
 		if err == nil {
@@ -45,6 +49,22 @@ func (s *Store) CheckAll(ctx context.Context) error {
 		return nil
 	}
 	return ctx.Err()
+}
+
+// doubt makes domains due whose last check lies ahead, by the clock of a node.
+func (s *Store) doubt(ctx context.Context, start time.Time) error {
+	far := db.Latest(start, 0)
+	doubted, err := db.Affected(s.DB.NewUpdate().Model((*Domain)(nil)).
+		Set("checked_at = ?", start.Add(-checkEvery)).
+		Set("failed_at = CASE WHEN failed_at > ? THEN ? ELSE failed_at END", far, start).
+		Where("verified_at IS NOT NULL").Where(lastCheck+" > ?", far).Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("doubting the checks of domains: %w", err)
+	}
+	if doubted > 0 {
+		db.WarnOfClock(ctx, s.Log, "the last check of domains", "domains", doubted)
+	}
+	return nil
 }
 
 // due returns the next batch of a run. Domains count as checked at the start of the run, so that a

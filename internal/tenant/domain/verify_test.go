@@ -549,3 +549,20 @@ func TestJob_ResumesAfterInterruption(t *testing.T) {
 		z.is(t, own, Failing, "in the next run")
 	})
 }
+
+// TestJob_DoubtsClocksThatWereAhead: a domain that was last checked tomorrow is due.
+func TestJob_DoubtsClocksThatWereAhead(t *testing.T) {
+	each(t, func(t *testing.T, z *zone) {
+		own := z.verified(t, z.adas, "go.example.com")
+		must.Value(z.DB.NewUpdate().Model((*Domain)(nil)).Set("checked_at = ?", dbtest.Noon.Add(24*time.Hour)).
+			Where("id = ?", own.ID).Exec(db.AsSystem(t.Context())))(t)
+		z.dns.SetTXT(own.RecordName())
+		z.check(t)
+		var failed []string
+		err := z.DB.NewSelect().Model((*Domain)(nil)).Column("id").Where("failed_at = ?", z.time).
+			Scan(db.AsSystem(t.Context()), &failed)
+		if err != nil || len(failed) != 1 {
+			t.Errorf("failing are %v: %v", failed, err)
+		}
+	})
+}

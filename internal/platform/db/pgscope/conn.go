@@ -3,6 +3,7 @@ package pgscope
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"time"
@@ -64,7 +65,9 @@ type Conn struct {
 
 // transaction is one that the server has begun or will begin with its first statement.
 type transaction struct {
-	scope    Scope
+	scope Scope
+	// begin is the statement that begins it.
+	begin    string
 	hasBegun bool
 }
 
@@ -183,10 +186,15 @@ func (c *Conn) IsValid() bool { return !c.standby }
 
 // BeginTx implements driver.ConnBeginTx.
 func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	if options != (driver.TxOptions{}) {
-		return nil, errors.New("transactions have no options")
+	begin := "BEGIN"
+	switch options {
+	case driver.TxOptions{}:
+	case driver.TxOptions{Isolation: driver.IsolationLevel(sql.LevelRepeatableRead), ReadOnly: true}:
+		begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+	default:
+		return nil, errors.New("transactions have no options, but for snapshots")
 	}
-	c.tx = &transaction{scope: Of(ctx)}
+	c.tx = &transaction{scope: Of(ctx), begin: begin}
 	return scopedTx{ctx, c}, nil
 }
 

@@ -60,7 +60,7 @@ func (c *Conn) sendScope(ctx context.Context, p pipeline) (responses int) {
 	wanted := Of(ctx)
 	if c.tx != nil {
 		wanted, c.tx.hasBegun = c.tx.scope, true
-		p.SendQueryParams("BEGIN", nil, nil, nil, nil)
+		p.SendQueryParams(c.tx.begin, nil, nil, nil, nil)
 		responses++
 	}
 	waits := c.timeouts

@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/admission"
+)
+
+// TestTurns_AreInProportionToTime simulates webhooks of one workspace and host, whose requests take
+// as long as given, for a minute: all have as many deliveries as they can send.
+func TestTurns_AreInProportionToTime(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		takes []time.Duration
+		least []int // requests within the minute
+	}{
+		"one is slow":        {[]time.Duration{4900 * ms, 20 * ms, 20 * ms}, []int{8, 2000, 2000}},
+		"one takes a second": {[]time.Duration{1000 * ms, 20 * ms}, []int{55, 3000}},
+		"one of many":        {[]time.Duration{4900 * ms, 50 * ms, 50 * ms, 50 * ms}, []int{4, 400, 400, 400}},
+		"most are slow":      {[]time.Duration{4900 * ms, 4900 * ms, 4900 * ms, 20 * ms}, []int{4, 4, 4, 1000}},
+		"all are fast":       {[]time.Duration{20 * ms, 20 * ms}, []int{5000, 5000}},
+		"it is alone":        {[]time.Duration{4900 * ms}, []int{24}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i, got := range simulate(c.takes) {
+				if got < c.least[i] {
+					t.Errorf("the webhook of %s sent %d requests, want %d", c.takes[i], got, c.least[i])
+				}
+			}
+		})
+	}
+}
+
+// simulate returns how many requests each webhook has sent in a minute.
+func simulate(takes []time.Duration) []int {
+	type flight struct {
+		of         int
+		began, end time.Time
+	}
+	var flying []flight
+	turns, sending, sent := turns{}, admission.Shares{}, make([]int, len(takes))
+	hooks := make([]*target, len(takes))
+	now := time.Unix(0, 0)
+	for i := range hooks {
+		hooks[i] = &target{ID: fmt.Sprint(i), WorkspaceID: "w", Host: "h", Account: "a", Concurrency: maxConcurrency,
+			DueAt: now}
+	}
+	for end := now.Add(time.Minute); now.Before(end); now = now.Add(5 * time.Millisecond) {
+		kept := flying[:0]
+		for _, f := range flying {
+			if f.end.After(now) {
+				kept = append(kept, f)
+				continue
+			}
+			turns.end(hooks[f.of].ID, f.began, now)
+			sending.Give(1, hooks[f.of].bounds()...)
+			sent[f.of]++
+		}
+		flying = kept
+		rows := append([]*target{}, hooks...)
+		turns.order(rows, now, func(of *target) int64 { return sending.Used(of.ofWorkspace()) })
+		for _, row := range rows {
+			n := sending.Take(turns.room(row, now), row.bounds()...)
+			if n == 0 {
+				continue
+			}
+			row.DueAt = now
+			turns.begin(row.ID, now, int(n))
+			for range n {
+				var of int
+				fmt.Sscan(row.ID, &of)
+				flying = append(flying, flight{of, now, now.Add(takes[of])})
+			}
+		}
+	}
+	return sent
+}
