@@ -154,7 +154,7 @@ var scopes = map[string][]string{
 		"db.InWorkspace", "db.AsAccount", "db.AsResolver", "db.AsCreator", "db.AsSystem", "db.AsOwner", "db.Briefly",
 		"db.WithShortLockTimeout", "pgscope.CheckConnection", "pgscope.CheckScopes", "replica.Check", "replica.Follow",
 	},
-	"AsOwner":     {"migrate.Up", "migrate.Down", "migrate.List"},
+	"AsOwner":     {"migrate.Up", "migrate.Down", "migrate.Last", "migrate.List", "jobs.holders"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"creation.enter"},
@@ -198,7 +198,8 @@ var scopes = map[string][]string{
 		"dispatch.claim", "dispatch.disable", "dispatch.due", "dispatch.readLog", "dispatch.record", "dispatch.split",
 		"dispatch.targetOf",
 		"dispatch.unclaim",
-		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.IsInvited", "workspace.ResolveGroups",
+		"workspace.AdminAddresses", "workspace.AdminGet", "workspace.AdminChange", "workspace.IsInvited",
+		"workspace.ResolveGroups",
 		"task.CleanUp", "task.othersWait", "task.release", "task.renew", "task.take",
 	},
 }

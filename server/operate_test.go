@@ -103,7 +103,9 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		obeysDisable(t, s, l)
 
 		s.becomes(t, l, http.StatusFound, "the workspace is there")
-		succeed(t, s.env, "workspaces", "delete", "watched")
+		declined(t, s.env, "--yes is needed", "workspaces", "delete", "watched")
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		succeed(t, s.env, "workspaces", "delete", "watched", "--yes")
 		s.becomes(t, l, http.StatusGone, "the workspace is deleted")
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["deletedAt"] == nil {

@@ -74,7 +74,7 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 	case plan.Count(manifest.Replace) > 0 && !l.Replace:
 		return errors.New("nothing was changed: --replace permits to delete links and create others with other codes")
 	case !l.Yes:
-		if err := confirm(io); err != nil {
+		if err := confirm(io, "Apply these changes?"); err != nil {
 			return err
 		}
 	}
@@ -134,12 +134,12 @@ func (f manifestFlags) plan(ctx context.Context) (*manifest.Plan, string, error)
 var errNoTerminal = errors.New("nothing was changed: without a terminal, --yes is needed")
 
 // confirm asks on a terminal. It returns an error unless the answer is yes.
-func confirm(io IO) error {
+func confirm(io IO, question string) error {
 	file, ok := io.In.(*os.File)
 	if !ok || !isCharDevice(file) {
 		return errNoTerminal
 	}
-	fmt.Fprint(io.Err, "Apply these changes? [y/N] ")
+	fmt.Fprint(io.Err, question, " [y/N] ")
 	answer, err := bufio.NewReader(file).ReadString('\n')
 	if err != nil { // as of /dev/null
 		return errNoTerminal

@@ -41,6 +41,7 @@ type (
 	}
 	workspacesDelete struct {
 		listing
+		asking
 		Slug string `arg:"" help:"The workspace's slug, or its id."`
 	}
 	workspacesRestore struct {
@@ -151,6 +152,17 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 // Run deletes a workspace.
 func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Workspaces.AdminGet(ctx, w.Slug)
+		if err != nil {
+			return err
+		}
+		if found.DeletedAt == nil {
+			err = w.confirm(io, fmt.Sprintf("Delete %s (%s)? Its links answer 410, and it is purged after %d days.",
+				found.Slug, quoted(found.Name), int(workspace.Undo.Hours()/24)))
+		}
+		if err != nil {
+			return err
+		}
 		changed, err := s.Workspaces.AdminDelete(ctx, w.Slug)
 		if err != nil {
 			return err

@@ -137,6 +137,18 @@ func errNoSlug() error {
 	return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
 }
 
+// AdminGet returns the workspace with the ID or with a slug that it has or had, for the operator. It
+// returns NotFound.
+func (s *Store) AdminGet(ctx context.Context, slug string) (*Workspace, error) {
+	var w Workspace
+	q := s.DB.NewSelect().Model(&w).Where("workspace.id <> ?", id.PublicWorkspace).Where("purged_at IS NULL")
+	err := whereSlug(q, slug).Scan(db.AsSystem(ctx))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoSlug()
+	}
+	return &w, err
+}
+
 // lockBySlug locks the workspace with the ID or with a slug that it has or had. It returns
 // NotFound.
 func (s *Store) lockBySlug(ctx context.Context, tx bun.Tx, slug string, into *Workspace) error {
