@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,8 @@ func rowOfWorkspace(w *workspace.Workspace) workspaceRow {
 // tenantRow is one with what only a list knows.
 type tenantRow struct {
 	workspaceRow
-	Members int64 `json:"members"`
+	Members int64    `json:"members"`
+	Owners  []string `json:"owners"`
 }
 
 // Run lists workspaces.
@@ -88,12 +90,14 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		rows := make([]tenantRow, 0, len(tenants))
 		for _, one := range tenants {
-			rows = append(rows, tenantRow{rowOfWorkspace(&one.Workspace), one.Members})
+			rows = append(rows, tenantRow{rowOfWorkspace(&one.Workspace), one.Members,
+				append([]string{}, one.Owners...)})
 		}
-		head := "ID\tSLUG\tNAME\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
+		head := "ID\tSLUG\tNAME\tOWNERS\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
 		err = show(io, w.listing, head, rows, func(r tenantRow) []string {
 			return []string{
-				r.ID, r.Slug, quoted(r.Name), strconv.FormatInt(r.Members, 10), allowance(r.HitQuota),
+				r.ID, r.Slug, quoted(r.Name), cmp.Or(quotedList(r.Owners), "-"),
+				strconv.FormatInt(r.Members, 10), allowance(r.HitQuota),
 				allowance(r.LinkQuota),
 				instant(&r.CreatedAt), instant(r.DeletedAt),
 			}
