@@ -158,6 +158,9 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateDeadline)
 	defer cancel()
 	if a.config.Migrate {
+		if err := stores.CheckAhead(ctx, a.db, jobs.Pause); err != nil {
+			return err
+		}
 		applied, err := migrate.Up(ctx, a.db, migrations.Files, a.now())
 		if err != nil {
 			return err

@@ -148,6 +148,31 @@ func TestStart_RefusesEarlierSchema(t *testing.T) {
 	})
 }
 
+// TestStart_RefusesNewerSchema: servers and commands refuse a database of a later version, and name
+// both. A migration that a node which serves does not know needs --yes.
+func TestStart_RefusesNewerSchema(t *testing.T) {
+	t.Parallel()
+	eachEmptyBackend(t, func(t *testing.T, b backend) {
+		succeed(t, b.env, "migrate", "up")
+		k := newKiller(t, b, b.env)
+		write := func(statement string) {
+			t.Helper()
+			must.Value(k.d.ExecContext(db.AsOwner(t.Context()), statement))(t)
+		}
+		write("INSERT INTO migrations VALUES ('0002_later', '2026-11-20 12:00:00+00:00')")
+		const want = "it has the migration 0002_later, and the last one of this version is 0001_base@"
+		if out := failing(t, append(slices.Clone(b.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())...); !strings.
+			Contains(out, want) {
+			t.Errorf("serve: %s", out)
+		}
+		for _, args := range [][]string{
+			{"migrate", "up", "--yes"}, {"migrate", "down", "--yes"}, {"migrate", "status"}, {"jobs", "list"},
+		} {
+			declined(t, b.env, want, args...)
+		}
+	})
+}
+
 // TestDemoCommand_CreatesData runs the demo, which prints each step, with URLs of its own and with others.
 func TestDemoCommand_CreatesData(t *testing.T) {
 	t.Parallel()

@@ -15,29 +15,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pquerna/otp/totp"
+
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
+	"github.com/linkforge/linkforge/internal/tenant/sso/ssotest"
 )
 
 // tutorial has the README and the pages of the guide in reading order: later pages use objects that
 // earlier ones create.
 var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "history.md", "authentication.md",
 	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md",
-	"events.md"}
+	"events.md", "webhooks.md", "imports.md", "archives.md"}
 
 var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	// notRunnable are commands that need a registry, install packages or run the tests themselves.
-	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples)`)
+	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples|` +
+		`export LINKFORGE_SERVER=)`)
 	// assigned are printed values that differ between instances: identifiers, tokens, codes,
 	// short URLs and times.
-	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt|opn)_|` +
-		`^(eyJ|claim_|lf_|invite_|linkforge-verification=)|` +
-		`^http://localhost:8080/\w|^\w{7,12}$|^\d{4}-\d\d-\d\dT`)
+	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt|opn|fld|usr|whk|tsk|sch)_|` +
+		`^(eyJ|claim_|lf[kp]_|invite_|challenge_|whsec_|linkforge-verification=)|` +
+		`^http://localhost:8080/\w|^\w{7,12}$|^[A-Z2-7]{32}$|^\d{4}-\d\d-\d\dT`)
 	// measured are fields with a number that depends on time and traffic.
 	measured = map[string]bool{"clickCount": true, "clicks": true, "averageRedirectMs": true, "used": true,
-		"remaining": true, "totalLinks": true, "cost": true}
+		"remaining": true, "totalLinks": true, "cost": true, "durationMs": true, "waiting": true, "bytes": true,
+		"done": true, "records": true}
 	portOfDemo = regexp.MustCompile(`http://127\.0\.0\.1:\d+/?\w*|ws_\w{26}|[\d.]+ ms`)
 )
 
@@ -92,7 +97,8 @@ func newReader(t *testing.T) *reader {
 	}
 	must.NoError(t, os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600))
 	proctest.SkipShort(t)
-	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
+	s := start(t, embedded(t), append(ssoSettings(ssotest.Open(t)), "LINKFORGE_RATE_LIMITS=on",
+		"LINKFORGE_SSO_REDIRECTS=https://app.example.com/sso", "LINKFORGE_DOCUMENTS="+documents)...)
 	program := programIn(t, folder)
 	r := &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
 		"localhost:8080": s.address, "go run ./server": program}}
@@ -168,6 +174,12 @@ func (r *reader) operation(where, query, want string) {
 	r.t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSpace(want), "\n") {
 		a, err := r.run(r.fill(query), nil)
+		if strings.Contains(want, `"status":"SUCCEEDED"`) {
+			polltest.Until(r.t, where+": the task ends", func() bool {
+				a, err = r.run(r.fill(query), nil)
+				return err != nil || !strings.Contains(a.body, `"QUEUED"`) && !strings.Contains(a.body, `"RUNNING"`)
+			})
+		}
 		if err != nil || a.status != 200 || len(a.problems()) > 0 {
 			r.t.Errorf("%s: status %d, %v: %s", where, a.status, err, a.body)
 			return
@@ -321,6 +333,11 @@ func (r *reader) match(path string, printed, real any) string {
 		q, ok := real.(string)
 		if ok && strings.HasSuffix(path, "register.token") {
 			r.token = q
+		}
+		if ok && strings.HasSuffix(path, "enrollTotp.secret") {
+			now := time.Now() // a code is good once, from half a minute before its time
+			r.values["123456"] = must.Value(totp.GenerateCode(q, now))(r.t)
+			r.values["654321"] = must.Value(totp.GenerateCode(q, now.Add(30*time.Second)))(r.t)
 		}
 		switch {
 		case strings.Contains(p, "…"):

@@ -130,7 +130,8 @@ func TestSecondFactor_OnEveryNode(t *testing.T) {
 			`{ me { workspaces { nodes { slug requireSecondFactor } } secondFactors { totp recoveryCodes } sessions
 				{ nodes { methods } } } }`, nil)
 
-		succeed(t, here.env, "users", "reset-factors", who.email)
+		declined(t, here.env, "--yes is needed", "users", "reset-factors", who.email)
+		succeed(t, here.env, "users", "reset-factors", who.email, "--yes")
 		if a := visitor.factor(t, "login", map[string]any{"email": who.email, "password": who.password},
 			"token"); a.Token == "" {
 			t.Errorf("after a reset of the factors: %+v", a)

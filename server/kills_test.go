@@ -405,7 +405,7 @@ func TestFault_PurgeSurvivesKill(t *testing.T) {
 			k.record(clicks...)
 		}
 		succeed(t, s.env, "jobs", "run", "click", "days")
-		succeed(t, s.env, "workspaces", "delete", "gone")
+		succeed(t, s.env, "workspaces", "delete", "gone", "--yes")
 		s.stop()
 		k.write("UPDATE workspaces SET deleted_at = '2020-01-01 00:00:00+00:00' WHERE id = ?", gone.workspaceID)
 		others := k.rowsOf(stays.workspaceID)

@@ -81,11 +81,13 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||
-			rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
+			!cmp.Equal(rows[0]["owners"], []any{who.email}) || rows[0]["hitQuota"] != nil ||
+			rows[0]["deletedAt"] != nil {
 			t.Errorf("workspaces: %v", rows)
 		}
-		wantTable(t, succeed(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED",
-			"left-alone")
+		wantTable(t, succeed(t, s.env, "workspaces", "list"),
+			"ID SLUG NAME OWNERS MEMBERS HITS LINKS CREATED DELETED",
+			`"left-alone@example.com"`)
 		obeysLimits(t, s, who, l)
 
 		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
@@ -103,7 +105,9 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		obeysDisable(t, s, l)
 
 		s.becomes(t, l, http.StatusFound, "the workspace is there")
-		succeed(t, s.env, "workspaces", "delete", "watched")
+		declined(t, s.env, "--yes is needed", "workspaces", "delete", "watched")
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		succeed(t, s.env, "workspaces", "delete", "watched", "--yes")
 		s.becomes(t, l, http.StatusGone, "the workspace is deleted")
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["deletedAt"] == nil {
@@ -181,13 +185,13 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	t.Helper()
 	s.becomes(t, l, http.StatusFound, "the link is followed")
 	for _, changed := range []bool{true, false} {
-		rows := rowsOf(t, s.env, "links", "disable", l.ID)
+		rows := rowsOf(t, s.env, "links", "disable", l.ShortURL)
 		if len(rows) != 1 || rows[0]["changed"] != changed || rows[0]["status"] != "DISABLED" {
 			t.Errorf("disable: %v", rows)
 		}
 	}
 	s.becomes(t, l, http.StatusGone, "the link is disabled on every node")
-	if out := succeed(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
+	if out := succeed(t, s.env, "links", "enable", l.ShortURL); out != "enabled "+l.ID+"\n" {
 		t.Errorf("enable: %q", out)
 	}
 	if out := succeed(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {

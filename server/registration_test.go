@@ -98,12 +98,13 @@ func TestRegistration_NeedsAnInvitationInProduction(t *testing.T) {
 		if len(seen.Me.Workspaces.Edges) != 1 || seen.Me.Workspaces.Edges[0].Node.ViewerRole != "EDITOR" {
 			t.Errorf("%+v", seen)
 		}
-		if _, stderr, status := command(t, s.env, "", "users", "delete", "ada@example.com"); status != 1 ||
+		if _, stderr, status := command(t, s.env, "", "users", "delete", "ada@example.com", "--yes"); status != 1 ||
 			!strings.Contains(stderr, "last owner of team") {
 			t.Errorf("the last owner: %q", stderr)
 		}
 		succeed(t, s.env, "users", "create", "grace@example.com", "--owner-of=team")
-		succeed(t, s.env, "users", "delete", "ada@example.com")
+		declined(t, s.env, "--yes is needed", "users", "delete", "ada@example.com")
+		succeed(t, s.env, "users", "delete", "ada@example.com", "--yes")
 		out = succeed(t, s.env, "users", "reset-password", "grace@example.com")
 		if !strings.Contains(out, s.public+"/password#") {
 			t.Errorf("output %q", out)

@@ -124,6 +124,7 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 		if !strings.Contains(said, "LINKFORGE_ENCRYPTION_KEY_PREVIOUS lack keys") || strings.Contains(said, otherKey) {
 			t.Errorf("with another key: %s", said)
 		}
+		declined(t, nodes[0].env, "--yes is needed", "secrets", "rewrap", "--lost", "abcdef")
 		_, problem, status := command(t, append(nodes[0].env, key+otherKey), "", "secrets", "rewrap")
 		if status != 1 || !strings.Contains(problem, "secrets of other keys remain") {
 			t.Errorf("secrets rewrap with another key: exit status %d, %s", status, problem)

@@ -45,11 +45,11 @@ type (
 	}
 	linksDisable struct {
 		listing
-		ID string `arg:"" help:"The link's id, from linkforge links find."`
+		Link string `arg:"" help:"The link's short URL, code or id."`
 	}
 	linksEnable struct {
 		listing
-		ID string `arg:"" help:"The link's id."`
+		Link string `arg:"" help:"The link's short URL, code or id."`
 	}
 	linksVerify struct{}
 )
@@ -153,21 +153,21 @@ func (r codeRow) columns() []string {
 
 // Run disables a link.
 func (l linksDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return setDisabled(ctx, f, io, l.listing, l.ID, true)
+	return setDisabled(ctx, f, io, l.listing, l.Link, true)
 }
 
 // Run enables a link.
 func (l linksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return setDisabled(ctx, f, io, l.listing, l.ID, false)
+	return setDisabled(ctx, f, io, l.listing, l.Link, false)
 }
 
-func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkID string, disabled bool) error {
+func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, name string, disabled bool) error {
 	return withStores(f, func(s *stores.Stores) error {
-		l, changed, err := s.Moderation.SetDisabled(ctx, linkID, disabled)
+		l, changed, err := s.Moderation.SetDisabled(ctx, name, disabled)
 		if err != nil {
 			return err
 		}
-		hosts, _, err := s.Moderation.Reasons(ctx, linkID)
+		hosts, _, err := s.Moderation.Reasons(ctx, l.ID)
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (l linksApply) Run(ctx context.Context, io IO) error {
 	case !l.Yes && l.File == standardInput:
 		return errNoTerminal
 	case !l.Yes:
-		if err := confirm(io); err != nil {
+		if err := confirm(io, "Apply these changes?"); err != nil {
 			return err
 		}
 	}
@@ -145,12 +145,12 @@ func (f manifestFlags) plan(ctx context.Context, from IO) (*manifest.Plan, strin
 var errNoTerminal = errors.New("nothing was changed: without a terminal for the question, --yes is needed")
 
 // confirm asks on a terminal. It returns an error unless the answer is yes.
-func confirm(io IO) error {
+func confirm(io IO, question string) error {
 	file, ok := io.In.(*os.File)
 	if !ok || !isCharDevice(file) {
 		return errNoTerminal
 	}
-	fmt.Fprint(io.Err, "Apply these changes? [y/N] ")
+	fmt.Fprint(io.Err, question, " [y/N] ")
 	answer, err := bufio.NewReader(file).ReadString('\n')
 	if err != nil { // as of /dev/null
 		return errNoTerminal

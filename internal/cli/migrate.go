@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
+	"github.com/linkforge/linkforge/internal/platform/jobs"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -21,14 +22,22 @@ type migrateCommand struct {
 }
 
 type (
-	migrateUp     struct{}
-	migrateDown   struct{}
+	migrateUp     struct{ asking }
+	migrateDown   struct{ asking }
 	migrateStatus struct{}
 )
 
-// Run takes the steps.
-func (migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
+// Run takes the steps. It asks before those that nodes which serve are not known to work with.
+func (m migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
+		err := stores.CheckAhead(ctx, d, jobs.Pause)
+		if ahead, ok := errors.AsType[*stores.AheadError](err); ok {
+			fmt.Fprintln(io.Err, ahead)
+			err = m.confirm(io, "Migrate all the same?")
+		}
+		if err != nil {
+			return err
+		}
 		applied, err := migrate.Up(ctx, d, migrations.Files, time.Now())
 		for _, name := range applied {
 			fmt.Fprintln(io.Out, "applied", name)
@@ -40,9 +49,19 @@ func (migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
 	})
 }
 
-// Run undoes a step.
-func (migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
+// Run undoes a step, unless a node serves: no version works after its schema is gone.
+func (m migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
+		last, err := migrate.Last(ctx, d, migrations.Files)
+		if err != nil {
+			return err
+		}
+		if last != "" {
+			err = m.mayRevert(ctx, d, io, last)
+		}
+		if err != nil {
+			return err
+		}
 		undone, err := migrate.Down(ctx, d, migrations.Files)
 		if err != nil {
 			return err
@@ -54,6 +73,19 @@ func (migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
 		fmt.Fprintln(io.Out, "undone", undone)
 		return nil
 	})
+}
+
+func (m migrateDown) mayRevert(ctx context.Context, d *db.DB, io IO, last string) error {
+	if d.Kind == db.Postgres { // the data folder of an embedded instance is locked
+		node, err := jobs.Serving(ctx, d, jobs.Pause)
+		if err == nil && node != "" {
+			err = fmt.Errorf("the node %s serves: stop all nodes first", node)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return m.confirm(io, "Revert "+last+"? The data of its tables and columns is lost.")
 }
 
 // Run lists the steps.

@@ -69,6 +69,15 @@ func showOne(io IO, l listing, row any, sentence string, args ...any) error {
 // quoted is what strangers have written: it must not move the operator's cursor.
 func quoted(s string) string { return validate.Quote(s) }
 
+// quotedList is a list of what strangers have written.
+func quotedList(all []string) string {
+	each := make([]string, len(all))
+	for i, one := range all {
+		each[i] = quoted(one)
+	}
+	return strings.Join(each, ", ")
+}
+
 // instant is a time in a column, or a dash.
 func instant(t *time.Time) string {
 	if t == nil {

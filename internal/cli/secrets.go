@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/linkforge/linkforge/internal/platform/config"
@@ -18,6 +19,7 @@ type secretsCommand struct {
 
 type secretsRewrap struct {
 	listing
+	asking
 	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks, imports and authenticator apps fail."`
 }
 
@@ -26,6 +28,12 @@ func (r secretsRewrap) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		if c.Embedded() {
 			if err := stores.FillEncryptionKey(&c); err != nil {
+				return err
+			}
+		}
+		if r.Lost != "" {
+			if err := r.confirm(io, fmt.Sprintf("Replace the secrets of the key %s by random ones? This "+
+				"cannot be undone, also if the key is found again.", quoted(r.Lost))); err != nil {
 				return err
 			}
 		}

@@ -45,11 +45,17 @@ type (
 		OwnerOf string `placeholder:"SLUG" help:"Make the account an owner of the workspace with this slug or id."`
 	}
 	usersResetPassword struct{ userArg }
-	usersResetFactors  struct{ userArg }
-	usersLogout        struct{ userArg }
-	usersDisable       struct{ userArg }
-	usersEnable        struct{ userArg }
-	usersDelete        struct{ userArg }
+	usersResetFactors  struct {
+		userArg
+		asking
+	}
+	usersLogout  struct{ userArg }
+	usersDisable struct{ userArg }
+	usersEnable  struct{ userArg }
+	usersDelete  struct {
+		userArg
+		asking
+	}
 )
 
 // userRow is an account in a list.
@@ -149,6 +155,14 @@ func (u usersResetPassword) Run(ctx context.Context, f *config.Flags, io IO) err
 // Run removes second factors, and notifies the owner by e-mail.
 func (u usersResetFactors) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Accounts.AdminGet(ctx, u.Email)
+		if err != nil {
+			return err
+		}
+		if err := u.confirm(io, fmt.Sprintf("Remove the second factors of %s (%s), and end its sessions? "+
+			"This cannot be undone.", quoted(found.Email), found.ID)); err != nil {
+			return err
+		}
 		a, err := s.Accounts.ResetFactors(ctx, u.Email)
 		if err != nil {
 			return err
@@ -214,6 +228,14 @@ func (u userArg) setDisabled(ctx context.Context, f *config.Flags, io IO, disabl
 // Run deletes an account.
 func (u usersDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Accounts.AdminGet(ctx, u.Email)
+		if err != nil {
+			return err
+		}
+		if err := u.confirm(io, fmt.Sprintf("Delete %s (%s) with its personal data? This cannot be undone.",
+			quoted(found.Email), found.ID)); err != nil {
+			return err
+		}
 		a, err := s.Accounts.AdminDelete(ctx, u.Email, s.Workspaces.LeaveAll)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type (
 	}
 	workspacesDelete struct {
 		listing
+		asking
 		Slug string `arg:"" help:"The workspace's slug, or its id."`
 	}
 	workspacesRestore struct {
@@ -73,7 +75,8 @@ func rowOfWorkspace(w *workspace.Workspace) workspaceRow {
 // tenantRow is one with what only a list knows.
 type tenantRow struct {
 	workspaceRow
-	Members int64 `json:"members"`
+	Members int64    `json:"members"`
+	Owners  []string `json:"owners"`
 }
 
 // Run lists workspaces.
@@ -88,12 +91,14 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		rows := make([]tenantRow, 0, len(tenants))
 		for _, one := range tenants {
-			rows = append(rows, tenantRow{rowOfWorkspace(&one.Workspace), one.Members})
+			rows = append(rows, tenantRow{rowOfWorkspace(&one.Workspace), one.Members,
+				append([]string{}, one.Owners...)})
 		}
-		head := "ID\tSLUG\tNAME\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
+		head := "ID\tSLUG\tNAME\tOWNERS\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
 		err = show(io, w.listing, head, rows, func(r tenantRow) []string {
 			return []string{
-				r.ID, r.Slug, quoted(r.Name), strconv.FormatInt(r.Members, 10), allowance(r.HitQuota),
+				r.ID, r.Slug, quoted(r.Name), cmp.Or(quotedList(r.Owners), "-"),
+				strconv.FormatInt(r.Members, 10), allowance(r.HitQuota),
 				allowance(r.LinkQuota),
 				instant(&r.CreatedAt), instant(r.DeletedAt),
 			}
@@ -152,6 +157,17 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 // Run deletes a workspace.
 func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
+		found, err := s.Workspaces.AdminGet(ctx, w.Slug)
+		if err != nil {
+			return err
+		}
+		if found.DeletedAt == nil {
+			err = w.confirm(io, fmt.Sprintf("Delete %s (%s)? Its links answer 410, and it is purged after %d days.",
+				found.Slug, quoted(found.Name), int(workspace.Undo.Hours()/24)))
+		}
+		if err != nil {
+			return err
+		}
 		changed, err := s.Workspaces.AdminDelete(ctx, w.Slug)
 		if err != nil {
 			return err

@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -145,11 +144,13 @@ func (s *Store) inBatches(
 	}
 }
 
-// SetDisabled disables or enables a link by itself, and reports whether that changed it. A link that
-// is disabled because of hosts stays so. Nodes apply the change within a second. It returns NotFound.
-func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (l *link.Link, changed bool, err error) {
-	if !id.Valid(id.Link, linkID) {
-		return nil, false, errNoSuchLink()
+// SetDisabled disables or enables a link by itself, which is named by its ID, short URL or code, and
+// reports whether that changed it. A link that is disabled because of hosts stays so. Nodes apply
+// the change within a second. It returns NotFound, or Conflict for a code of several links.
+func (s *Store) SetDisabled(ctx context.Context, name string, disabled bool) (l *link.Link, changed bool, err error) {
+	linkID, err := s.named(ctx, name)
+	if err != nil {
+		return nil, false, err
 	}
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		l = &link.Link{}

@@ -3,6 +3,7 @@ package moderation_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -287,11 +288,12 @@ func TestStore_SetDisabled(t *testing.T) {
 		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
 			t.Errorf("the audit log has %v: %v", actions, err)
 		}
-		for _, linkID := range []string{"", "promo", id.New(id.Link), l.ID + "0"} {
+		for _, linkID := range []string{"", "promo", "\x00", "http://sho.rt/nothing", id.New(id.Link), l.ID + "0"} {
 			if _, _, err := b.moderation.SetDisabled(t.Context(), linkID, true); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%q: %v", linkID, err)
 			}
 		}
+		namesLinks(t, b, l)
 	})
 }
 
@@ -359,6 +361,34 @@ func TestStore_KeepsEachReason(t *testing.T) {
 			}
 		}
 	})
+}
+
+// namesLinks disables and enables a link by every name that it has. A code of two links names none.
+func namesLinks(t *testing.T, b *bundle, l *link.Link) {
+	t.Helper()
+	shortURL := b.Links.ShortURL(l)
+	_, place, _ := strings.Cut(shortURL, "://")
+	for _, name := range []string{
+		l.ID, " " + l.ID + "\n", l.Code, shortURL, shortURL + "/", shortURL + "?utm_source=x#top", shortURL + "+",
+		shortURL + ".svg", place, strings.ToUpper(shortURL[:4]) + shortURL[4:],
+	} {
+		for _, disabled := range []bool{true, false} {
+			got, changed, err := b.moderation.SetDisabled(t.Context(), name, disabled)
+			if err != nil || !changed || got.ID != l.ID {
+				t.Errorf("%q: changed %t, %v", name, changed, err)
+			}
+		}
+	}
+	custom := b.Make(t, creation.Input{URL: "https://example.com/custom", Strategy: new(link.Custom),
+		CustomCode: new("Promo")})
+	if got, _, err := b.moderation.SetDisabled(t.Context(), "PROMO", true); err != nil || got.ID != custom.ID {
+		t.Errorf("a code in another case: %v", err)
+	}
+	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
+		"UPDATE links SET code_key = NULL, code = 'promo' WHERE id = ?", l.ID))(t)
+	if _, _, err := b.moderation.SetDisabled(t.Context(), "promo", true); !errs.Is(err, errs.Conflict) {
+		t.Errorf("a code of two links: %v", err)
+	}
 }
 
 // statusOf is the link's state as the database has it.

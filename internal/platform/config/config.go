@@ -249,7 +249,7 @@ type SSO struct {
 	SessionTTL time.Duration `env:"LINKFORGE_SSO_SESSION_TTL" default:"12h" min:"5m" max:"720h"`
 	// Scopes to request, with spaces between them.
 	Scopes string `env:"LINKFORGE_SSO_SCOPES" default:"openid email profile" syntax:"scopes"`
-	// Claim of the ID token that lists the groups of a user.
+	// Claim that lists the groups of a user. Dots lead into objects, as in realm_access.roles.
 	GroupsClaim string `env:"LINKFORGE_SSO_GROUPS_CLAIM" default:"groups" syntax:"text"`
 	// Comma-separated roles of groups in workspaces, as in
 	// engineering=engines:EDITOR,it-admins=engines:ADMIN. Each log-in sets them. Empty: groups give

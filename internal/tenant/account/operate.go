@@ -201,6 +201,11 @@ func (s *Store) AdminDelete(
 	return a, s.remove(ctx, Actor{AccountID: a.ID}, leave)
 }
 
+// AdminGet returns the account with the address, or NotFound. It is for the operator.
+func (s *Store) AdminGet(ctx context.Context, email string) (*Account, error) {
+	return s.existing(ctx, email)
+}
+
 // existing returns the account with the address, or NotFound.
 func (s *Store) existing(ctx context.Context, email string) (*Account, error) {
 	a, err := s.find(ctx, fold(email))

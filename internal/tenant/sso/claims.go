@@ -111,8 +111,11 @@ func (p *Provider) userOf(ctx context.Context, c *claims) (User, error) {
 	if len(p.config.EmailDomains) > 0 && !slices.Contains(p.config.EmailDomains, domain) {
 		return User{}, refusal("email_domain")
 	}
-	return User{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name"),
-		Groups: p.groups(ctx, c)}, nil
+	u := User{Issuer: p.config.Issuer, Subject: c.Subject, Email: email, Name: c.text("name")}
+	if !c.lacksGroups {
+		u.Groups = p.groups(ctx, c)
+	}
+	return u, nil
 }
 
 // hasVerifiedEmail reports whether the provider has verified the address. Microsoft Entra ID has no
@@ -120,9 +123,17 @@ func (p *Provider) userOf(ctx context.Context, c *claims) (User, error) {
 // to be its own.
 func (c *claims) hasVerifiedEmail() bool {
 	if verified, isPresent := c.texts["email_verified"]; isPresent {
-		return string(verified) == "true" || string(verified) == `"true"`
+		return isTrue(verified)
 	}
-	return slices.Contains([]string{"true", `"true"`, "1", `"1"`}, string(c.texts["xms_edov"]))
+	return isTrue(c.texts["xms_edov"]) || slices.Contains([]string{"1", `"1"`}, string(c.texts["xms_edov"]))
+}
+
+// isTrue reports whether a value is true, or a text that says so in any case: AWS Cognito sends
+// "true", others "True".
+func isTrue(value json.RawMessage) bool {
+	var text string
+	_ = json.Unmarshal(value, &text)
+	return string(value) == "true" || strings.EqualFold(strings.TrimSpace(text), "true")
 }
 
 // groups reads the claim of groups: a list of texts, or one text. Providers leave out the claim of

@@ -33,8 +33,10 @@ type metadata struct {
 	endpoint oauth2.Endpoint
 	// sendsIssuer means that redirects have the parameter iss (RFC 9207).
 	sendsIssuer bool
-	keys        []jose.JSONWebKey
-	readAt      time.Time
+	// userInfo is the user info endpoint; empty if there is none.
+	userInfo string
+	keys     []jose.JSONWebKey
+	readAt   time.Time
 }
 
 // metadata returns the provider's metadata, at most an hour old. With refresh it reads that again,
@@ -72,12 +74,16 @@ func (p *Provider) read(ctx context.Context, now time.Time) (*metadata, error) {
 	var more struct {
 		JWKS        string   `json:"jwks_uri"`
 		SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+		UserInfo    string   `json:"userinfo_endpoint"`
 		AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := discovered.Claims(&more); err != nil {
 		return nil, outage("metadata", "error", abbreviated(err.Error()))
 	}
 	m := &metadata{endpoint: discovered.Endpoint(), sendsIssuer: more.SendsIssuer, readAt: now}
+	if isSafe(more.UserInfo, p.config.Issuer) {
+		m.userInfo = more.UserInfo
+	}
 	m.endpoint.AuthStyle = oauth2.AuthStyleInHeader // the default (OpenID Connect Discovery, section 3)
 	if !slices.Contains(more.AuthMethods, "client_secret_basic") &&
 		slices.Contains(more.AuthMethods, "client_secret_post") {

@@ -23,7 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 )
 
-// requestTimeout bounds a request to the provider with its body. A login takes three requests at
+// requestTimeout bounds a request to the provider with its body. A login takes four requests at
 // most.
 const requestTimeout = 4 * time.Second
 
@@ -38,8 +38,8 @@ type Config struct {
 	EmailDomains []string
 	// Scopes are the requested scopes, separated by spaces.
 	Scopes string
-	// GroupsClaim is the claim that lists the groups of a user. NeedsGroups means that an ID token
-	// without it is worth a warning.
+	// GroupsClaim is the claim that lists the groups of a user; a dot leads into an object.
+	// NeedsGroups means that groups give memberships, and that a missing claim is worth a warning.
 	GroupsClaim string
 	NeedsGroups bool
 	// Secrets are the keys of access tokens. The first derives the values that a transaction sends
@@ -152,15 +152,18 @@ func (p *Provider) identify(ctx context.Context, r Response) (User, error) {
 	if r.Issuer == "" && m.sendsIssuer {
 		return User{}, refusal("iss_parameter")
 	}
-	token, err := p.exchange(ctx, m, r, d.verifier)
+	idToken, accessToken, err := p.exchange(ctx, m, r, d.verifier)
 	if err != nil {
 		return User{}, err
 	}
-	claims, err := p.verify(ctx, token)
+	claims, err := p.verify(ctx, idToken)
 	if err != nil {
 		return User{}, err
 	}
 	if err := p.checkToken(claims, d.nonce); err != nil {
+		return User{}, err
+	}
+	if err := p.complete(ctx, m, claims, accessToken); err != nil {
 		return User{}, err
 	}
 	return p.userOf(ctx, claims)

@@ -2,7 +2,9 @@ package sso_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,7 +15,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -110,7 +112,7 @@ func TestProvider_Identifies(t *testing.T) {
 		Issuer: b.server.URL, Subject: "248289761001", Email: "ada@example.com", Name: "Ada",
 		Groups: []string{"engineering", "it"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if _, text := b.log.take(t); text != "" {
@@ -129,13 +131,20 @@ func TestProvider_AcceptsVariants(t *testing.T) {
 		"secret in a form": func(s *ssotest.Server) { s.PostsSecret = true },
 		"audiences": claims(map[string]any{"aud": []string{"other", ssotest.ClientID},
 			"azp": ssotest.ClientID}),
-		"verified as text":  claims(map[string]any{"email_verified": "true"}),
-		"verified by Entra": claims(map[string]any{"email_verified": nil, "xms_edov": true}),
-		"subject of 255":    claims(map[string]any{"sub": strings.Repeat("s", 255)}),
-		"no name":           claims(map[string]any{"name": nil}),
-		"name of a type":    claims(map[string]any{"name": 5}),
-		"custom claims":     claims(map[string]any{"Email_Verified": false, "EMAIL": "x", "Azp": "x"}),
-		"fractions of time": claims(map[string]any{"exp": 1.9e9 + 0.5}),
+		"verified as text":    claims(map[string]any{"email_verified": "true"}),
+		"verified as True":    claims(map[string]any{"email_verified": "True"}),
+		"verified as TRUE":    claims(map[string]any{"email_verified": " TRUE "}),
+		"verified by Entra":   claims(map[string]any{"email_verified": nil, "xms_edov": true}),
+		"verified by Entra 1": claims(map[string]any{"email_verified": nil, "xms_edov": "1"}),
+		"lifetime 300.0":      lifetime("300.0"),
+		"lifetime as text":    lifetime(`"300.0"`),
+		"lifetime 3e2":        lifetime("3e2"),
+		"empty lifetime":      lifetime(`""`),
+		"subject of 255":      claims(map[string]any{"sub": strings.Repeat("s", 255)}),
+		"no name":             claims(map[string]any{"name": nil}),
+		"name of a type":      claims(map[string]any{"name": 5}),
+		"custom claims":       claims(map[string]any{"Email_Verified": false, "EMAIL": "x", "Azp": "x"}),
+		"fractions of time":   claims(map[string]any{"exp": 1.9e9 + 0.5}),
 		"issuer not announced": func(s *ssotest.Server) {
 			s.Metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 			s.Redirect = func(r *ssotest.Redirect) { r.Issuer = "" }
@@ -160,6 +169,11 @@ func TestProvider_AcceptsVariants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lifetime has the provider send expires_in as a text of JSON.
+func lifetime(value string) func(s *ssotest.Server) {
+	return func(s *ssotest.Server) { s.Lifetime = json.RawMessage(value) }
 }
 
 func sign(algorithm jose.SignatureAlgorithm, keyID string) func([]byte) string {
@@ -203,7 +217,7 @@ func TestProvider_RefusesFaults(t *testing.T) {
 				kind = errs.Unavailable
 			}
 			b.expectFault(t, err, kind, fault.Check, started, r.Code)
-			if diff := cmp.Diff(sso.User{}, got); diff != "" {
+			if diff := gocmp.Diff(sso.User{}, got); diff != "" {
 				t.Errorf("an identity: %s", diff)
 			}
 			if strings.HasPrefix(fault.Check, "metadata") || fault.Check == "keys" {
@@ -272,7 +286,7 @@ func TestAuthorizationURL_TakesListedPagesOnly(t *testing.T) {
 		"https://app.example.com/sso?a=b ", "https://evil.example/sso?a=b", "http://app.example.com/sso?a=b",
 	} {
 		_, err := b.AuthorizationURL(t.Context(), secret, uri)
-		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"redirectUri"}) {
+		if !errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{"redirectUri"}) {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}
@@ -455,7 +469,7 @@ func TestIdentify_ReadsGroups(t *testing.T) {
 			claims(map[string]any{"groups": c.value, "Groups": "other"})(b.server)
 			got, err := b.logIn(t, ada)
 			logged, text := b.log.take(t)
-			if diff := cmp.Diff(c.groups, got.Groups); diff != "" || err != nil ||
+			if diff := gocmp.Diff(c.groups, got.Groups); diff != "" || err != nil ||
 				len(logged) == 1 != (c.groups == nil || name == "missing" || name == "JSON null") {
 				t.Errorf("%v (-want +got):\n%s\n%s", err, diff, text)
 			}
@@ -499,4 +513,79 @@ func TestIdentify_AllowsAllDomains(t *testing.T) {
 	}
 	b = setup(t, func(c *sso.Config) { c.EmailDomains = []string{"xn--bcher-kva.example"} })
 	must.Value(b.logIn(t, ssotest.User{Subject: "a", Email: "a@BÜCHER.example"}))(t)
+}
+
+// TestIdentify_CompletesFromUserInfo: what the ID token lacks is read from the user info endpoint, of
+// the same user only, and nothing is read that the log-in does not need.
+func TestIdentify_CompletesFromUserInfo(t *testing.T) {
+	t.Parallel()
+	verified := map[string]any{
+		"email": "ada@example.com", "email_verified": "True", "groups": []string{"it"}, "name": "A",
+	}
+	user := func(name string, groups ...string) sso.User {
+		return sso.User{Email: "ada@example.com", Name: name, Groups: groups}
+	}
+	const roles = "realm_access.roles"
+	for name, c := range map[string]struct {
+		token, info map[string]any
+		status      int
+		claim       string // of groups
+		check       string // that fails; with a user, that is logged
+		want        sso.User
+		requests    int
+	}{
+		"complete token": {info: verified, want: user("Ada", ada.Groups...)},
+		"no groups": {token: map[string]any{"groups": nil}, info: verified, requests: 1,
+			want: user("Ada", "it")},
+		"null groups": {token: map[string]any{"groups": json.RawMessage("null")}, info: verified, requests: 1,
+			want: user("Ada", "it")},
+		"no address": {token: map[string]any{"email": nil, "email_verified": nil, "name": nil}, info: verified,
+			requests: 1, want: user("A", ada.Groups...)},
+		"address without verification": {token: map[string]any{"email": "x@example.com", "email_verified": nil},
+			info: verified, requests: 1, want: user("Ada", ada.Groups...)},
+		"address that is not verified": {token: map[string]any{"email_verified": false}, info: verified,
+			check: "email_verified"},
+		"verification of another address": {token: map[string]any{"email": nil},
+			info: map[string]any{"email": "ada@example.com"}, requests: 1, check: "email_verified"},
+		"another subject": {token: map[string]any{"groups": nil}, info: map[string]any{"sub": "eve"}, requests: 1,
+			check: "user_info"},
+		"address refused": {token: map[string]any{"email": nil}, status: http.StatusForbidden, requests: 1,
+			check: "user_info"},
+		"groups refused": {token: map[string]any{"groups": nil}, status: http.StatusForbidden, requests: 1,
+			check: "user_info", want: user("Ada")},
+		"outage": {token: map[string]any{"groups": nil}, status: http.StatusBadGateway, requests: 1,
+			check: "user_info"},
+		"groups within an object": {claim: roles, token: map[string]any{"realm_access": map[string]any{
+			"roles": []string{"admin"}}}, want: user("Ada", "admin")},
+		"groups within an object of a name with dots": {claim: "resource_access.app.example.roles",
+			token: map[string]any{"resource_access": map[string]any{"app.example": map[string]any{"roles": "admin"}}},
+			want:  user("Ada", "admin")},
+		"groups of a name with dots": {claim: "https://example.com/groups",
+			token: map[string]any{"https://example.com/groups": []string{"admin"}},
+			want:  user("Ada", "admin")},
+		"groups within an object of user info": {claim: roles, requests: 1,
+			info: map[string]any{"realm_access": map[string]any{"roles": []string{"admin"}}},
+			want: user("Ada", "admin")},
+	} {
+		for _, isSigned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, signed %t", name, isSigned), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t, func(s *sso.Config) { s.GroupsClaim = cmp.Or(c.claim, s.GroupsClaim) })
+				claims(c.token)(b.server)
+				b.server.OfferUserInfo(c.status, c.info, isSigned)
+				got, err := b.logIn(t, ada)
+				logged, text := b.log.take(t)
+				if c.want.Email != "" {
+					c.want.Issuer, c.want.Subject = b.server.URL, ada.Subject
+				}
+				if diff := gocmp.Diff(c.want, got); diff != "" || (err == nil) != (c.want.Email != "") {
+					t.Errorf("%v (-want +got):\n%s", err, diff)
+				}
+				if len(logged) != min(1, len(c.check)) || c.check != "" && logged[0]["check"] != c.check ||
+					b.server.Requests(ssotest.UserInfoPath) != c.requests {
+					t.Errorf("%d requests, the check %q: %s", b.server.Requests(ssotest.UserInfoPath), c.check, text)
+				}
+			})
+		}
+	}
 }

@@ -1,12 +1,16 @@
 package sso
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
@@ -26,34 +30,67 @@ var grantErrors = []string{
 	"invalid_scope",
 }
 
-// exchange returns the ID token for a code. The client authenticates with its secret.
-func (p *Provider) exchange(ctx context.Context, m *metadata, r Response, verifier string) (string, error) {
+// exchange returns the ID token and the access token for a code. The client authenticates with its
+// secret.
+func (p *Provider) exchange(
+	ctx context.Context, m *metadata, r Response, verifier string,
+) (idToken, accessToken string, err error) {
 	if r.Code == "" || len(r.Code) > maxCode {
-		return "", refusal("code")
+		return "", "", refusal("code")
 	}
+	client := *p.client
+	client.Transport = withoutLifetime{client.Transport}
 	token, err := p.oauth(m, r.RedirectURI).
-		Exchange(oidc.ClientContext(ctx, p.client), r.Code, oauth2.VerifierOption(verifier))
+		Exchange(oidc.ClientContext(ctx, &client), r.Code, oauth2.VerifierOption(verifier))
 	refused, isRefused := errors.AsType[*oauth2.RetrieveError](err)
 	failed, isFailed := errors.AsType[*url.Error](err) // without a response
 	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return "", "", ctx.Err()
 	case isFailed && !isTooLarge:
-		return "", outage("token", "error", abbreviated(failed.Error()))
+		return "", "", outage("token", "error", abbreviated(failed.Error()))
 	case isRefused && isOutage(refused.Response.StatusCode):
-		return "", outage("token", "status", refused.Response.StatusCode)
+		return "", "", outage("token", "status", refused.Response.StatusCode)
 	case isRefused && slices.Contains(grantErrors, refused.ErrorCode):
-		return "", refusal("code", "error", refused.ErrorCode)
+		return "", "", refusal("code", "error", refused.ErrorCode)
 	default: // the text of the error could repeat the token
-		return "", refusal("token_response", "too_large", isTooLarge)
+		return "", "", refusal("token_response", "too_large", isTooLarge)
 	}
-	text, ok := token.Extra("id_token").(string)
+	idToken, ok := token.Extra("id_token").(string)
 	if !ok {
-		return "", refusal("token_response", "error", "no id_token")
+		return "", "", refusal("token_response", "error", "no id_token")
 	}
-	return text, nil
+	return idToken, token.AccessToken, nil
+}
+
+// withoutLifetime removes expires_in from a response of the token endpoint. The lifetime of the
+// access token is of no use here, and the library refuses a response whose lifetime is not a whole
+// number, as of providers that send 300.0.
+type withoutLifetime struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l withoutLifetime) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := l.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body) // bounded
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) == nil {
+		isLifetime := func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "expires_in") }
+		maps.DeleteFunc(fields, isLifetime)
+		if body, err = json.Marshal(fields); err != nil {
+			return nil, err
+		}
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
 }
 
 func isOutage(status int) bool {
@@ -128,4 +165,6 @@ type claims struct {
 	// texts has all claims by their exact names: encoding/json would read Email_Verified as
 	// email_verified.
 	texts map[string]json.RawMessage
+	// lacksGroups means that the groups are not known, because the provider did not return them.
+	lacksGroups bool
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -20,6 +21,8 @@ type Tenant struct {
 	Workspace `bun:",extend"`
 
 	Members int64 `bun:",scanonly"`
+	// Owners are the addresses of the owners, in their order.
+	Owners []string `bun:"-"`
 }
 
 // AdminList lists at most limit workspaces after an ID, oldest first, with deleted ones that are
@@ -36,8 +39,33 @@ func (s *Store) AdminList(ctx context.Context, slug, after string, limit int) ([
 	if err := q.Scan(db.AsSystem(ctx), &tenants); err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
 	}
-	return tenants, nil
+	return tenants, s.nameOwners(ctx, tenants)
 }
+
+func (s *Store) nameOwners(ctx context.Context, tenants []Tenant) error {
+	byID, ids := map[string]*Tenant{}, make([]string, len(tenants))
+	for i := range tenants {
+		ids[i] = tenants[i].ID
+		byID[ids[i]] = &tenants[i]
+	}
+	for some := range slices.Chunk(ids, ownersBatch) {
+		var owners []struct{ WorkspaceID, Email string }
+		err := s.DB.NewSelect().Table("members").ColumnExpr("members.workspace_id, account.email").
+			Join("JOIN accounts AS account ON account.id = members.account_id").
+			Where("members.workspace_id IN (?)", bun.In(some)).Where("members.role = ?", Owner).
+			OrderExpr("account.email").Scan(db.AsSystem(ctx), &owners)
+		if err != nil {
+			return fmt.Errorf("listing the owners of workspaces: %w", err)
+		}
+		for _, o := range owners {
+			byID[o.WorkspaceID].Owners = append(byID[o.WorkspaceID].Owners, o.Email)
+		}
+	}
+	return nil
+}
+
+// ownersBatch is of how many workspaces a statement lists the owners.
+const ownersBatch = 1000
 
 // Limit is a monthly quota of a workspace; a nil Of selects the instance's.
 type Limit struct{ Of *int64 }

@@ -53,7 +53,8 @@ export function observe(result, status, sentToken) {
   }
   const data = result?.data;
   if (!data) return;
-  const link = findLink(data);
+  const { createAnonymousLink: anonymous, ...others } = data;
+  const link = findLink(others);
   if (link) useSession.setState({ link });
   const template = data.createUtmTemplate?.utmTemplate;
   if (template?.id) useSession.setState({ template });
@@ -68,9 +69,10 @@ export function observe(result, status, sentToken) {
   }
 }
 
-// findLink returns the first thing in an answer that has a short URL. Lists are newest first.
+// findLink returns the first thing in an answer that has a short URL. Lists are newest first. An anonymous link, whose
+// payload has a claim token, is in no workspace, so the examples could not work with it.
 function findLink(value) {
-  if (!value || typeof value !== 'object') return null;
+  if (!value || typeof value !== 'object' || 'claimToken' in value) return null;
   if (typeof value.shortUrl === 'string' && /^https?:\/\//.test(value.shortUrl)) return value;
   for (const child of Object.values(value)) {
     const link = findLink(child);

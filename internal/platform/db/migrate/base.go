@@ -47,12 +47,11 @@ func checksum(files fs.FS, file string) (string, error) {
 	return hex.EncodeToString(sum[:4]), err
 }
 
-// Check returns an error unless the database has the base of this version. Commands, and servers
+// Check returns an error unless the database has the schema of this version. Commands, and servers
 // that do not migrate, call it.
 func Check(ctx context.Context, d *db.DB, files fs.FS) error {
 	all, err := List(ctx, d, files)
-	isPending := func(m Migration) bool { return isBase(m.Name) && m.AppliedAt.IsZero() }
-	if err == nil && slices.ContainsFunc(all, isPending) {
+	if err == nil && slices.ContainsFunc(all, Migration.isPending) {
 		err = errPending
 	}
 	return err
@@ -90,14 +89,17 @@ func upBase(
 }
 
 // compareBase returns the records in order, and whether they are those of a database that can be
-// adopted. It returns an error if the database is of another base.
+// adopted. It returns an error if the database is of another base, or newer than this version.
 func compareBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (recorded []Migration, before bool, err error) {
 	if err := tx.NewSelect().Model(&recorded).Order("name").Scan(ctx); err != nil || len(recorded) == 0 {
 		return nil, false, err
 	}
 	names, err := steps(d, files)
-	if err != nil || len(names) == 0 || !isBase(names[0]) || recorded[0].Name == names[0] {
+	if err != nil || len(names) == 0 {
 		return recorded, false, err
+	}
+	if !isBase(names[0]) || recorded[0].Name == names[0] {
+		return recorded, false, refuseNewer(recorded, names)
 	}
 	if isBase(recorded[0].Name) {
 		return recorded, false, fmt.Errorf("the database is of %s, another text of the base schema than %s of this "+
@@ -117,4 +119,17 @@ func compareBase(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (recorde
 	}
 	return recorded, false, fmt.Errorf("the database is of an earlier version, whose last migration is %s: run "+
 		"linkforge migrate up of version %s, and start this version then", have[len(have)-1], lastVersion)
+}
+
+// refuseNewer returns an error if the database has a migration that this version does not have:
+// this version neither knows what the schema means by now, nor can it revert it.
+func refuseNewer(recorded []Migration, names []string) error {
+	for _, m := range slices.Backward(recorded) {
+		if !slices.Contains(names, m.Name) {
+			return fmt.Errorf("the database is newer than this version: it has the migration %s, and the last one of "+
+				"this version is %s (linkforge version, linkforge migrate status): run the version that has migrated "+
+				"it, or a later one", m.Name, names[len(names)-1])
+		}
+	}
+	return nil
 }

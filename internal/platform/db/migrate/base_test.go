@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -75,6 +76,10 @@ func TestUp_RefusesOtherSchemas(t *testing.T) {
 	for step, script := range earlier {
 		later[step] = script
 	}
+	newer := basis(schema)
+	for file, script := range scripts(map[string]string{"0004_four.up": later["0004_four.up"]}) {
+		newer[file] = script
+	}
 	for name, c := range map[string]struct {
 		before fstest.MapFS
 		want   string
@@ -82,6 +87,7 @@ func TestUp_RefusesOtherSchemas(t *testing.T) {
 		"a step is missing": {scripts(map[string]string{"0001_one.up": earlier["0001_one.up"]}), "of version 35412b6f"},
 		"an unknown step":   {scripts(later), "of version 35412b6f"},
 		"another base":      {basis("CREATE TABLE one (id TEXT)"), "create the database again"},
+		"a newer version":   {newer, "it has the migration 0004_four, and the last one of this version is 0003_three"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,19 +97,62 @@ func TestUp_RefusesOtherSchemas(t *testing.T) {
 				files := basis(schema)
 				_, err := migrate.Up(t.Context(), d, files, noon)
 				_, downErr := migrate.Down(t.Context(), d, files)
+				_, lastErr := migrate.Last(t.Context(), d, files)
+				_, breakingErr := migrate.Breaking(t.Context(), d, files)
 				list, listErr := migrate.List(t.Context(), d, files)
 				for operation, err := range map[string]error{
-					"Up": err, "Down": downErr, "List": listErr, "Check": migrate.Check(t.Context(), d, files),
+					"Up": err, "Down": downErr, "Last": lastErr, "Breaking": breakingErr, "List": listErr,
+					"Check": migrate.Check(t.Context(), d, files),
 				} {
 					if err == nil || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("%s: %v", operation, err)
 					}
 				}
-				if diff := cmp.Diff(recorded, names(t, d)); diff != "" || len(list) <= len(recorded) {
+				if diff := cmp.Diff(recorded, names(t, d)); diff != "" || len(list) < len(recorded) {
 					t.Errorf("listed %v; recorded (-before +after):\n%s", list, diff)
 				}
 				if diff := cmp.Diff(existing, tables(t, d)); diff != "" {
 					t.Errorf("tables (-before +after):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestBreaking_ListsWhatNodesDoNotKnow: any migration does, unless its file says otherwise, and the
+// first one of a database, which no node serves.
+func TestBreaking_ListsWhatNodesDoNotKnow(t *testing.T) {
+	t.Parallel()
+	next := basis(schema)
+	for file, script := range scripts(map[string]string{
+		"0004_four.up": "-- compatible\nCREATE TABLE four (id TEXT)", "0005_five.up": "-- online\nSELECT 1",
+		"0006_six.up": "DROP TABLE one", "0007_seven.up": "-- other words\nDROP TABLE three",
+	}) {
+		next[file] = script
+	}
+	adopting := []string{must.Value(migrate.List(t.Context(), dbtest.SQLite(t), next))(t)[0].Name, "0003_three"}
+	for name, c := range map[string]struct {
+		before, after fstest.MapFS
+		want          []string
+	}{
+		"an empty database":  {nil, next, nil},
+		"nothing is pending": {next, next, nil},
+		"the adoption":       {scripts(earlier), basis(schema), adopting},
+		"what is not marked": {basis(schema), next, []string{"0006_six", "0007_seven"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bare(t, func(t *testing.T, d *db.DB) {
+				if c.before != nil {
+					must.Value(migrate.Up(t.Context(), d, c.before, noon))(t)
+				}
+				got, err := migrate.Breaking(t.Context(), d, c.after)
+				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+					t.Errorf("%v; (-want +got):\n%s", err, diff)
+				}
+				pending := c.before == nil || len(c.before) < len(c.after)
+				if err := migrate.Check(t.Context(), d, c.after); (err != nil) != pending {
+					t.Errorf("Check: %v", err)
 				}
 			})
 		})
@@ -139,6 +188,9 @@ func TestDown_KeepsBase(t *testing.T) {
 		must.Value(migrate.Up(t.Context(), d, basis(schema), noon))(t)
 		files := basis("-- other words\n" + strings.ReplaceAll(schema, " (", "\n("))
 		must.NoError(t, migrate.Check(t.Context(), d, files))
+		if last, err := migrate.Last(t.Context(), d, files); last != "0003_three" || err != nil {
+			t.Errorf("last %q, %v", last, err)
+		}
 		if undone, err := migrate.Down(t.Context(), d, files); undone != "0003_three" || err != nil {
 			t.Errorf("undone %q, %v", undone, err)
 		}

@@ -58,6 +58,10 @@ const (
 	statementMark = "\n-- next\n"
 )
 
+// compatibleMark is the first line of a migration after which nodes of the version before continue
+// to work; they do so after an online migration, too. Of any other one, they are assumed not to.
+const compatibleMark = "-- compatible\n"
+
 // Migration is one migration.
 type Migration struct {
 	bun.BaseModel `bun:"table:migrations"`
@@ -66,6 +70,30 @@ type Migration struct {
 	Name string `bun:",pk"`
 	// AppliedAt is zero for a pending migration.
 	AppliedAt time.Time
+}
+
+func (m Migration) isPending() bool { return m.AppliedAt.IsZero() }
+
+// Breaking returns the pending migrations after which nodes of the database's version are not known
+// to work, in order. There are none for an empty database.
+func Breaking(ctx context.Context, d *db.DB, files fs.FS) (breaking []string, err error) {
+	all, err := List(ctx, d, files)
+	if err != nil || !slices.ContainsFunc(all, func(m Migration) bool { return !m.isPending() }) {
+		return nil, err
+	}
+	for _, m := range all {
+		if !m.isPending() {
+			continue
+		}
+		text, err := script(d, files, m.Name, upSuffix)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(text, compatibleMark) && !strings.HasPrefix(text, onlineMark) {
+			breaking = append(breaking, m.Name)
+		}
+	}
+	return breaking, nil
 }
 
 // Up applies the pending migrations and returns their names. Concurrent nodes wait for each other.
@@ -97,22 +125,43 @@ func Up(ctx context.Context, d *db.DB, files fs.FS, now time.Time) (applied []st
 	return applied, nil
 }
 
-// Down runs the last down migration and returns its name, or nothing if there is none.
+// Last returns the migration that Down reverts, or nothing if there is none. It returns ErrBase, as
+// Down does.
+func Last(ctx context.Context, d *db.DB, files fs.FS) (last string, err error) {
+	err = d.Tx(db.AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+		if err := lockMigrations(ctx, d, tx); err != nil {
+			return err
+		}
+		last, err = lastOf(ctx, d, tx, files)
+		return err
+	})
+	return last, err
+}
+
+func lastOf(ctx context.Context, d *db.DB, tx bun.Tx, files fs.FS) (string, error) {
+	recorded, before, err := compareBase(ctx, d, tx, files)
+	if err != nil || len(recorded) == 0 {
+		return "", err
+	}
+	last := recorded[len(recorded)-1].Name
+	if before || isBase(last) {
+		return "", ErrBase
+	}
+	return last, nil
+}
+
+// Down runs the down migration of the last migration and returns its name, or nothing if there is none.
 func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error) {
 	err = retryLocked(db.AsOwner(ctx), d, func(ctx context.Context, tx bun.Tx) error {
 		undone = "" // another may have been faster since the last attempt
 		if err := lockMigrations(ctx, d, tx, onlineLock, migrationLock); err != nil {
 			return err
 		}
-		recorded, before, err := compareBase(ctx, d, tx, files)
-		if err != nil || len(recorded) == 0 {
+		last, err := lastOf(ctx, d, tx, files)
+		if err != nil || last == "" {
 			return err
 		}
-		last := recorded[len(recorded)-1]
-		if before || isBase(last.Name) {
-			return ErrBase
-		}
-		undone = last.Name
+		undone = last
 		if err := limitLockWait(ctx, d, tx); err != nil {
 			return err
 		}
@@ -123,7 +172,7 @@ func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error)
 		if err := run(ctx, tx, script); err != nil {
 			return err
 		}
-		_, err = tx.NewDelete().Model(&last).WherePK().Exec(ctx)
+		_, err = tx.NewDelete().Model(&Migration{Name: last}).WherePK().Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -133,7 +182,7 @@ func Down(ctx context.Context, d *db.DB, files fs.FS) (undone string, err error)
 }
 
 // List returns all migrations in order, including those of the database alone. If the database is
-// of another base, it returns the error of Up, too.
+// of another base, or newer than this version, it returns the error of Up, too.
 func List(ctx context.Context, d *db.DB, files fs.FS) (all []Migration, err error) {
 	names, err := steps(d, files)
 	if err != nil {

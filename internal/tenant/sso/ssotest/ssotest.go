@@ -2,6 +2,7 @@
 package ssotest
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -36,6 +37,7 @@ const (
 	MetadataPath = "/.well-known/openid-configuration"
 	KeysPath     = "/keys"
 	TokenPath    = "/token"
+	UserInfoPath = "/userinfo"
 )
 
 // Keys sign ID tokens, by algorithm. Their key IDs are the algorithms.
@@ -66,11 +68,14 @@ type Server struct {
 	Published []jose.JSONWebKey
 	// Respond has replacements of responses by their paths.
 	Respond map[string]http.HandlerFunc
+	// Lifetime replaces expires_in of a token if it is not nil.
+	Lifetime any
 	// PostsSecret means that the client has to send its secret in the body.
 	PostsSecret bool
 
 	mu       sync.Mutex
 	grants   map[string]grant
+	bearers  map[string]User // by the header of their access tokens
 	requests map[string]int
 }
 
@@ -95,7 +100,8 @@ type Redirect struct{ URI, Code, State, Issuer string }
 func Open(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
-		Now: time.Now, grants: map[string]grant{}, requests: map[string]int{}, Respond: map[string]http.HandlerFunc{},
+		Now: time.Now, grants: map[string]grant{}, bearers: map[string]User{}, requests: map[string]int{},
+		Respond: map[string]http.HandlerFunc{},
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -218,9 +224,50 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if sign == nil {
 		sign = func(claims []byte) string { return Sign(jose.ES256, "ES256", claims) }
 	}
+	var lifetime any = 300
+	if s.Lifetime != nil {
+		lifetime = s.Lifetime
+	}
+	accessToken := rand.Text()
+	s.mu.Lock()
+	s.bearers["Bearer "+accessToken] = g.user
+	s.mu.Unlock()
 	writeJSON(w, http.StatusOK, map[string]any{
-		"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 300, "id_token": sign(payload),
+		"access_token": accessToken, "token_type": "Bearer", "expires_in": lifetime, "id_token": sign(payload),
 	})
+}
+
+// OfferUserInfo adds the user info endpoint, with the claims of a user in addition to the subject, or
+// with a status that is not zero.
+func (s *Server) OfferUserInfo(status int, info map[string]any, isSigned bool) {
+	change := s.Metadata
+	s.Metadata = func(m map[string]any) {
+		m["userinfo_endpoint"] = s.URL + UserInfoPath
+		if change != nil {
+			change(m)
+		}
+	}
+	s.Respond[UserInfoPath] = func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		user, ok := s.bearers[r.Header.Get("Authorization")]
+		s.mu.Unlock()
+		if !ok || status != 0 {
+			w.WriteHeader(cmp.Or(status, http.StatusUnauthorized))
+			return
+		}
+		claims := map[string]any{"sub": user.Subject}
+		maps.Copy(claims, info)
+		if !isSigned {
+			writeJSON(w, http.StatusOK, claims)
+			return
+		}
+		payload, err := json.Marshal(claims)
+		if err != nil {
+			panic(err)
+		}
+		w.Header().Set("Content-Type", "application/jwt; charset=utf-8")
+		fmt.Fprint(w, Sign(jose.ES256, "ES256", payload))
+	}
 }
 
 func (s *Server) claims(g grant) map[string]any {
