@@ -198,7 +198,7 @@ func TestCommands_ImportAsClients(t *testing.T) {
 			{[]string{"tasks", "list"}, 0, []string{"IMPORT", "SUCCEEDED", "2 of 2"}},
 			{[]string{"tasks", "list", "--json", "--limit", "1"}, 0, []string{`"total":2,"createdAt":"`, "Z\"}\n"}},
 			{[]string{"links", "import", "--help"}, 0, []string{"LINKFORGE, CSV"}},
-			{[]string{"links", "import", "NOTHING", file}, 1, []string{"ImportSource"}},
+			{[]string{"links", "import", "NOTHING", file}, 1, []string{"CSV, JSON_LINES"}},
 			{[]string{"links", "import", "KUTT"}, 1, []string{"LINKFORGE_SOURCE_TOKEN"}},
 			{[]string{"links", "parity"}, 0, []string{"linkforge tasks watch tsk_"}},
 			{[]string{"tasks", "watch", "tsk_none"}, 1, []string{"there is no task"}},

@@ -39,7 +39,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, std cli.IO) error 
 
 // serve opens an app and serves until the context ends. It prints where everything is to out.
 func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (err error) {
-	announce(ctx, out, log, c, "starting")
+	log.InfoContext(ctx, "starting", "version", cli.Version(), "data", absolute(c.DataDir))
 	a, err := newApp(ctx, c, log, out)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 	if err != nil {
 		return err
 	}
-	announce(ctx, out, log, a.config, "ready")
+	announce(ctx, out, log, a.config)
 	return a.serve(ctx, listener)
 }
 
@@ -200,13 +200,9 @@ func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) e
 	return nil
 }
 
-// announce says that the server is starting or ready, and where everything is: to people on a
-// developer's instance, by a line of the log in production.
-func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Config, state string) {
-	if c.Development && state == "starting" {
-		fmt.Fprintf(out, "Linkforge %s is starting, with its data in %s\n", cli.Version(), absolute(c.DataDir))
-		return
-	}
+// announce says that the server is ready, and where everything is: to people on a developer's
+// instance, by a line of the log in production.
+func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Config) {
 	places := [][2]string{{"version", cli.Version()}, {"environment", "production"}}
 	if c.Development {
 		places[1][1] = "development"
@@ -235,7 +231,7 @@ func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Con
 		for _, p := range places {
 			attributes = append(attributes, strings.ReplaceAll(p[0], " ", "_"), p[1])
 		}
-		log.InfoContext(ctx, state, attributes...)
+		log.InfoContext(ctx, "ready", attributes...)
 		return
 	}
 	fmt.Fprintln(out, "Linkforge is ready.")

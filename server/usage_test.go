@@ -38,7 +38,7 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		"links find":                                  {1, "<what>", ""},
 		"links codes --workspace ws_x":                {1, "<url>", ""},
 		"links codes https://example.com/":            {1, "--workspace", ""},
-		"links codes --workspace ws_x example.com":    {1, "must start with http", ""},
+		"links codes --workspace none https://x.example/": {1, "workspaces list", ""},
 		"links disable promo":                         {1, "links find", ""},
 		"links enable lnk_00000000000000000000000000": {1, "links find", ""},
 		"jobs run nothing of the kind":                {1, "clean-up, sessions", ""},
@@ -61,7 +61,7 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 	declined(t, env, "must have from 1", "links", "find", "")
 	help := succeed(t, env, "--help")
 	for _, word := range []string{"serve", "migrate up", "code", "qr", "demo", "version", "schema", "healthcheck",
-		"LINKFORGE_PUBLIC_URL", "users list", "workspaces limits", "links codes", "links disable", "jobs run",
+		"help settings", "users list", "workspaces limits", "links codes", "links disable", "jobs run",
 		"clicks adopt", "backup", "after-restore"} {
 		if !strings.Contains(help, word) {
 			t.Errorf("the help does not name %s", word)

@@ -397,7 +397,7 @@ CREATE INDEX tasks_by_workspace ON tasks (workspace_id, id);
 CREATE INDEX tasks_unfinished ON tasks (id) WHERE finished_at IS NULL;
 CREATE INDEX tasks_finished ON tasks (finished_at) WHERE finished_at IS NOT NULL;
 CREATE UNIQUE INDEX tasks_running ON tasks (workspace_id, kind) WHERE status = 'RUNNING';
-CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE (file_bytes > 0) OR stored_rows > 0;
 CREATE TABLE task_chunks (
     task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE, upload TEXT NOT NULL,

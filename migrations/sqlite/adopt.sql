@@ -42,7 +42,7 @@ UPDATE tasks SET outside = finished_at IS NULL
         AND (kind = 'PARITY_CHECK' OR kind = 'IMPORT' AND secret IS NOT NULL AND total IS NULL),
     file_bytes = COALESCE((SELECT sum(length(bytes)) FROM task_chunks WHERE task_id = tasks.id), 0),
     stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
-CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
+CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE (file_bytes > 0) OR stored_rows > 0;
 ALTER TABLE click_totals ADD COLUMN _outage INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE click_logs ADD COLUMN _alive_at TEXT;
 ALTER TABLE click_logs ADD COLUMN _has_redis INTEGER NOT NULL DEFAULT FALSE;
