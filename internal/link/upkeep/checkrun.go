@@ -29,7 +29,7 @@ const (
 func (c *Checker) Run(ctx context.Context) error {
 	r := &run{Checker: c, hosts: map[string]*host{}}
 	doubted, err := c.Links.DoubtChecks(ctx, max(healthyInterval, maxPause))
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	if doubted > 0 {
