@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // outageQuota is the quota of links whose visitors come while Redis is away.
@@ -41,17 +42,20 @@ func TestHitQuota_RedirectsWithoutRedis(t *testing.T) {
 				return func() { nodes[0].redis.SetDelay(d); nodes[1].redis.SetDelay(d) }
 			}
 			var links []*trafficLink
-			for _, fault := range []struct {
+			type outage struct {
 				name       string
 				begin, end func()
-			}{
-				{"READONLY", func() { redis.Do(t, "REPLICAOF 127.0.0.1 1") },
-					func() { redis.Do(t, "REPLICAOF NO ONE") }},
-				{"refused", set(faulttest.Refuse, both...), set(faulttest.Pass, both...)},
+			}
+			more := []outage{
 				{"silent", set(faulttest.BlackHole, both...), set(faulttest.Pass, both...)},
 				{"300 ms", slow(300 * time.Millisecond), slow(0)},
 				{"one refused", set(faulttest.Refuse, nodes[1]), set(faulttest.Pass, nodes[1])},
 				{"one silent", set(faulttest.BlackHole, nodes[1]), set(faulttest.Pass, nodes[1])},
+				{"refused", set(faulttest.Refuse, both...), set(faulttest.Pass, both...)},
+			}
+			for _, fault := range append(suitetest.Size(nil, more), []outage{
+				{"READONLY", func() { redis.Do(t, "REPLICAOF 127.0.0.1 1") },
+					func() { redis.Do(t, "REPLICAOF NO ONE") }},
 				{"one starts", func() {
 					nodes[1].stop()
 					nodes[1].redis.Set(faulttest.Refuse)
@@ -64,7 +68,7 @@ func TestHitQuota_RedirectsWithoutRedis(t *testing.T) {
 					nodes[0].expect(t, http.StatusOK, http.MethodGet, "/readyz/redis")
 					nodes[1].redis.Set(faulttest.Pass)
 				}},
-			} {
+			}...) {
 				l := make([]*trafficLink, 2)
 				for i := range l {
 					made := who.shorten(t, fmt.Sprintf("https://example.com/%d/%d", len(links), i)).Link

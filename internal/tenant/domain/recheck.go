@@ -33,7 +33,7 @@ const (
 // context's deadline is exceeded; the next run continues.
 func (s *Store) CheckAll(ctx context.Context) error {
 	start := s.now()
-	if err := s.doubt(ctx, start); err != nil {
+	if err := s.doubt(ctx, start); err != nil && ctx.Err() == nil {
 		return err
 	}
 	for ctx.Err() == nil {
