@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,7 @@ func TestOutage_GrantsAPartOfHalf(t *testing.T) {
 					if given.Clicks != c.want {
 						t.Errorf("%d hits given, want %d", given.Clicks, c.want)
 					}
+					synctest.Wait() // a reap may ask it
 					d.isFull, source.taking = false, nil
 					source.fail(nil)
 					after(scanTurns * reapInterval)
@@ -201,7 +203,7 @@ func TestLeases_ReadFloorsBeyondHalf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		begin, between func(d *desk, key linkKey)
-		want           int // statements for five leases
+		want           int64 // statements for five leases
 	}{
 		"one node":  {want: 1},
 		"two nodes": {begin: func(d *desk, _ linkKey) { d.setNodes(2) }, want: 5},
@@ -217,9 +219,10 @@ func TestLeases_ReadFloorsBeyondHalf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, _ *tally, d *desk, linkID string) {
-				statements, key := 0, must.Value(keyOf(linkID, thisMonth()))(t)
+				var statements atomic.Int64
+				key := must.Value(keyOf(linkID, thisMonth()))(t)
 				d.Clicks = clicksFunc(func([]string) (map[string]int64, error) {
-					statements++
+					statements.Add(1)
 					return nil, nil
 				})
 				if c.begin != nil {
@@ -227,7 +230,7 @@ func TestLeases_ReadFloorsBeyondHalf(t *testing.T) {
 				}
 				run(t, d.Leases)
 				take(t, d.Leases, linkID, 45, 100)
-				statements = 0
+				statements.Store(0)
 				for n := range 9 { // the first ones are below half
 					if c.between != nil {
 						c.between(d, key)
@@ -237,8 +240,8 @@ func TestLeases_ReadFloorsBeyondHalf(t *testing.T) {
 						t.Errorf("no hit %d", n)
 					}
 				}
-				if statements != c.want {
-					t.Errorf("%d statements, want %d", statements, c.want)
+				if n := statements.Load(); n != c.want {
+					t.Errorf("%d statements, want %d", n, c.want)
 				}
 			})
 		})
@@ -259,12 +262,7 @@ func (nodesFunc) Leave(context.Context, string) error { return nil }
 // a start or a failure.
 func TestLeases_KnowTheNumberOfNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T, source *tally, _ *desk, _ string) {
-		d, began := newDesk(source), time.Now()
-		c, others, failure := d.Config, int64(0), error(errGone)
-		c.Nodes = nodesFunc(func() (int64, error) { return others, failure })
-		l := NewLeases(c, source)
-		run(t, l)
-		for _, step := range []struct {
+		steps := []struct {
 			at     time.Duration
 			others int64
 			err    error
@@ -273,10 +271,21 @@ func TestLeases_KnowTheNumberOfNodes(t *testing.T) {
 			{0, 0, errGone, 0}, {10 * time.Second, 2, nil, 3}, {20 * time.Second, 0, nil, 3},
 			{40 * time.Second, 1, nil, 2}, {time.Minute, 5, errGone, 2}, {2 * time.Minute, 0, nil, 2},
 			{3 * time.Minute, 0, nil, 1},
-		} {
-			after(step.at - time.Since(began))
-			others, failure = step.others, step.err
-			after(reportInterval)
+		}
+		began, c := time.Now(), newDesk(source).Config
+		c.Nodes = nodesFunc(func() (int64, error) {
+			now := steps[0]
+			for _, step := range steps {
+				if step.at <= time.Since(began) {
+					now = step
+				}
+			}
+			return now.others, now.err
+		})
+		l := NewLeases(c, source)
+		run(t, l)
+		for _, step := range steps {
+			after(step.at + reportInterval - time.Since(began))
 			if got := l.nodes.Load(); got != step.want {
 				t.Errorf("%d nodes known after %s, want %d", got, step.at, step.want)
 			}
