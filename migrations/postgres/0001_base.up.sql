@@ -482,7 +482,7 @@ CREATE TABLE click_logs (
     id TEXT COLLATE "C" PRIMARY KEY, position BIGINT NOT NULL,
     _sending_id BIGINT NOT NULL DEFAULT 0,  -- the first id of the batch; 0 without one
     _sending_clicks BIGINT NOT NULL DEFAULT 0,  -- how many it has; negative when it was given up
-    _alive_at TIMESTAMPTZ,  -- the last report of its process, with:
+    _alive_at TIMESTAMPTZ,  -- in a row of its own, report/ID: the last report of the log's process, with:
     _has_redis BOOLEAN NOT NULL DEFAULT FALSE
 );
 CREATE INDEX click_logs_by_report ON click_logs (_alive_at);

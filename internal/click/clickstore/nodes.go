@@ -17,16 +17,16 @@ const reportLife = 20 * time.Second
 func (l *Ledger) Report(
 	ctx context.Context, logID string, hasRedis bool, now, since time.Time,
 ) (others, withRedis int64, err error) {
-	ctx = db.AsSystem(ctx)
+	ctx, reportID := db.AsSystem(ctx), reportOf(logID)
 	_, err = l.DB.NewRaw(`INSERT INTO click_logs (id, position, _alive_at, _has_redis) VALUES (?, 0, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET _alive_at = excluded._alive_at, _has_redis = excluded._has_redis`,
-		logID, db.Instant(now), hasRedis).Exec(ctx)
+		reportID, db.Instant(now), hasRedis).Exec(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("reporting a node: %w", err)
 	}
 	err = l.DB.NewSelect().Table("click_logs").ColumnExpr("count(*)").
 		ColumnExpr("coalesce(sum(CASE WHEN _has_redis AND _alive_at > ? THEN 1 ELSE 0 END), 0)", db.Instant(since)).
-		Where("id <> ?", logID).
+		Where("id <> ?", reportID).
 		Where("_alive_at > ?", db.Instant(now.Add(-reportLife))).
 		Where("_alive_at < ?", db.Instant(now.Add(reportLife))).Scan(ctx, &others, &withRedis)
 	if err != nil {
@@ -37,7 +37,10 @@ func (l *Ledger) Report(
 
 // Leave states that the process of a log ends.
 func (l *Ledger) Leave(ctx context.Context, logID string) error {
-	_, err := l.DB.NewUpdate().Table("click_logs").Set("_alive_at = NULL").Where("id = ?", logID).
-		Exec(db.AsSystem(ctx))
+	_, err := l.DB.NewDelete().Table("click_logs").Where("id = ?", reportOf(logID)).Exec(db.AsSystem(ctx))
 	return err
 }
+
+// reportOf is the id of the row with the reports of a log's process. The row of the log itself is
+// locked while a batch is written, which may take longer than a report lasts.
+func reportOf(logID string) string { return "report/" + logID }

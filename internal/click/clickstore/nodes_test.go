@@ -1,8 +1,11 @@
 package clickstore_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
@@ -12,7 +15,7 @@ import (
 )
 
 // TestReport_CountsLivingNodes: neither those that are silent or have left, nor those of a clock that is
-// ahead.
+// ahead. A process reports while a batch of its log is being written.
 func TestReport_CountsLivingNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -33,11 +36,23 @@ func TestReport_CountsLivingNodes(t *testing.T) {
 				must.NoError(t, l.Leave(t.Context(), other.logID))
 			}
 		}
-		for range 2 {
-			others, withRedis, err := l.Report(t.Context(), "log_1", true, now, now.Add(-5*time.Second))
+		report := func(ctx context.Context) {
+			others, withRedis, err := l.Report(ctx, "log_1", true, now, now.Add(-5*time.Second))
 			if others != 3 || withRedis != 1 || err != nil {
 				t.Errorf("%d others, %d with Redis: %v, want 3 and 1", others, withRedis, err)
 			}
 		}
+		report(t.Context())
+		if d.Kind == db.SQLite { // has one writer at a time
+			report(t.Context())
+			return
+		}
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(locking context.Context, tx bun.Tx) error {
+			_, err := clickstore.AdvancePosition(locking, tx, "log_1", 1) // a batch is being written
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			report(ctx)
+			return err
+		}))
 	})
 }

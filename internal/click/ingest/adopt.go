@@ -224,7 +224,7 @@ func (r *Recorder) countAll(
 func (r *Recorder) giveBack(
 	ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64,
 ) error {
-	if r.leases == nil || len(open) == 0 {
+	if r.leases == nil {
 		return nil
 	}
 	leases := make([]hitquota.Lease, 0, len(open))

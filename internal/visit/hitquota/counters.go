@@ -16,7 +16,7 @@ type Claim struct {
 	// Limit is the quota of the month.
 	Limit int64
 	// Clicks is how many clicks of the link in the month the database had at the instant ReadAt.
-	// The zero instant means that it is unknown.
+	// A negative number is unknown.
 	Clicks int64
 	ReadAt time.Time
 }

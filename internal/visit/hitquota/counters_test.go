@@ -480,7 +480,7 @@ func (m *model) visit(n *modelNode) {
 	if m.random.IntN(20) == 0 { // the link is read from the database
 		m.row.Clicks, m.row.ReadAt = m.stored, m.now()
 		if m.outage > 0 {
-			m.row.ReadAt = time.Time{}
+			m.row.Clicks = -1
 		}
 	}
 	c := m.row

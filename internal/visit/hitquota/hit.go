@@ -31,7 +31,9 @@ func (h *Hit) settle(used bool, end int64) {
 	h.leases = nil
 	of, isKnown := s.links[h.key]
 	of.end = max(of.end, end)
-	of.owes = of.owes || used && h.number < 0
+	if used && h.number < 0 {
+		of.owes, of.period = true, 0
+	}
 	e, hasEnded := s.ended[h.number]
 	switch {
 	case of.open && of.number == h.number:

@@ -94,7 +94,9 @@ type Leases struct {
 	pin          atomic.Int64
 	numbers      atomic.Int64
 
-	nodes, othersWithRedis                  atomic.Int64 // as reported last; nodes includes this one
+	nodes, othersWithRedis                  atomic.Int64 // as reported last; nodes includes this one, 0 is unknown
+	period                                  atomic.Int32 // changes with nodes, and when a log is adopted; from 1
+	unsureAt                                time.Time    // when Run began, or a report failed; belongs to reportEvery
 	leasesTaken, hitsReturned, hitsInOutage atomic.Int64
 }
 
@@ -125,6 +127,7 @@ type known struct {
 	epoch     int32 // of the counters, when the counter was valid
 	life      int32 // how long the lease may be kept, in milliseconds
 	barredAt  int64 // when there was no hit of an outage lease, in milliseconds since 1970
+	period    int32 // of the floor that the counter was last raised to; 0 after a hit of an outage lease
 	open      bool  // the lease has not ended
 	refused   bool  // there were no hits at that time
 	owes      bool  // the counter may lack hits of outage leases
@@ -165,6 +168,7 @@ type queued struct {
 	began    time.Time // when the first visitor came; not by the injected clock: this is about waiting
 	position int64     // in the log, before the lease's record
 	epoch    int64     // of the counters; in it, the link needs no floor if its counter exists
+	period   int32     // in which the floor was read; 0 without a statement
 	waiters  int64
 	// isOptional means that the request waits for a floor that only an outage lease, or a hit beyond
 	// half of the limit needs.
@@ -192,7 +196,10 @@ func NewLeases(c Config, counters Counters) *Leases {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.calls.MaxBatch, l.calls.MaxRunning = takeBatch, maxTakes
 	l.floors.MaxBatch, l.floors.MaxRunning = takeBatch, maxTakes
-	l.nodes.Store(1)
+	l.period.Store(1)
+	if c.Nodes == nil {
+		l.nodes.Store(1)
+	}
 	l.barred = &queued{done: make(chan struct{}), Request: Request{Err: errRedisDown}}
 	close(l.barred.done)
 	l.ready = make(chan struct{})

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 )
 
@@ -158,6 +159,7 @@ type testLog struct {
 	isFull  bool
 	waiting map[string]click.MonthCount
 	onFlush func()
+	onNote  func()
 }
 
 func (l *testLog) Flush(context.Context) error {
@@ -173,6 +175,9 @@ func (l *testLog) Span() (ingested, end, capacity int64) { return l.end.Load(), 
 func (l *testLog) Note(Lease) error {
 	if l.isFull {
 		return errGone
+	}
+	if l.onNote != nil {
+		l.onNote()
 	}
 	l.end.Add(10)
 	return nil
@@ -198,6 +203,21 @@ func (f clicksFunc) Since(
 
 func (f clicksFunc) Counts(_ context.Context, _ bun.IDB, linkIDs ...string) (map[string]int64, error) {
 	return f(linkIDs)
+}
+
+// slowly counts clicks after a while.
+type slowly struct {
+	Clicks
+	after time.Duration
+}
+
+func (s slowly) Since(
+	ctx context.Context, logID string, linkIDs []string, m click.Month,
+) (map[string]click.MonthCount, int64, error) {
+	if err := poll.Wait(ctx, s.after); err != nil {
+		return nil, 0, err
+	}
+	return s.Clicks.Since(ctx, logID, linkIDs, m)
 }
 
 func noClicks([]string) (map[string]int64, error) { return nil, nil }
@@ -882,10 +902,13 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		for _, test := range []struct {
 			readAt time.Time
+			clicks int64
 			want   int // hits of the counter, after another node has added one
 		}{
-			{thisMonth().Start().Add(-time.Minute), 2}, // with the clicks of the month before
-			{thisMonth().Start().Add(time.Minute), 8},
+			{thisMonth().Start().Add(-time.Minute), 7, 2}, // with the clicks of the month before
+			{thisMonth().Start().Add(time.Minute), 7, 8},
+			{thisMonth().Start().Add(time.Minute), -1, 2},
+			{thisMonth().Start().Add(time.Hour), -1, 2},
 		} {
 			knownScripts.RLock()
 			unlock := sync.OnceFunc(knownScripts.RUnlock)
@@ -909,7 +932,7 @@ func TestLeases_NeedNoDatabaseForACounter(t *testing.T) {
 					t.Fatalf("a link in the month before: %t, %v", ok, err)
 				}
 			}
-			row.Clicks, row.ReadAt, now = 7, test.readAt, thisMonth().Start().Add(time.Hour)
+			row.Clicks, row.ReadAt, now = test.clicks, test.readAt, thisMonth().Start().Add(time.Hour)
 			d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return nil, errGone })
 			if ok, err := visit(d); ok || !errors.Is(err, errGone) {
 				t.Errorf("a link without a counter: %t, %v", ok, err)

@@ -20,12 +20,19 @@ const (
 	reportInterval = 5 * time.Second
 	// clockTolerance is by how much clocks of nodes may differ.
 	clockTolerance = time.Second
+	// settleTime is how long after its start, or a failed report, a process does not believe that
+	// there are fewer nodes than before: the reports of others may have failed too.
+	settleTime = 20 * time.Second
 )
 
 // part returns how many hits of a link a node may grant without its counter, if the database has
 // counted clicks: all parts are half of the limit at most. If there is less than one hit for each
-// node, each has one where the other half of the limit has enough for all.
+// node, each has one where the other half of the limit has enough for all. There is none while the
+// number of nodes is unknown.
 func part(limit, counted, nodes int64) int64 {
+	if nodes == 0 {
+		return 0
+	}
 	rest := limit - limit/2 - counted
 	if rest > 0 && rest < nodes && 4*nodes <= limit {
 		return 1
@@ -48,8 +55,10 @@ func (l *Leases) grantInOutage(q *queued) bool {
 	if granted <= 0 || l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: number, Hits: granted}) != nil {
 		return false
 	}
+	s.mu.Lock() // reap and Stats look at requests
 	q.Number, q.position, q.Err = number, noPosition, nil
 	q.Granted, q.Remaining = granted, left-granted
+	s.mu.Unlock()
 	l.hitsInOutage.Add(granted)
 	l.finish(q, q.epoch)
 	return true
@@ -83,8 +92,9 @@ func (l *Leases) bar(q *queued) {
 	s.links[q.key] = h
 }
 
-// settleOutage has counters add the hits of outage leases. Those of a process that dies before are
-// added when another one needs a new floor for the link.
+// settleOutage has counters add the hits of outage leases. After an error the next reap tries again:
+// leases must not wait for a silent database. The hits of a process that dies before are added when
+// another one needs a new floor for the link.
 func (l *Leases) settleOutage(ctx context.Context, owing []linkKey) {
 	months := map[click.Month][]linkKey{}
 	for _, key := range owing {
@@ -93,8 +103,9 @@ func (l *Leases) settleOutage(ctx context.Context, owing []linkKey) {
 	for _, keys := range months {
 		for some := range slices.Chunk(keys, takeBatch) {
 			l.setOwing(some, false)
-			if err := l.raise(ctx, some); err != nil { // the next reap tries again
+			if l.raise(ctx, some) != nil {
 				l.setOwing(some, true)
+				return
 			}
 		}
 	}
@@ -115,7 +126,9 @@ func (l *Leases) setOwing(keys []linkKey, owes bool) {
 // reportEvery reports this process to the others until the context ends.
 func (l *Leases) reportEvery(ctx context.Context) {
 	failures := poll.Failures{Log: l.Log, Message: "reporting the node to the others failed"}
-	var lostAt time.Time // when it was found to have no Redis; zero while it has
+	l.unsureAt = l.Now()
+	_ = l.report(ctx, false, l.Now(), time.Time{}) // Redis may not answer for long; the next report follows at once
+	var lostAt time.Time                           // when it was found to have no Redis; zero while it has
 	poll.OnSignal(ctx, nil, reportInterval, failures, func(ctx context.Context) error {
 		now, hasRedis := l.Now(), l.hasRedis(ctx)
 		switch {
@@ -138,17 +151,36 @@ func (l *Leases) hasRedis(ctx context.Context) bool {
 }
 
 // report reports this process to the others, and learns of them. If that fails, the number that it
-// knew remains, and it cannot say that others have Redis.
+// knew remains, and it cannot say that others have Redis. lostAt is zero if it has not lost Redis.
 func (l *Leases) report(ctx context.Context, hasRedis bool, now, lostAt time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, visitorWait)
 	defer cancel()
 	others, withRedis, err := l.Nodes.Report(ctx, l.ClickLog.LogID(), hasRedis, now, lostAt.Add(clockTolerance))
-	if err == nil {
-		l.nodes.Store(1 + others)
+	switch {
+	case err != nil:
+		l.unsureAt = now
+	case now.Sub(l.unsureAt) < settleTime:
+		l.setNodes(max(1+others, l.nodes.Load()))
+	default:
+		l.setNodes(1 + others)
 	}
-	if err != nil || hasRedis {
+	if err != nil || lostAt.IsZero() {
 		withRedis = 0
 	}
 	l.othersWithRedis.Store(withRedis)
 	return err
+}
+
+// setNodes sets the number of nodes. Another number begins another period.
+func (l *Leases) setNodes(n int64) {
+	if n != l.nodes.Load() {
+		l.period.Add(1)
+		l.nodes.Store(n)
+	}
+}
+
+// isAlone reports whether the counter of a link has the hits of all outage leases: it was raised to a
+// floor since this node became the only one, and this node has used no hit of an outage lease since.
+func (l *Leases) isAlone(h known) bool {
+	return l.nodes.Load() == 1 && h.period == l.period.Load() && !h.owes
 }

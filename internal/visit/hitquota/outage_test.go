@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,7 @@ func TestOutage_GrantsAPartOfHalf(t *testing.T) {
 			"one node":               {limit: 100, clicks: 20, nodes: 1, want: 30},
 			"two nodes":              {limit: 100, clicks: 20, nodes: 2, want: 15},
 			"a new link":             {limit: 100, nodes: 3, want: 16},
+			"unknown nodes":          {limit: 100},
 			"the last below half":    {limit: 100, clicks: 49, nodes: 3, want: 1},
 			"half":                   {limit: 100, clicks: 50, nodes: 1},
 			"beyond half":            {limit: 100, clicks: 90, nodes: 1},
@@ -97,6 +99,7 @@ func TestOutage_GrantsAPartOfHalf(t *testing.T) {
 					if given.Clicks != c.want {
 						t.Errorf("%d hits given, want %d", given.Clicks, c.want)
 					}
+					synctest.Wait() // a reap may ask it
 					d.isFull, source.taking = false, nil
 					source.fail(nil)
 					after(scanTurns * reapInterval)
@@ -112,10 +115,17 @@ func TestOutage_GrantsAPartOfHalf(t *testing.T) {
 }
 
 // TestOutage_GrantsAboveNewFloors: an outage lease ends soon, so that the clicks of other nodes count.
+// The database may be slow, and statistics are read meanwhile.
 func TestOutage_GrantsAboveNewFloors(t *testing.T) {
 	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		clicks := int64(0)
-		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: clicks}, nil })
+		d.Clicks = slowly{clicksFunc(func([]string) (map[string]int64, error) {
+			return map[string]int64{linkID: clicks}, nil
+		}), 3 * blindAfter}
+		d.onNote = func() {
+			go d.Stats()
+			time.Sleep(time.Millisecond)
+		}
 		time.Sleep(time.Minute)
 		run(t, d.Leases)
 		source.fail(errGone)
@@ -164,6 +174,7 @@ func TestLeases_TakeBeyondHalfWithoutDatabase(t *testing.T) {
 	}{
 		"below half":                 {40, 2, false, 1},
 		"one node":                   {60, 1, false, 1},
+		"unknown nodes":              {60, 0, false, 0},
 		"two nodes":                  {60, 2, false, 0},
 		"two nodes, open in outages": {60, 2, true, 1},
 	} {
@@ -184,6 +195,137 @@ func TestLeases_TakeBeyondHalfWithoutDatabase(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLeases_ReadFloorsBeyondHalf: for each lease, unless no other node can have had an outage lease
+// since the last floor.
+func TestLeases_ReadFloorsBeyondHalf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begin, between func(d *desk, key linkKey)
+		want           int64 // statements for five leases
+	}{
+		"one node":  {want: 1},
+		"two nodes": {begin: func(d *desk, _ linkKey) { d.setNodes(2) }, want: 5},
+		"another node meanwhile": {want: 5, between: func(d *desk, _ linkKey) {
+			d.setNodes(2)
+			d.setNodes(1)
+		}},
+		"an adopted log": {want: 5, between: func(d *desk, _ linkKey) { _ = d.Recover(d.ctx, "log_2", nil) }},
+		"an outage": {want: 5, between: func(d *desk, key linkKey) {
+			(&Hit{leases: d.Leases, key: key, number: -1}).Commit(0)
+			d.setOwing([]linkKey{key}, false)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *tally, d *desk, linkID string) {
+				var statements atomic.Int64
+				key := must.Value(keyOf(linkID, thisMonth()))(t)
+				d.Clicks = clicksFunc(func([]string) (map[string]int64, error) {
+					statements.Add(1)
+					return nil, nil
+				})
+				if c.begin != nil {
+					c.begin(d, key)
+				}
+				run(t, d.Leases)
+				take(t, d.Leases, linkID, 45, 100)
+				statements.Store(0)
+				for n := range 9 { // the first ones are below half
+					if c.between != nil {
+						c.between(d, key)
+					}
+					after(2 * nearLife)
+					if got := take(t, d.Leases, linkID, 1, 100); got != 1 {
+						t.Errorf("no hit %d", n)
+					}
+				}
+				if n := statements.Load(); n != c.want {
+					t.Errorf("%d statements, want %d", n, c.want)
+				}
+			})
+		})
+	}
+}
+
+// nodesFunc returns how many other nodes there are.
+type nodesFunc func() (others int64, err error)
+
+func (f nodesFunc) Report(context.Context, string, bool, time.Time, time.Time) (others, withRedis int64, err error) {
+	others, err = f()
+	return others, 0, err
+}
+
+func (nodesFunc) Leave(context.Context, string) error { return nil }
+
+// TestLeases_KnowTheNumberOfNodes: not before the first report, and it does not decrease shortly after
+// a start or a failure.
+func TestLeases_KnowTheNumberOfNodes(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, _ *desk, _ string) {
+		steps := []struct {
+			at     time.Duration
+			others int64
+			err    error
+			want   int64
+		}{
+			{0, 0, errGone, 0}, {10 * time.Second, 2, nil, 3}, {20 * time.Second, 0, nil, 3},
+			{40 * time.Second, 1, nil, 2}, {time.Minute, 5, errGone, 2}, {2 * time.Minute, 0, nil, 2},
+			{3 * time.Minute, 0, nil, 1},
+		}
+		began, c := time.Now(), newDesk(source).Config
+		c.Nodes = nodesFunc(func() (int64, error) {
+			now := steps[0]
+			for _, step := range steps {
+				if step.at <= time.Since(began) {
+					now = step
+				}
+			}
+			return now.others, now.err
+		})
+		l := NewLeases(c, source)
+		run(t, l)
+		for _, step := range steps {
+			after(step.at + reportInterval - time.Since(began))
+			if got := l.nodes.Load(); got != step.want {
+				t.Errorf("%d nodes known after %s, want %d", got, step.at, step.want)
+			}
+		}
+	})
+}
+
+// TestReap_IsNotHeldByASilentDatabase: the hits of outage leases are added when it answers again.
+func TestReap_IsNotHeldByASilentDatabase(t *testing.T) {
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		owing := func() (n int) {
+			for i := range d.shards {
+				for _, h := range d.shards[i].links {
+					if h.owes {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		for range 3 * takeBatch {
+			key := must.Value(keyOf(id.New(id.Link), thisMonth()))(t)
+			d.shard(&key).links[key] = known{owes: true}
+		}
+		answering := d.Clicks
+		d.Clicks = slowly{answering, time.Hour}
+		for range scanTurns {
+			began := time.Now()
+			if d.reap(t.Context(), false); time.Since(began) > visitorWait {
+				t.Errorf("a reap took %s", time.Since(began))
+			}
+		}
+		if n := owing(); n != 3*takeBatch {
+			t.Errorf("%d links owe hits, want %d", n, 3*takeBatch)
+		}
+		d.Clicks = answering
+		if d.reap(t.Context(), true); owing() != 0 {
+			t.Errorf("%d links owe hits at the end", owing())
+		}
+	})
 }
 
 // TestOutage_OneNodeIsCutOff: it redirects all of its visitors until half of the limit is used, and

@@ -174,6 +174,7 @@ func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 // Recover returns the unused hits of a dead process, whose clicks the database has. A lease without
 // hits was returned by the process, and Redis may have it again, from a snapshot.
 func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) error {
+	l.period.Add(1) // the clicks may be of outage leases
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool { return l.Hits == 0 || l.Number < 0 })
 	for some := range slices.Chunk(leases, takeBatch) {
 		if err := l.counters.Return(ctx, logID, some); err != nil {

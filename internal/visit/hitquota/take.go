@@ -41,7 +41,8 @@ func (l *Leases) take(ctx context.Context, batch []*queued) (none struct{}, _ er
 // hasFloor sets the floor of a request, and reports whether no statement is needed. A link that is
 // new to this process has the clicks of its row, or none if the month began after that. A counter
 // may begin with them for floorLife. An older number is enough for a counter that exists, if the
-// epoch began before it: hits since then are in the counter, but for those of outage leases.
+// epoch began before it: hits since then are in the counter, but for those of outage leases. For
+// such a counter, the number may be unknown.
 func (l *Leases) hasFloor(q *queued) bool {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -54,10 +55,10 @@ func (l *Leases) hasFloor(q *queued) bool {
 	q.Floor, q.epoch = 0, l.counters.Epoch() // before Since
 	countedAt := q.Month.Start()
 	if q.ReadAt.After(countedAt) {
-		q.Floor, countedAt = q.Clicks, q.ReadAt
+		q.Floor, countedAt = max(0, q.Clicks), q.ReadAt
 	}
 	q.counted = q.Floor
-	q.MustExist = l.Now().Sub(countedAt) >= floorLife
+	q.MustExist = q.Clicks < 0 || l.Now().Sub(countedAt) >= floorLife
 	if !countedAt.After(l.counters.Since()) {
 		q.epoch = 0
 	}
@@ -198,6 +199,7 @@ func (l *Leases) begin(q *queued) {
 	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters, h.life, l.share()), 0, 0, nil
 	_, end, _ := l.ClickLog.Span()
 	q.Number, q.position = l.numbers.Add(1), end
+	q.IsBlind = q.IsBlind || l.isAlone(h)
 	s.mu.Unlock()
 	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
@@ -228,7 +230,7 @@ func (l *Leases) finish(q *queued, epoch int64) {
 			number: q.Number, takenAt: l.Now().UnixMilli(), unused: int32(q.Granted), size: int32(q.Granted),
 			remaining: int32(min(q.Remaining, 1<<30)), position: q.position, end: before.end, epoch: int32(epoch),
 			refused: q.Granted == 0, life: int32(lifeOf(q.Remaining, q.Limit).Milliseconds()), open: q.Granted > 0,
-			owes: before.owes,
+			owes: before.owes, period: max(q.period, before.period),
 		}
 		if s.links[q.key] = h; h.open {
 			l.leasesTaken.Add(1)
@@ -279,8 +281,10 @@ func (l *Leases) withoutFloors(batch []*queued, err error) (others []*queued) {
 // database did not have then, then the unused hits of open leases. A floor that had a click twice
 // would take a hit from the link for good.
 func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
-	wait := blindAfter
-	if slices.ContainsFunc(batch, func(q *queued) bool { return !q.isOptional || q.isFlushed }) {
+	wait, isDown := blindAfter, l.counters.IsDown()
+	if slices.ContainsFunc(batch, func(q *queued) bool {
+		return !q.isOptional || q.isFlushed || isDown && !q.Exists
+	}) {
 		wait = visitorWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -288,7 +292,7 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	if slices.ContainsFunc(batch, func(q *queued) bool { return q.isFlushed }) {
 		l.flush(ctx)
 	}
-	m, linkIDs := batch[0].Month, make([]string, len(batch))
+	m, linkIDs, period := batch[0].Month, make([]string, len(batch)), l.period.Load()
 	for i, q := range batch {
 		linkIDs[i] = q.LinkID
 	}
@@ -304,7 +308,7 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 		unused := l.openOf(q)
 		has, waits := clicks[q.LinkID], waiting[q.LinkID]
 		q.counted, q.Floor, q.Outage = has.Clicks, has.Clicks+waits.Clicks+unused, has.Outage+waits.Outage
-		q.MustExist = false
+		q.MustExist, q.period = false, period
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type Target struct {
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
 	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the
-	// link was read, in microseconds since 1970. ReadAt is 0 if the number is unknown.
+	// link was read, in microseconds since 1970. The number is negative if it is unknown.
 	MonthClicks, ReadAt int64
 	// Own is the address of a request at a domain with codes of its own: only there is known how
 	// much of the path is the code. It is empty elsewhere.

@@ -41,9 +41,6 @@ func (l *row) target() Target {
 		WorkspaceID: l.WorkspaceID, MonthClicks: l.MonthClicks, ReadAt: l.readAt.UnixMicro(),
 		Program: routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL)),
 	}
-	if l.MonthClicks < 0 {
-		t.MonthClicks, t.ReadAt = 0, 0
-	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return t
 }

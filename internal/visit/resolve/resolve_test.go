@@ -12,6 +12,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -105,6 +106,10 @@ func TestResolve_SharesStatements(t *testing.T) {
 				fmt.Sprint("https://example.com/", i),
 				[]byte{byte(i)}, dbtest.Noon)
 		}
+		// the counter of link 1 may lack clicks, so that its row is no floor
+		exec(`INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2, _month, _outage)
+			VALUES ('lnk_1', 'ws_1', 3, 0, 0, ?, 1)`,
+			click.MonthOf(time.Now()))
 		var counted dbtest.Counter
 		r := open(t, &db.DB{DB: d.WithQueryHook(&counted), Kind: d.Kind})
 		r.lookups.Serial = true // else a call that takes long does not hold the next one
@@ -141,6 +146,8 @@ func TestResolve_SharesStatements(t *testing.T) {
 						t.Errorf("link %d: %v", i, err)
 					case i < links && readTarget(fields).Location != fmt.Sprint("https://example.com/", i):
 						t.Errorf("link %d: %+v, %v", i, readTarget(fields), err)
+					case i == 1 && (readTarget(fields).MonthClicks >= 0 || readTarget(fields).ReadAt == 0):
+						t.Errorf("clicks with hits of outage leases: %+v", readTarget(fields))
 					}
 				})
 			}
