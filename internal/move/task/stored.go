@@ -46,10 +46,11 @@ type stored struct {
 	FinishedAt            *time.Time
 }
 
-// file identifies a file that is to be stored.
+// file is one that an upload is to store.
 type file struct {
 	id, workspaceID string
 	kind            Kind
+	upload          string
 	bytes           int64
 }
 
@@ -124,9 +125,9 @@ func responsible(ctx context.Context, tx bun.IDB, taskID string) (account string
 	return account, err
 }
 
-// reserve reserves the bytes of a file that is about to be received. It removes older files, and
-// returns QuotaExceeded if those of unfinished tasks leave no room. Concurrent calls for an account
-// wait for each other.
+// reserve reserves the bytes of a file for an upload, which ends the reservation of an earlier one.
+// It removes older files, and returns QuotaExceeded if those of unfinished tasks leave no room, and
+// Conflict. Concurrent calls for an account wait for each other.
 func (s *Store) reserve(ctx context.Context, f file) error {
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		account, err := responsible(ctx, tx, f.id)
@@ -151,8 +152,11 @@ func (s *Store) reserve(ctx context.Context, f file) error {
 		if err := deleteFiles(ctx, tx, files); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model((*Task)(nil)).Set("file_bytes = ?", f.bytes).Where("id = ?", f.id).
-			Where("status = ?", WaitingForUpload).Exec(ctx)
+		n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("file_bytes = ?", f.bytes).
+			Set("upload = ?", f.upload).Where("id = ?", f.id).Where("status = ?", WaitingForUpload).Exec(ctx))
+		if err == nil && n == 0 {
+			err = errReceived()
+		}
 		return err
 	})
 	if err != nil {
