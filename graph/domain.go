@@ -5,7 +5,6 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
@@ -24,8 +23,7 @@ func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput)
 func (r *mutationResolver) VerifyDomain(
 	ctx context.Context, in gen.VerifyDomainInput,
 ) (*gen.VerifyDomainPayload, error) {
-	transport.EndTurn(ctx)
-	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, r.Domains.Verify)
+	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, outside(r.Domains.Verify))
 	r.catchUp(ctx)
 	return &gen.VerifyDomainPayload{Domain: d}, err
 }

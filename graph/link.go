@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/link"
@@ -220,8 +219,7 @@ func (r *mutationResolver) RestoreLink(ctx context.Context, in gen.RestoreLinkIn
 }
 
 func (r *mutationResolver) CheckLink(ctx context.Context, in gen.CheckLinkInput) (*gen.CheckLinkPayload, error) {
-	transport.EndTurn(ctx)
-	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Checker.Check)
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, outside(r.Checker.Check))
 	return &gen.CheckLinkPayload{Link: l}, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
-	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -94,11 +93,10 @@ func (r *mutationResolver) RotateWebhookSecret(
 func (r *mutationResolver) TestWebhook(
 	ctx context.Context, in gen.TestWebhookInput,
 ) (*gen.TestWebhookPayload, error) {
-	transport.EndTurn(ctx)
 	test := func(ctx context.Context, m workspace.Membership, webhookID string) (*webhook.Attempt, error) {
 		return r.Dispatcher.Test(ctx, m, webhookID, optional.Or(in.Type, audit.LinkUpdated))
 	}
-	attempt, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, test)
+	attempt, err := forItem(ctx, &r.Config, in.ID, r.Webhooks.Rows().WorkspaceOf, outside(test))
 	return &gen.TestWebhookPayload{Attempt: attempt}, err
 }
 

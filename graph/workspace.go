@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
@@ -147,6 +148,17 @@ func forItem[T any](
 		return nil, err
 	}
 	return call(ctx, m, itemID)
+}
+
+// outside is a call of forItem that waits for another server, so the operation has no turn of
+// expensive operations meanwhile.
+func outside[T any](
+	call func(ctx context.Context, m workspace.Membership, itemID string) (*T, error),
+) func(ctx context.Context, m workspace.Membership, itemID string) (*T, error) {
+	return func(ctx context.Context, m workspace.Membership, itemID string) (*T, error) {
+		defer transport.EndTurn(ctx)()
+		return call(ctx, m, itemID)
+	}
 }
 
 func (r *workspaceResolver) DefaultStrategy(_ context.Context, m *workspace.Membership) (link.Strategy, error) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/platform/admission"
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 const (
@@ -35,8 +37,19 @@ func newExpensive() *admission.Gate {
 	})
 }
 
-// turnKey is the context key of the function that ends the turn of an operation.
+// turnKey is the context key of the turn of an operation.
 type turnKey struct{}
+
+// turn is that of an expensive operation.
+type turn struct {
+	gate  *admission.Gate
+	owner string
+	units int64
+
+	mu     sync.Mutex
+	leave  func() // nil while the operation has no turn
+	isOver bool   // the operation has ended, and has no further turn
+}
 
 // enterExpensive waits for the turn of an expensive operation, until leave is called. The context
 // is that of the operation. It returns RateLimited or Unavailable.
@@ -47,18 +60,63 @@ func (h *Handler) enterExpensive(
 	if b == nil || b.Cost < expensiveCost {
 		return ctx, func() {}, nil
 	}
-	leave, err = h.expensive.Enter(ctx, callerOf(ctx).Owner, int64(1+b.Cost/pointsPerTurn))
-	if err != nil {
+	t := &turn{gate: h.expensive, owner: callerOf(ctx).Owner, units: int64(1 + b.Cost/pointsPerTurn)}
+	if err := t.enter(ctx); err != nil {
 		return ctx, nil, err
 	}
-	leave = sync.OnceFunc(leave)
-	return context.WithValue(ctx, turnKey{}, leave), leave, nil
+	return context.WithValue(ctx, turnKey{}, t), t.finish, nil
 }
 
-// EndTurn ends the turn of the operation of a context, if it has one: a resolver that waits for
-// another server does not compute.
-func EndTurn(ctx context.Context) {
-	if leave, ok := ctx.Value(turnKey{}).(func()); ok {
+func (t *turn) enter(ctx context.Context) error {
+	leave, err := t.gate.Enter(ctx, t.owner, t.units)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isOver {
 		leave()
+		return nil
+	}
+	t.leave = leave
+	return nil
+}
+
+// finish ends the last turn of an operation.
+func (t *turn) finish() {
+	t.mu.Lock()
+	t.isOver = true
+	t.mu.Unlock()
+	t.end()
+}
+
+// end ends a turn, and reports whether there was one.
+func (t *turn) end() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leave == nil {
+		return false
+	}
+	t.leave()
+	t.leave = nil
+	return true
+}
+
+// EndTurn ends the turn of the operation of a context, if it has one, while a resolver waits for
+// another server and does not compute. Then call resume, which waits for the next turn. It refuses
+// nothing, because the resolver has had its effect; without a turn it returns only when the context
+// has ended.
+func EndTurn(ctx context.Context) (resume func()) {
+	t, ok := ctx.Value(turnKey{}).(*turn)
+	if !ok || !t.end() {
+		return func() {}
+	}
+	return func() {
+		for {
+			err := t.enter(ctx)
+			if err == nil || poll.Wait(ctx, errs.From(err).Retry()) != nil {
+				return
+			}
+		}
 	}
 }

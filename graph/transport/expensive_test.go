@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -52,11 +53,30 @@ func TestExpensive_TakesTurns(t *testing.T) {
 		if used, _ := other.expensive.Stats(); used != min(10, other.expensive.Share) {
 			t.Errorf("an operation of the largest cost has %d turns", used)
 		}
-		EndTurn(within)
-		leave()
-		EndTurn(t.Context())
-		if used, _ := other.expensive.Stats(); used != 0 {
-			t.Errorf("an operation that waits for another server has %d turns", used)
+		used := func(when string, want int64) {
+			t.Helper()
+			if used, _ := other.expensive.Stats(); used != want {
+				t.Errorf("an operation has %d turns %s, want %d", used, when, want)
+			}
 		}
+		EndTurn(t.Context())()
+		most := other.expensive.Share
+		for range 2 { // as of two fields
+			resume := EndTurn(within)
+			EndTurn(within)()
+			used("while it waits for another server", 0)
+			end := must.Value(other.expensive.Enter(t.Context(), "one", most))(t)
+			began := time.Now()
+			time.AfterFunc(2*maxExpensiveWait, end)
+			resume()
+			if time.Since(began) < 2*maxExpensiveWait {
+				t.Error("it goes on without a turn")
+			}
+			used("then", min(10, most))
+		}
+		resume := EndTurn(within)
+		leave()
+		resume()
+		used("after its end", 0)
 	})
 }

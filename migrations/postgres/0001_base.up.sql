@@ -683,7 +683,7 @@ CREATE TABLE tasks (
     operation_id TEXT COLLATE "C" NOT NULL, created_at TIMESTAMPTZ NOT NULL, started_at TIMESTAMPTZ,
     updated_at TIMESTAMPTZ NOT NULL, finished_at TIMESTAMPTZ,
     secret BYTEA,  -- of the arguments, sealed, such as an API token; null once it has ended
-    upload TEXT COLLATE "C",  -- the upload that is its file; null: none
+    upload TEXT COLLATE "C",  -- the upload that is its file, or is to be; null: none
     keeps_file BOOLEAN NOT NULL DEFAULT FALSE,  -- the file outlives the successful task
     outside BOOLEAN NOT NULL DEFAULT FALSE,  -- its next steps wait for other servers
     file_bytes BIGINT NOT NULL DEFAULT 0,  -- of its file, also of one that is being received

@@ -48,10 +48,10 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 	if t.Status != WaitingForUpload {
 		return errReceived()
 	}
-	if err := s.reserve(ctx, file{t.ID, m.ID(), t.Kind, size}); err != nil {
+	upload := id.New("upl_")
+	if err := s.reserve(ctx, file{t.ID, m.ID(), t.Kind, upload, size}); err != nil {
 		return err
 	}
-	upload := id.New("upl_")
 	others := s.DB.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("workspace_id = ?", m.ID()).
 		Where("upload NOT IN (SELECT upload FROM tasks WHERE id = ? AND upload IS NOT NULL)", taskID)
 	if _, err := others.Exec(ctx); err != nil {
@@ -77,26 +77,18 @@ func (s *Store) Receive(ctx context.Context, m workspace.Membership, taskID stri
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(t).Where("id = ?", taskID).Where("workspace_id = ?", m.ID()).
-			Where("status = ?", WaitingForUpload)
+			Where("status = ?", WaitingForUpload).Where("upload = ?", upload)
 		if err := s.DB.ForChange(q).Scan(ctx); errors.Is(err, sql.ErrNoRows) {
 			return errReceived()
 		} else if err != nil {
 			return err
 		}
-		stored, err := tx.NewSelect().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload = ?", upload).
-			Count(ctx)
-		if err != nil {
+		others := tx.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload <> ?", upload)
+		if _, err := others.Exec(ctx); err != nil {
 			return err
 		}
-		if stored != int64(chunks)+1 { // a later upload has begun
-			return errReceived()
-		}
-		_, err = tx.NewDelete().Model((*chunk)(nil)).Where("task_id = ?", taskID).Where("upload <> ?", upload).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		t.Status, t.Upload, t.UpdatedAt, t.DueAt = Queued, &upload, s.now(), s.now()
-		_, err = tx.NewUpdate().Model(t).WherePK().Column("status", "upload", "updated_at", "due_at").Exec(ctx)
+		t.Status, t.UpdatedAt, t.DueAt = Queued, s.now(), s.now()
+		_, err := tx.NewUpdate().Model(t).WherePK().Column("status", "updated_at", "due_at").Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -111,12 +103,12 @@ func errReceived() error {
 		"The task does not wait for a file: it has one, was canceled, or gets another one at the moment.")
 }
 
-// store stores a chunk of an upload while the task waits for a file. An empty chunk ends the file.
+// store stores a chunk of the upload that a task waits for, until a later one begins. An empty chunk ends the file.
 // It returns Conflict.
 func (s *Store) store(ctx context.Context, taskID, workspaceID, upload string, number int, bytes []byte) error {
 	n, err := db.Affected(s.DB.NewRaw("INSERT INTO task_chunks (task_id, workspace_id, upload, number, bytes) "+
-		"SELECT id, workspace_id, ?, ?, ? FROM tasks WHERE id = ? AND workspace_id = ? AND status = ?",
-		upload, number, bytes, taskID, workspaceID, WaitingForUpload).Exec(ctx))
+		"SELECT id, workspace_id, ?, ?, ? FROM tasks WHERE id = ? AND workspace_id = ? AND status = ? AND upload = ?",
+		upload, number, bytes, taskID, workspaceID, WaitingForUpload, upload).Exec(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("storing a file: %w", err)

@@ -230,7 +230,7 @@ func (r *Runner) takeSome(ctx context.Context, holdings *sync.WaitGroup) (took b
 			continue
 		}
 		took = true
-		r.turns.serve(c.Account)
+		r.turns.serve(c)
 		holdings.Go(func() {
 			defer poll.Signal(r.wake)
 			defer r.turns.Give(1, bounds...)

@@ -46,10 +46,11 @@ type stored struct {
 	FinishedAt            *time.Time
 }
 
-// file identifies a file that is to be stored.
+// file is one that an upload is to store.
 type file struct {
 	id, workspaceID string
 	kind            Kind
+	upload          string
 	bytes           int64
 }
 
@@ -62,7 +63,8 @@ type subject struct {
 
 // excess returns which ended tasks lose their files, and which lose their rows. Unfinished tasks and
 // newer ones come first. The tasks are those of an account, the newest first. isFull has the files
-// of a kind, or the rows, if those of unfinished tasks exceed a bound.
+// of a kind, or the rows, of a workspace or the account if those of unfinished tasks exceed its
+// bound.
 func (s *Store) excess(all []*stored) (files, rows []string, isFull map[subject]bool) {
 	imports, archives := cmp.Or(s.FileBytes, defaultFileBytes), cmp.Or(s.ArchiveBytes, defaultArchiveBytes)
 	used, isFull := map[subject]int64{}, map[subject]bool{}
@@ -71,12 +73,11 @@ func (s *Store) excess(all []*stored) (files, rows []string, isFull map[subject]
 		if what != "bytes" {
 			own.kind, total.kind = "", ""
 		}
-		if used[own]+amount > ofWorkspace || used[total]+amount > ofAccount {
-			if t.FinishedAt != nil {
-				return false
-			}
-			isFull[total] = true
+		overOwn, overTotal := used[own]+amount > ofWorkspace, used[total]+amount > ofAccount
+		if t.FinishedAt != nil && (overOwn || overTotal) {
+			return false
 		}
+		isFull[own], isFull[total] = isFull[own] || overOwn, isFull[total] || overTotal
 		used[own] += amount
 		used[total] += amount
 		return true
@@ -124,9 +125,9 @@ func responsible(ctx context.Context, tx bun.IDB, taskID string) (account string
 	return account, err
 }
 
-// reserve reserves the bytes of a file that is about to be received. It removes older files, and
-// returns QuotaExceeded if those of unfinished tasks leave no room. Concurrent calls for an account
-// wait for each other.
+// reserve reserves the bytes of a file for an upload, which ends the reservation of an earlier one.
+// It removes older files, and returns QuotaExceeded if those of unfinished tasks leave no room, and
+// Conflict. Concurrent calls for an account wait for each other.
 func (s *Store) reserve(ctx context.Context, f file) error {
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		account, err := responsible(ctx, tx, f.id)
@@ -145,14 +146,17 @@ func (s *Store) reserve(ctx context.Context, f file) error {
 		all = slices.DeleteFunc(all, func(t *stored) bool { return t.ID == f.id })
 		all = append(all, &stored{ID: f.id, WorkspaceID: f.workspaceID, Kind: f.kind, FileBytes: f.bytes})
 		files, _, isFull := s.excess(all)
-		if isFull[subject{"bytes", f.kind, ""}] {
-			return errFilesFull()
+		if err := full(isFull, f.workspaceID, f.kind, "bytes"); err != nil {
+			return err
 		}
 		if err := deleteFiles(ctx, tx, files); err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model((*Task)(nil)).Set("file_bytes = ?", f.bytes).Where("id = ?", f.id).
-			Where("status = ?", WaitingForUpload).Exec(ctx)
+		n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("file_bytes = ?", f.bytes).
+			Set("upload = ?", f.upload).Where("id = ?", f.id).Where("status = ?", WaitingForUpload).Exec(ctx))
+		if err == nil && n == 0 {
+			err = errReceived()
+		}
 		return err
 	})
 	if err != nil {
@@ -161,13 +165,38 @@ func (s *Store) reserve(ctx context.Context, f file) error {
 	return nil
 }
 
-func errFilesFull() error {
-	return errs.New(errs.QuotaExceeded, "The files of your unfinished tasks have as many bytes as may be stored. "+
-		"Wait until one ends, or cancel one.")
+// adds returns of which subjects a task may store more.
+func (h *Holding) adds() []string {
+	switch {
+	case h.Kind == WorkspaceExport:
+		return []string{"bytes"}
+	case h.Outside:
+		return []string{"bytes", "rows"}
+	}
+	return []string{"rows"}
 }
 
-// admit returns QuotaExceeded if the unfinished tasks of an account store so much that none of them
-// may store more.
+// full returns QuotaExceeded if a task may not store more of subjects, because the unfinished tasks
+// of its workspace or of the account have as much as may be stored.
+func full(isFull map[subject]bool, workspaceID string, kind Kind, whats ...string) error {
+	has := func(what string, kind Kind) bool {
+		return slices.Contains(whats, what) &&
+			(isFull[subject{what, kind, workspaceID}] || isFull[subject{what, kind, ""}])
+	}
+	switch {
+	case has("bytes", kind):
+		return errs.New(errs.QuotaExceeded, "The files of your unfinished tasks have as many bytes as may be stored. "+
+			"Wait until one ends, or cancel one.")
+	case has("rows", ""):
+		return errs.New(errs.QuotaExceeded, "The reports of your unfinished tasks have as many rows as may be stored. "+
+			"Wait until one ends, or cancel one.")
+	}
+	return nil
+}
+
+// admit returns QuotaExceeded for a task that has not begun if the unfinished tasks of its workspace
+// or of the account store so much that it may store nothing. One that has begun waits for older
+// ones, and fails only if it alone stores more than its workspace may.
 func (s *Store) admit(ctx context.Context, h *Holding) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
 	defer cancel()
@@ -175,16 +204,23 @@ func (s *Store) admit(ctx context.Context, h *Holding) error {
 	if err != nil {
 		return err
 	}
-	_, _, isFull := s.excess(all)
-	addsToFile := h.Outside || h.Kind == WorkspaceExport
-	switch {
-	case addsToFile && isFull[subject{"bytes", h.Kind, ""}]:
-		return errFilesFull()
-	case isFull[subject{what: "rows"}]:
-		return errs.New(errs.QuotaExceeded, "The reports of your unfinished tasks have more than %d rows. "+
-			"Wait until others have ended.", maxRowsOfAccount)
+	of := func(all ...*stored) error {
+		_, _, isFull := s.excess(all)
+		return full(isFull, h.WorkspaceID, h.Kind, h.adds()...)
 	}
-	return nil
+	err = of(all...)
+	if err == nil || h.Cursor == "" {
+		return err
+	}
+	own := func(t *stored) bool { return t.ID == h.ID }
+	unfinished := slices.DeleteFunc(all, func(t *stored) bool { return t.FinishedAt != nil })
+	if err := of(slices.DeleteFunc(slices.Clone(unfinished), func(t *stored) bool { return !own(t) })...); err != nil {
+		return err
+	}
+	if len(unfinished) > 0 && own(unfinished[len(unfinished)-1]) { // all of them would wait for each other
+		return nil
+	}
+	return Later(retryPause)
 }
 
 // deleteFiles deletes the files of tasks.

@@ -83,7 +83,7 @@ type Task struct {
 	Input, Cursor string
 	// Secret is a sealed secret of the arguments, until the task ends; nil means none.
 	Secret []byte
-	// Upload is the upload that is the file; nil means none. With KeepsFile, the file of a
+	// Upload is the upload that is the file, or that the task waits for; nil means none. With KeepsFile, the file of a
 	// successful task is retained for fileLife.
 	Upload    *string
 	KeepsFile bool

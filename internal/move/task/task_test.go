@@ -527,6 +527,30 @@ func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 	})
 }
 
+// TestReceive_ReservesForOneUpload: an upload that another one overtakes before its first byte stores
+// nothing, also if the other one, for which fewer bytes are reserved, breaks off.
+func TestReceive_ReservesForOneUpload(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		created := must.Value(
+			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		body := &waiting{Reader: bytes.NewReader(make([]byte, 1<<20)), at: 1, reached: begun, goOn: other}
+		go func() { ended <- b.Receive(t.Context(), b.m, created.ID, body, 1<<20) }()
+		<-begun
+		if err := b.Receive(t.Context(), b.m, created.ID, strings.NewReader(""), 1); !errs.Is(err, errs.BadRequest) {
+			t.Errorf("the upload that breaks off: %v", err)
+		}
+		close(other)
+		if err := <-ended; !errs.Is(err, errs.Conflict) {
+			t.Errorf("the overtaken upload: %v", err)
+		}
+		chunks := must.Value(b.DB.NewSelect().Table("task_chunks").Count(db.AsSystem(t.Context())))(t)
+		if now := b.reload(t, created); chunks != 0 || now.Status != task.WaitingForUpload || now.FileBytes != 1 {
+			t.Errorf("%d chunks, the task is %s with %d bytes", chunks, now.Status, now.FileBytes)
+		}
+	})
+}
+
 // waiting is a reader that waits at a position.
 type waiting struct {
 	*bytes.Reader

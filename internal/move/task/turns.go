@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// maxServed bounds the accounts whose last turns a node remembers.
+// maxServed bounds the last turns that a node remembers.
 const maxServed = 10_000
 
 // candidate is the task of an account that a node takes next.
@@ -32,19 +32,28 @@ type turns struct {
 	admission.Shares
 
 	mu     sync.Mutex
-	served map[string]int64
+	served map[queue]int64
 	last   int64
 }
 
-// serve notes that an account has a turn.
-func (t *turns) serve(account string) {
+// queue identifies the tasks of an account that compute, or those that wait for other servers: each
+// have slots, and so turns, of their own.
+type queue struct {
+	account string
+	outside bool
+}
+
+func (c *candidate) queue() queue { return queue{c.Account, c.Outside} }
+
+// serve notes that a task has a turn.
+func (t *turns) serve(c *candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.served == nil || len(t.served) >= maxServed {
-		t.served = map[string]int64{}
+		t.served = map[queue]int64{}
 	}
 	t.last++
-	t.served[account] = t.last
+	t.served[c.queue()] = t.last
 }
 
 // sort orders candidates so that accounts go round: who has waited the longest since its last turn
@@ -53,7 +62,7 @@ func (t *turns) sort(all []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slices.SortStableFunc(all, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(t.served[a.Account], t.served[b.Account]), a.DueAt.Compare(b.DueAt))
+		return cmp.Or(cmp.Compare(t.served[a.queue()], t.served[b.queue()]), a.DueAt.Compare(b.DueAt))
 	})
 }
 

@@ -309,3 +309,75 @@ func TestStore_BoundsStoredRows(t *testing.T) {
 		}
 	})
 }
+
+// TestRunner_WaitsForRoom: what the tasks of a workspace store beyond its bound has no effect on other
+// workspaces of the account. A task that begins is refused, and one that has begun waits.
+func TestRunner_WaitsForRoom(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.FileBytes = 10
+		b.node(t, 1, func(context.Context, *task.Holding) error { return nil })
+		for name, c := range map[string]struct {
+			// begun is how many rows the task has stored, and others what two tasks have that wait for
+			// uploads: older ones, unless isOldest.
+			begun, others     int
+			ofOther, isOldest bool
+			want              task.Status
+		}{
+			"another workspace is full":        {others: 600_000, ofOther: true, want: task.Succeeded},
+			"the account is full":              {others: 1_000_001, ofOther: true, want: task.Failed},
+			"the workspace is full":            {others: 600_000, want: task.Failed},
+			"full after it has begun":          {begun: 1, others: 600_000, want: task.Queued},
+			"the account is, after it":         {begun: 1, others: 1_000_001, ofOther: true, want: task.Queued},
+			"full after the oldest has begun":  {begun: 1, others: 600_000, isOldest: true, want: task.Succeeded},
+			"full, of the task that has begun": {begun: 1_000_001, ofOther: true, want: task.Failed},
+		} {
+			t.Run(name, func(t *testing.T) {
+				estate := b.estate(t, fmt.Sprintf("room-%d-%d-%t-", c.begun, c.others, c.isOldest || c.ofOther), 2)
+				full := estate[0]
+				if c.ofOther {
+					full = estate[1]
+				}
+				create := func(m workspace.Membership, set string, args ...any) *task.Task {
+					one := must.Value(b.Create(t.Context(), m,
+						task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+					must.Value(b.DB.NewUpdate().Table("tasks").Set(set, args...).Where("id = ?", one.ID).
+						Exec(db.AsSystem(t.Context())))(t)
+					return one
+				}
+				tested := func() *task.Task {
+					if c.begun == 0 {
+						return create(estate[0], "stored_rows = 0")
+					}
+					return create(estate[0], "stored_rows = ?, cursor = 'x'", c.begun)
+				}
+				var one *task.Task
+				if c.isOldest {
+					one = tested()
+				}
+				for range 2 {
+					create(full, "stored_rows = ?, file_bytes = 30", c.others)
+				}
+				if one == nil {
+					one = tested()
+				}
+				must.Value(b.DB.NewUpdate().Table("tasks").Set("status = ?", task.Queued).Where("id = ?", one.ID).
+					Exec(db.AsSystem(t.Context())))(t)
+				b.Wake()
+				var now *task.Task
+				polltest.Until(t, "the task has had its turn", func() bool {
+					now = b.statusOf(t, one)
+					return now.FinishedAt != nil || now.DueAt.After(b.Store.Now())
+				})
+				if now.Status != c.want || c.want == task.Failed && now.Failure().Kind != errs.QuotaExceeded {
+					t.Errorf("%s: %v, want %s", now.Status, now.Failure(), c.want)
+				}
+				upload := create(estate[0], "file_bytes = 0")
+				err := b.Receive(t.Context(), estate[0], upload.ID, strings.NewReader("x"), 1)
+				isFull := c.others > 0 && !c.ofOther
+				if isFull != errs.Is(err, errs.QuotaExceeded) || !isFull && err != nil {
+					t.Errorf("an upload: %v", err)
+				}
+			})
+		}
+	})
+}

@@ -18,12 +18,17 @@ import (
 // Share and Waiting are those of the first subject of a call.
 type Fair struct {
 	Config
+	// KeepsRounds gives the round of a refused call to the next one of its first subject. So MaxWait
+	// starves no subject that calls again, however many others wait. It is for subjects that a
+	// client has few of: with many, it could save rounds for later.
+	KeepsRounds bool
 
 	mu      sync.Mutex
 	used    int64
 	held    map[string]int64 // calls in progress or at rest, by first subject
 	waiting []*call          // in the order of their arrival
 	round   int              // the latest one of an admitted call
+	kept    map[string]int   // rounds of refused calls by first subject, the lowest one of each
 }
 
 // call is a call that waits.
@@ -35,7 +40,7 @@ type call struct {
 
 // NewFair returns a Fair.
 func NewFair(c Config) *Fair {
-	return &Fair{Config: c, held: map[string]int64{}}
+	return &Fair{Config: c, held: map[string]int64{}, kept: map[string]int{}}
 }
 
 // Enter waits until a call with the subjects is admitted, and returns a function that ends it, to
@@ -68,6 +73,10 @@ func (f *Fair) enqueue(c *call) {
 	for _, subject := range c.subjects {
 		c.round = max(c.round, f.round+1+f.waitingOf(subject))
 	}
+	if round, isKept := f.kept[c.subjects[0]]; isKept {
+		delete(f.kept, c.subjects[0])
+		c.round = min(c.round, round)
+	}
 	f.waiting = append(f.waiting, c)
 	f.dispatch()
 	if len(f.waiting) <= f.Queue {
@@ -80,7 +89,22 @@ func (f *Fair) enqueue(c *call) {
 		}
 	}
 	f.waiting[last].ready <- f.busy()
-	f.waiting = slices.Delete(f.waiting, last, last+1)
+	f.remove(last)
+}
+
+// remove ends the wait of a call that is refused.
+func (f *Fair) remove(i int) {
+	c := f.waiting[i]
+	f.waiting = slices.Delete(f.waiting, i, i+1)
+	if !f.KeepsRounds {
+		return
+	}
+	if len(f.kept) >= f.Queue { // by subjects that have not called again
+		clear(f.kept)
+	}
+	if round, isKept := f.kept[c.subjects[0]]; !isKept || c.round < round {
+		f.kept[c.subjects[0]] = c.round
+	}
 }
 
 // waitingOf returns the number of waiting calls of a subject.
@@ -101,7 +125,7 @@ func (f *Fair) withdraw(c *call, cause error) error {
 	if i < 0 {
 		return <-c.ready
 	}
-	f.waiting = slices.Delete(f.waiting, i, i+1)
+	f.remove(i)
 	return f.busy().Because(cause)
 }
 

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -9,13 +10,13 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
 // withoutRedis returns a Limiter whose Redis is unavailable, and its clock.
 func withoutRedis(t *testing.T) (Limiter, *time.Time) {
-	// nothing listens there
-	kv := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { kv.Close() })
+	kv := redis.NewClient(&redis.Options{})
+	must.NoError(t, kv.Close())
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	return New(kv, slog.New(slog.DiscardHandler), func() time.Time { return now }), &now
 }
@@ -51,6 +52,32 @@ func TestLimiter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 	refused("an attempt in the extended window", 2*59*time.Second)
 	*now = now.Add(2 * time.Minute)
 	must.NoError(t, charge("a"))
+}
+
+// TestLimiter_SpendsFromTheNetworkAndItsSite, or from none of them: what the site refuses, the network
+// can spend later.
+func TestLimiter_SpendsFromTheNetworkAndItsSite(t *testing.T) {
+	t.Parallel()
+	l, now := withoutRedis(t)
+	rate := Rate{Name: "test", Attempts: 5, Window: time.Hour}
+	spend := func(attempts int64, network string) bool {
+		return l.SpendFrom(t.Context(), rate, attempts, network, "subject") == nil
+	}
+	for i := range siteFactor {
+		network := fmt.Sprintf("2001:db8:1:%d::/64", i)
+		if web.Site(network) == "" || !spend(5, network) {
+			t.Fatal(network)
+		}
+	}
+	*now = now.Add(30 * time.Minute)
+	const network = "2001:db8:1:5::/64"
+	if spend(3, network) || spend(5, network) {
+		t.Error("beyond the rate of the site")
+	}
+	*now = now.Add(30 * time.Minute) // the window of the site ends, and that of the network does not
+	if !spend(5, network) || spend(1, network) {
+		t.Error("the network has another rate than without the refusals of its site")
+	}
 }
 
 // TestLimiter_ChargesAllOrNone also leaves each subject one attempt beyond a wide limit.

@@ -105,19 +105,25 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	return err
 }
 
-// SpendFrom counts attempts from an address network, as OfNetwork says. It returns RateLimited.
+// SpendFrom counts attempts from an address network, as OfNetwork says. It returns RateLimited. What
+// the site refuses does not count towards the rate of the network.
 func (l Limiter) SpendFrom(ctx context.Context, r Rate, attempts int64, network string, others ...string) error {
+	var charged []Charged
 	for _, c := range OfNetwork(r, network, others...) {
-		if _, err := l.Spend(ctx, c.Rate, c.Subject, attempts); err != nil {
+		a, err := l.Spend(ctx, c.Rate, c.Subject, attempts)
+		if err != nil {
+			l.refund(ctx, attempts, charged...)
 			return err
 		}
+		charged = append(charged, Charged{c, a.isLocal})
 	}
 	return nil
 }
 
 // Wait waits until one more attempt of a subject, such as a request to a host, keeps to the rate,
 // and charges it. Callers, such as accounts, that wait on a node take turns. It returns the error of
-// a context that ends before, and Unavailable or RateLimited if too many wait.
+// a context that ends before, and Unavailable or RateLimited if too many wait: a caller that calls
+// again then has the turn that it waited for.
 func (l Limiter) Wait(ctx context.Context, r Rate, subject, caller string) error {
 	if l.Off {
 		return ctx.Err()
@@ -212,15 +218,18 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 // Refund reverts charges, for an attempt that does not count. A charge that Redis took stays if
 // Redis is unavailable now, and of a window that has ended nothing is reverted. It ignores the end
 // of the context.
-func (l Limiter) Refund(ctx context.Context, charged ...Charged) {
+func (l Limiter) Refund(ctx context.Context, charged ...Charged) { l.refund(ctx, 1, charged...) }
+
+// refund is Refund of charges of several attempts each.
+func (l Limiter) refund(ctx context.Context, attempts int64, charged ...Charged) {
 	if l.Off {
 		return
 	}
 	for _, c := range charged {
 		if c.isLocal {
-			l.local.add(c.Rate.key(c.Subject), -1, c.Rate.Window)
-		} else if count, _, err := l.add(ctx, c.Rate, c.Subject, -1); err == nil && count < 0 {
-			_, _, _ = l.add(ctx, c.Rate, c.Subject, 1) // which begins a window: no attempt is to spare
+			l.local.add(c.Rate.key(c.Subject), -attempts, c.Rate.Window)
+		} else if count, _, err := l.add(ctx, c.Rate, c.Subject, -attempts); err == nil && count < 0 {
+			_, _, _ = l.add(ctx, c.Rate, c.Subject, -count) // which begins a window: no attempt is to spare
 		}
 	}
 }

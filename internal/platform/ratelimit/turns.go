@@ -10,7 +10,8 @@ import (
 
 const (
 	// maxCallerWaiting and maxAllWaiting bound the calls that wait for attempts of one subject, of
-	// one caller and of all. maxTurnWait bounds the wait.
+	// one caller and of all. maxTurnWait bounds the wait, after which a caller keeps its turn for its
+	// next call.
 	maxCallerWaiting, maxAllWaiting = 64, 512
 	maxTurnWait                     = 5 * time.Second
 )
@@ -54,6 +55,7 @@ func (t *turns) join(key string) *queue {
 			Name: "requests to this host", Capacity: 1, Share: 1, Waiting: maxCallerWaiting, Queue: maxAllWaiting,
 			MaxWait: maxTurnWait,
 		})}
+		q.KeepsRounds = true
 		t.queues[key] = q
 	}
 	q.calls++

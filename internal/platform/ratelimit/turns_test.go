@@ -1,9 +1,11 @@
 package ratelimit
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -40,4 +42,43 @@ func TestLimiter_WaitersTakeTurns(t *testing.T) {
 	if len(l.turns.queues) != 0 {
 		t.Error("queues are left")
 	}
+}
+
+// TestLimiter_WaitersKeepTheirTurns: callers of a host that has fewer requests than they can wait for
+// leave for a second, as tasks do, and all are served equally often.
+func TestLimiter_WaitersKeepTheirTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const callers, rounds = 12, 10
+		l, _ := withoutRedis(t)
+		l.local.now = time.Now
+		rate := Rate{Name: "test", Attempts: 1, Window: time.Second}
+		end := time.Now().Add(callers * rounds * time.Second)
+		var served [callers]int
+		var refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for time.Sleep(time.Duration(i) * 50 * time.Millisecond); time.Now().Before(end); {
+					if l.Wait(t.Context(), rate, "host", fmt.Sprint(i)) != nil {
+						refused.Add(1)
+						time.Sleep(time.Second)
+						continue
+					}
+					served[i]++
+					time.Sleep(30 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		for _, n := range served {
+			if n < rounds-1 || n > rounds+2 {
+				t.Errorf("served %v", served)
+				break
+			}
+		}
+		if refused.Load() == 0 {
+			t.Error("no caller has waited too long")
+		}
+	})
 }
