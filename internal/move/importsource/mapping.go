@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -43,6 +44,8 @@ type property struct {
 	names []string
 	set   setter
 	isURL bool
+	// isCode means that a text such as null is one.
+	isCode bool
 	// describes are the fields of links that are from the property.
 	describes []Field
 }
@@ -61,6 +64,9 @@ func to(set setter, names ...string) property { return property{names: names, se
 
 // urlOf maps the destination.
 func urlOf(names ...string) property { return property{names: names, set: setURL, isURL: true} }
+
+// codeOf maps the code.
+func codeOf(names ...string) property { return property{names: names, set: setCode, isCode: true} }
 
 // each maps several properties alike.
 func each(set setter, names ...string) (properties []property) {
@@ -82,7 +88,9 @@ type mapper struct {
 	// remaining the limit without them.
 	limit, remaining *int64
 	limitField       value
-	urlField         string
+	// hasUnreadClicks is whether the source has counted clicks in a form that cannot be read.
+	hasUnreadClicks bool
+	urlField        string
 }
 
 func newMapper(r *reader, f *format, item object) *mapper {
@@ -115,8 +123,8 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 		for _, name := range p.names {
 			v, ok := from[name]
 			switch {
-			case !ok || isAbsent(v.is):
-			case isMapped:
+			case !ok || isAbsent(v.is) || m.format.isTable && !p.isCode && bareText(v.is) == "null":
+			case isMapped || m.format.isOwn && isObject(v.is) && m.hasUsual(v):
 				m.unknown(v, prefix)
 			default:
 				isMapped = true
@@ -149,28 +157,175 @@ func (m *mapper) describe() {
 // cutSlash removes a slash at the end of the code, which redirects ignore.
 func (m *mapper) cutSlash() {
 	code, hasSlash := strings.CutSuffix(m.row.Code, "/")
-	if m.row.Code = code; hasSlash && code == "" {
+	if m.row.Code = bare(code); hasSlash && m.row.Code == "" {
 		m.fail("code", errs.New(errs.InvalidInput, "The code must not be a slash alone: that is the root of the host."))
 	}
 }
 
-// unknown maps a property that the table lacks, if its name is usual. Others are reported.
+// unknown maps a property that the table lacks, if its name is usual, and the usual properties in an
+// object. Others are reported.
 func (m *mapper) unknown(v value, prefix string) {
-	if p := usualOf(v.name); p != nil {
+	p := m.usual(v.name)
+	if p != nil {
 		m.row.Describes = append(m.row.Describes, p.describes...)
-		if !isAbsent(v.is) {
-			v.name = prefix + v.name
-			p.set(m, v)
-		}
-		return
 	}
-	if m.format.isTable {
+	switch {
+	case m.hasUsual(v) && (p == nil || !isSecret(v.name)):
+		m.within(v, prefix)
+	case p == nil:
+		m.lost(v, prefix)
+	case isAbsent(v.is):
+	case isProse(v):
+		m.lose(value{prefix + v.name, v.is}, Unsupported)
+	default:
+		p.set(m, value{prefix + v.name, v.is})
+	}
+}
+
+// lost reports a property that nothing here corresponds to. Columns are only ignored, unless their
+// names are about an end, a block or a gate.
+func (m *mapper) lost(v value, prefix string) {
+	if m.format.isTable && !protects(v.name) {
 		m.ignore(v)
 		return
 	}
 	v.name = prefix + v.name
 	lose(Unsupported)(m, v)
 }
+
+// usual returns the usual property of a name. It remembers those of a file.
+func (m *mapper) usual(name string) *property {
+	const most = 1000
+	p, isKnown := m.meanings[name]
+	if isKnown {
+		return p
+	}
+	p = usualOf(name)
+	if m.meanings == nil {
+		m.meanings = map[string]*property{}
+	}
+	if len(m.meanings) < most {
+		m.meanings[strings.Clone(name)] = p
+	}
+	return p
+}
+
+// containers are names of objects and lists that are about the link itself.
+var containers = words("flags flag options option settings setting limits restrictions restriction rules attributes " +
+	"properties meta metadata config conditions features markers states statuses access security protection")
+
+// others are words for whom or what an object is about that is not the link.
+var others = words("user users owner creator author editor workspace team account organization organisation org " +
+	"domain campaign folder group project og utm client tag tags category parent webhook pixel")
+
+// maxWithin is how many objects within each other have usual properties.
+const maxWithin = 8
+
+func isObject(is any) bool {
+	_, ok := is.(map[string]any)
+	return ok
+}
+
+// members returns the properties within a value: those of an object, also as JSON text, and the words
+// of a list in a container, which are true. An object about something else than the link has none.
+func (m *mapper) members(v value) map[string]any {
+	split := wordsIn(v.name)
+	isOther := func(word string) bool { return others[word] }
+	isOfLink := slices.ContainsFunc(split, func(word string) bool { return containers[word] })
+	switch is := parsed(v.is).(type) {
+	case map[string]any:
+		if !slices.ContainsFunc(split, isOther) {
+			return is
+		}
+	case []any:
+		if isOfLink {
+			return membersOf(is)
+		}
+	case string:
+		if isOfLink && m.usual(v.name) == nil {
+			texts := strings.FieldsFunc(is, func(r rune) bool { return strings.ContainsRune(",;|", r) })
+			return membersOf(texts)
+		}
+	}
+	return nil
+}
+
+// membersOf returns texts as names of what is true, and the properties of objects.
+func membersOf[T any](list []T) map[string]any {
+	all := map[string]any{}
+	for _, one := range list {
+		switch is := any(one).(type) {
+		case string:
+			all[bare(is)] = true
+		case map[string]any:
+			maps.Copy(all, is)
+		}
+	}
+	return all
+}
+
+// parsed returns what JSON text of an object or a list means, and other values as they are.
+func parsed(is any) any {
+	text := bareText(is)
+	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
+		return is
+	}
+	var inner any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if decoder.Decode(&inner) != nil {
+		return is
+	}
+	return inner
+}
+
+// hasUsual reports whether there is a usual property within a value.
+func (m *mapper) hasUsual(v value) bool {
+	for name, is := range m.members(v) {
+		if m.usual(name) != nil || m.hasUsual(value{name, is}) {
+			return true
+		}
+	}
+	return false
+}
+
+// within maps the properties within a value.
+func (m *mapper) within(v value, prefix string) {
+	if strings.Count(prefix, ".") == maxWithin {
+		m.row.Deleted = true
+		m.lose(value{prefix + v.name, v.is}, Unsupported)
+		return
+	}
+	members := newObject(m.members(v), true)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		m.unknown(members[name], prefix+v.name+".")
+	}
+}
+
+// secretDepth bounds how far reports look for secrets: what is deeper is not shown.
+const secretDepth = 20
+
+// hasSecret reports whether a value has a secret within.
+func hasSecret(is any) bool { return hasSecretAt(is, 0) }
+
+func hasSecretAt(is any, depth int) bool {
+	switch is := parsed(is).(type) {
+	case map[string]any:
+		for name, inner := range is {
+			text, _ := inner.(string)
+			isName := len(is) > 1 && nameKeys[strings.ToLower(name)] && isSecret(text)
+			if depth == secretDepth || isName || isSecret(name) || hasSecretAt(inner, depth+1) {
+				return true
+			}
+		}
+	case []any:
+		return depth == secretDepth || slices.ContainsFunc(is, func(one any) bool { return hasSecretAt(one, depth+1) })
+	}
+	return false
+}
+
+// nameKeys are where a list of pairs has its names.
+var nameKeys = words("name key field type id property")
 
 // nested maps the properties of an object within the item.
 func nested(table ...property) setter {
@@ -216,9 +371,7 @@ func (m *mapper) report(v value, loss Loss) {
 	if len(m.row.Losses) == maxReports || slices.ContainsFunc(m.row.Losses, isSame) {
 		return
 	}
-	name := strings.ToLower(v.name)
-	if v.is != (secret{}) && !strings.Contains(name, "pass") && !strings.Contains(name, "pwd") &&
-		!strings.Contains(name, "secret") {
+	if _, is := v.is.(secret); !is && !isSecret(v.name) && !hasSecret(v.is) {
 		loss.Value = describe(v.is)
 	}
 	m.row.Losses = append(m.row.Losses, loss)
@@ -227,7 +380,7 @@ func (m *mapper) report(v value, loss Loss) {
 // lose is a setter of properties that cannot be kept.
 func lose(reason LossReason) setter {
 	return func(m *mapper, v value) {
-		if !isEmpty(v.is) && !(m.format.isTable && isZero(v.is)) {
+		if !isEmpty(v.is) && !(m.format.isTable && isUnset(v.is)) {
 			m.lose(v, reason)
 		}
 	}
@@ -289,7 +442,7 @@ func (m *mapper) finish() {
 }
 
 // finishLimit sets the number of remaining clicks. Without a total it is the whole limit, which is
-// a loss of sources that count clicks.
+// a loss of sources that count clicks. A total that cannot be read closes the link.
 func (m *mapper) finishLimit() {
 	if m.limit != nil {
 		left := *m.limit
@@ -301,6 +454,7 @@ func (m *mapper) finishLimit() {
 		}
 		m.row.Limit = m.limit
 		m.remaining = new(min(left, optional.Or(m.remaining, left)))
+		m.row.Deleted = m.row.Deleted || m.hasUnreadClicks
 	}
 	switch {
 	case m.remaining == nil:
