@@ -241,6 +241,10 @@ func setStart(m *mapper, v value) {
 }
 
 func setEnd(m *mapper, v value) {
+	if yes, _ := truth(v.is); yes {
+		setEnding(m, v)
+		return
+	}
 	if t := m.bound(v, isUnlimited); t != nil && (m.row.ExpiresAt == nil || t.Before(*m.row.ExpiresAt)) {
 		m.row.ExpiresAt = t
 	}
@@ -262,6 +266,19 @@ func setLimit(m *mapper, v value) { m.limitTo(&m.limit, v) }
 // setRemaining sets how many clicks remain.
 func setRemaining(m *mapper, v value) { m.limitTo(&m.remaining, v) }
 
+// setLimited and setEnding note that there is a limit or an end, in another property.
+func setLimited(m *mapper, v value) {
+	if !isUnset(v.is) {
+		m.limitNoted = append(m.limitNoted, v)
+	}
+}
+
+func setEnding(m *mapper, v value) {
+	if !isUnset(v.is) {
+		m.endNoted = append(m.endNoted, v)
+	}
+}
+
 // limitTo sets the lowest of several limits.
 func (m *mapper) limitTo(limit **int64, v value) {
 	n, ok := number(v.is)
@@ -271,6 +288,8 @@ func (m *mapper) limitTo(limit **int64, v value) {
 	case ok && (*limit == nil || n < **limit):
 		*limit, m.limitField = &n, v
 	case ok || isTruth && !yes:
+	case isTruth:
+		setLimited(m, v)
 	default:
 		m.closeUnread(v, numberForm)
 	}
@@ -380,10 +399,24 @@ func setBlockedUntil(m *mapper, v value) {
 
 // protectSecret closes a link that has a secret, which no report shows.
 func protectSecret(m *mapper, v value) {
-	if !isUnset(v.is) {
+	if !areUnset(v.is) {
 		m.row.Deleted = true
 		m.lose(value{v.name, secret{}}, Unsupported)
 	}
+}
+
+// areUnset reports whether a value, or each one in an object, means none.
+func areUnset(is any) bool {
+	object, isObject := is.(map[string]any)
+	if !isObject {
+		return isUnset(is)
+	}
+	for _, one := range object {
+		if !areUnset(one) {
+			return false
+		}
+	}
+	return true
 }
 
 func setStatus(m *mapper, v value) {

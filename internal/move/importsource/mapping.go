@@ -46,6 +46,8 @@ type property struct {
 	isURL bool
 	// isCode means that a text such as null is one.
 	isCode bool
+	// about is what a usual property is about.
+	about subject
 	// describes are the fields of links that are from the property.
 	describes []Field
 }
@@ -88,6 +90,8 @@ type mapper struct {
 	// remaining the limit without them.
 	limit, remaining *int64
 	limitField       value
+	// limitNoted and endNoted say that there is a limit or an end.
+	limitNoted, endNoted []value
 	// hasUnreadClicks is whether the source has counted clicks in a form that cannot be read.
 	hasUnreadClicks bool
 	urlField        string
@@ -164,8 +168,10 @@ func (m *mapper) cutSlash() {
 
 // unknown maps a property that the table lacks, if its name is usual, and the usual properties in an
 // object. Others are reported.
-func (m *mapper) unknown(v value, prefix string) {
-	p := m.usual(v.name)
+func (m *mapper) unknown(v value, prefix string) { m.mapAs(m.usual(v.name), v, prefix) }
+
+// mapAs maps a property as a usual one; nil means none.
+func (m *mapper) mapAs(p *property, v value, prefix string) {
 	if p != nil {
 		m.row.Describes = append(m.row.Describes, p.describes...)
 	}
@@ -212,11 +218,22 @@ func (m *mapper) usual(name string) *property {
 
 // containers are names of objects and lists that are about the link itself.
 var containers = words("flags flag options option settings setting limits restrictions restriction rules attributes " +
-	"properties meta metadata config conditions features markers states statuses access security protection")
+	"properties meta metadata config conditions states statuses status state access security protection link url " +
+	"shortlink shorturl data item record fields details info general visibility availability publication")
+
+// lists are those whose texts, and objects in a list, are about the link itself.
+var lists = words("flags flag options settings limits restrictions rules attributes status states statuses " +
+	"conditions " +
+	"security")
+
+// counted are words for objects of counts, in which nothing else is about the link.
+var counted = words("stats stat statistics analytics metrics counters tracking")
 
 // others are words for whom or what an object is about that is not the link.
 var others = words("user users owner creator author editor workspace team account organization organisation org " +
-	"domain campaign folder group project og utm client tag tags category parent webhook pixel")
+	"domain campaign folder group project og utm client tag tags category parent webhook pixel pixels qr qrcode " +
+	"notification " +
+	"notifications preview retargeting cloaking seo bot bots cookie cookies consent banner button")
 
 // maxWithin is how many objects within each other have usual properties.
 const maxWithin = 8
@@ -231,23 +248,41 @@ func isObject(is any) bool {
 func (m *mapper) members(v value) map[string]any {
 	split := wordsIn(v.name)
 	isOther := func(word string) bool { return others[word] }
-	isOfLink := slices.ContainsFunc(split, func(word string) bool { return containers[word] })
+	isList := slices.ContainsFunc(split, func(word string) bool { return lists[word] })
 	switch is := parsed(v.is).(type) {
 	case map[string]any:
 		if !slices.ContainsFunc(split, isOther) {
 			return is
 		}
 	case []any:
-		if isOfLink {
+		if isList {
 			return membersOf(is)
 		}
 	case string:
-		if isOfLink && m.usual(v.name) == nil {
+		if isList && m.usual(v.name) == nil {
 			texts := strings.FieldsFunc(is, func(r rune) bool { return strings.ContainsRune(",;|", r) })
 			return membersOf(texts)
 		}
 	}
 	return nil
+}
+
+// usualIn returns the usual property of a name in an object, where it may mean something together
+// with that of the object, as "date" in "expiration". Whether something is enabled is about the
+// object, unless that is one of the link; and all but counts in one of counts.
+func (m *mapper) usualIn(outer, name string) *property {
+	p := m.usual(name)
+	if p == nil && !strings.HasPrefix(name, "$") {
+		p = m.usual(outer + " " + name)
+	}
+	split := wordsIn(outer)
+	isCounted := slices.ContainsFunc(split, func(word string) bool { return counted[word] })
+	isOfLink := slices.ContainsFunc(split, func(word string) bool { return containers[word] })
+	switch {
+	case p == nil || isCounted && p.about != aboutCounts && !isSecret(name) || !isOfLink && p.about == aboutEnabled:
+		return nil
+	}
+	return p
 }
 
 // membersOf returns texts as names of what is true, and the properties of objects.
@@ -282,7 +317,7 @@ func parsed(is any) any {
 // hasUsual reports whether there is a usual property within a value.
 func (m *mapper) hasUsual(v value) bool {
 	for name, is := range m.members(v) {
-		if m.usual(name) != nil || m.hasUsual(value{name, is}) {
+		if m.usualIn(v.name, name) != nil || m.hasUsual(value{name, is}) {
 			return true
 		}
 	}
@@ -291,14 +326,15 @@ func (m *mapper) hasUsual(v value) bool {
 
 // within maps the properties within a value.
 func (m *mapper) within(v value, prefix string) {
-	if strings.Count(prefix, ".") == maxWithin {
+	if strings.Count(prefix, ".") >= maxWithin {
 		m.row.Deleted = true
 		m.lose(value{prefix + v.name, v.is}, Unsupported)
 		return
 	}
 	members := newObject(m.members(v), true)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		m.unknown(members[name], prefix+v.name+".")
+		one := members[name]
+		m.mapAs(m.usualIn(v.name, one.name), one, prefix+v.name+".")
 	}
 }
 
@@ -436,9 +472,20 @@ func (m *mapper) finish() {
 	if m.row.RedirectStatus == nil {
 		m.row.RedirectStatus = optional.Of(m.format.status)
 	}
+	m.finishNoted()
 	m.finishLimit()
 	m.finishRouting()
 	m.checkURL()
+}
+
+// finishNoted closes a link that has a limit or an end which no property says.
+func (m *mapper) finishNoted() {
+	if len(m.endNoted) > 0 && m.row.ExpiresAt == nil {
+		m.closeUnread(m.endNoted[0], timeForm)
+	}
+	if len(m.limitNoted) > 0 && m.limit == nil && m.remaining == nil {
+		m.closeUnread(m.limitNoted[0], numberForm)
+	}
 }
 
 // finishLimit sets the number of remaining clicks. Without a total it is the whole limit, which is

@@ -26,8 +26,10 @@ var classes = map[rune]string{
 	'T': "at on date dates time times timestamp datetime ts utc gmt ms millis milliseconds epoch unix unixtime",
 	'D': "in for days day hours hour minutes seconds secs weeks months",
 	// ends and starts
-	'X': "expire expires expiry expiration expirations exp expiring deadline ttl timetolive lifetime termination " +
-		"deactivate deactivates deactivation unpublish unpublishes due sunset",
+	'X': "expire expires expiry expiration expirations exp expiring deadline ttl timetolive termination " +
+		"deactivate deactivates deactivation unpublish unpublishes due sunset ablauf ablaufdatum läuftab gültigbis " +
+		"gueltigbis caducidad vencimiento scadenza",
+	'j': "lifetime",
 	'x': "expired ended",
 	'E': "end ends",
 	'U': "until till",
@@ -36,17 +38,19 @@ var classes = map[rune]string{
 		"scheduled schedule release releases",
 	'F': "from since after",
 	'H': "hide hides hidden embargo embargoed",
-	'v': "validity workflow review",
+	'v': "window period validity workflow review",
 	// states
-	'V': "status statuses state states lifecycle visibility moderation approval availability",
-	'O': "active enabled approved available visible public online alive safe verified working show shown running " +
+	'V': "privacy accesslevel mode status statuses state states lifecycle visibility moderation approval availability",
+	'O': "unblocked unbanned unlocked restored reinstated aktiv actif activo ativo attivo actief active enabled " +
+		"approved available visible public online alive safe verified working show shown running " +
 		"accessible functional usable inuse useyn healthy",
 	'i': "valid",
 	'P': "published activated live",
 	'e': "enable activate publish publication golive",
 	'o': "open opens",
 	'A': "allowed allow permitted",
-	'B': "disabled disable ban bans banned block blocks blocked blacklist blacklisted blocklist blocklisted delete " +
+	'B': "gesperrt deaktiviert gelöscht geloescht désactivé desactivado supprimé eliminado disabled disable ban " +
+		"bans banned block blocks blocked blacklist blacklisted blocklist blocklisted delete " +
 		"deleted deletion del removed remove removal trash trashed intrash suspend suspended suspension draft pause " +
 		"paused inactive deactivated unpublished private revoke revoked lock locked frozen freeze quarantine " +
 		"quarantined flagged spam malicious malware phishing scam fraud unsafe abuse abusive offline stop stopped " +
@@ -61,25 +65,28 @@ var classes = map[rune]string{
 	'Y': "by reason",
 	// limits and counts
 	'M': "max maximum limit limits cap quota",
-	'c': "clicks visits hits views uses used usage usages",
+	'm': "limited",
+	'c': "engagements clicks visits hits views uses used usage usages",
 	'C': "click visit hit view requests request scans scan",
 	's': "access accesses",
 	'u': "use",
 	'r': "redirect redirects redirection",
 	'L': "remaining",
 	'l': "left remain remains",
-	'K': "count counts counter num number total totals of human unique",
+	'K': "all overall sofar count counts counter num number total totals of human unique",
 	'Z': "age",
 	// secrets and gates
-	'w': "password passwords passwd passwort kennwort pwd passphrase passcode",
-	'W': "pass pw pin pincode secret secrets secretkey credential credentials auth accesscode unlockcode protected " +
+	'w': "motdepasse contraseña senha wachtwoord password passwords passwd passwort kennwort pwd passphrase passcode",
+	'W': "passkey otp pass pw pin pincode secret secrets secretkey credential credentials auth accesscode " +
+		"unlockcode protected " +
 		"protection passhash",
 	'G': "onetime onetimeuse onetimelink singleuse oneuse singleclick oneclick selfdestruct selfdestructing " +
 		"burnafterreading burnafterread viewonce restricted membersonly ssoonly allowlist whitelist denylist " +
 		"restriction restrictions",
 	'q': "require requires required only needs needed",
 	'a': "login signin members sso authentication registration account",
-	'g': "ip ips country countries email emails user users geo region regions cidr network networks referrer referrers",
+	'g': "domain domains device devices city cities continent continents ip ips country countries email emails user " +
+		"users geo region regions cidr network networks referrer referrers",
 }
 
 // classOf is the class of each word.
@@ -102,6 +109,19 @@ type meaning struct {
 	property
 }
 
+// what a usual property is about, if it depends on the object that it is in.
+type subject string
+
+const (
+	aboutCounts  subject = "counts"
+	aboutEnabled subject = "enabled"
+)
+
+func (m meaning) in(about subject) meaning {
+	m.about = about
+	return m
+}
+
 func means(letters string, set setter, describes ...Field) meaning {
 	return meaning{regexp.MustCompile("^(?:" + letters + ")$"), to(set).as(describes...)}
 }
@@ -111,18 +131,21 @@ func means(letters string, set setter, describes ...Field) meaning {
 var meanings = []meaning{
 	means(`[^?]*[wW][^?]*|.*w.*`, protectSecret),
 	means(`[cCuorsKA]*M[McCuorsKA]*|A[cCuors]+|[cCuors]+A|X[FTD]*[cCurs]+`, setLimit, MaxClicks),
+	means(`m|[cCuors]*M[cCuors]*O`, setLimited, MaxClicks),
 	means(`L|K*[cCuors]+K*[Ll]|[Ll]K*[cCuors]+|ML|LM`, setRemaining, MaxClicks),
-	means(`c|K+[cCuors]+K*|[cCuors]+K+`, setClicks),
+	means(`c[Cuc]*|[Kj]+[cCuors]+K*|[cCuors]+[Kc]+`, setClicks).in(aboutCounts),
 	means(`HUT*`, setStart, StartsAt),
-	means(`T*X[XTDUFtE]*|[OiPeoAvVS]+[UtEX]+T*|[UE]T*|T[EUt]|tT+|[Oiv]D+|M[ZXT]+|TM|NF`, setEnd, ExpiresAt),
-	means(`S[TDFOP]*|T+S|[OiPeoAvV]+[FS]+T*|FT+|T+F|[eo]T+|Nt`, setStart, StartsAt),
+	means(`N[XjEM][cCuors]*`, handled),
+	means(`XT*O`, setEnding, ExpiresAt),
+	means(`T*[Xj][XTDUFtE]*|[OiPeoAvVS]+[UtEX]+T*|[UE]T*|T[EUt]|tT+|[Oiv]D+|M[ZXjT]+|TM|N[OiPeA]*F`, setEnd, ExpiresAt),
+	means(`S[TDFOP]*|T+S|[OiPeoAvV]+[FS]+T*|FT+|T+F|[eo]T+|N[OiPeA]*t`, setStart, StartsAt),
 	means(`xT*`, setEnded),
 	means(`RT*V*`, setArchived, Archived),
 	means(`[PevSr]?V+|s`, setState(Unsupported)),
-	means(`[PO]T+|[Pe]`, setSince),
-	means(`r?[OiPeAo]+V*|V[OiPeAo]+|iT+|NB+T*`, setActive),
+	means(`[PO]T+|[Pe]`, setSince).in(aboutEnabled),
+	means(`r?[OiPeAo]+V*|V[OiPeAo]+|iT+|NB+T*`, setActive).in(aboutEnabled),
 	means(`B+UT*`, setBlockedUntil),
-	means(`V?[BH]+[BHVTFD]*|N[OiPeAo]+T*|[BH]+Y.*|Y[BH]+|G[TucCr]*|qa+|a+q`, setBlocked),
+	means(`V?[BH]+[BHVTFD]*|N[OiPeAo]+T*|[BH]+Y.*|Y[BH]+|G[TucCr]*|ZG|qa+|a+q|B+q`, setBlocked),
 	means(`Bg+|g+B|BG`, setBlocked),
 	means(`[AG]g+|g+[AG]|AG`, setAudience),
 }
@@ -147,9 +170,16 @@ func words(list string) map[string]bool {
 // usualOf returns the usual property that a name means; nil for any other name. It is tried again
 // without what is in brackets, as in "Expires (of the link)".
 func usualOf(name string) *property {
-	for _, text := range []string{name, inBrackets.ReplaceAllString(name, " ")} {
+	texts := []string{name}
+	if strings.ContainsAny(name, "([{") {
+		texts = append(texts, inBrackets.ReplaceAllString(name, " "))
+	}
+	for _, text := range texts {
 		split := wordsIn(text)
 		letters := lettersOf(split)
+		if strings.Trim(letters, "?") == "" {
+			continue
+		}
 		for i := range meanings {
 			if m := &meanings[i]; m.letters.MatchString(letters) && !slices.ContainsFunc(split, isBesidePassword) {
 				return &m.property
@@ -274,7 +304,7 @@ func isNameRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r)
 // weak are names that are about a link's limits or not, such as the label of a button: a text of
 // other words than those of limits and states is not about them.
 var weak = words("start starts begin begins end ends delete block ban trash publish live launch release schedule " +
-	"publication open opens show hide state access limit limits max maximum quota remaining stop close internal " +
+	"publication open opens mode show hide state access limit limits max maximum quota remaining stop close internal " +
 	"effective due approval availability exp")
 
 // doubts are words of values that a limit or a state may have.
@@ -299,7 +329,7 @@ func isProse(v value) bool {
 	return len(split) > 0 && !slices.ContainsFunc(split, func(w string) bool {
 		class, isListed := classOf[w]
 		_, isTruth := truths[w]
-		isNeutral := strings.ContainsRune("<>.TDFStYKagu", class)
+		isNeutral := strings.ContainsRune("<>.TDFStYKagurcC", class)
 		return doubts[w] || isTruth && !isListed && len(w) > 1 || isListed && !isNeutral && !slices.Contains(own, w)
 	})
 }
@@ -326,6 +356,7 @@ func said(is any) saying {
 		switch {
 		case class == 'N':
 			isDenied = true
+		case strings.Trim(w, "0123456789") == "":
 		case strings.ContainsRune("OiPeAo", class) || openStates[w]:
 			says = max(says, saysOpen)
 			if isDenied {
@@ -394,7 +425,7 @@ func isNone(is any) bool {
 
 // openStates are further words for states in which a link redirects.
 var openStates = wordsOf(map[bool]string{
-	true: "ok okay good clean ham success successful normal up aktiv actif activo ativo attivo actief",
+	true: "ok okay good clean ham success successful normal up",
 })
 
 // defaultStates are those that say so in a column of states alone.

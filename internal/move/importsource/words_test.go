@@ -29,7 +29,7 @@ func TestRows_ReadNamesByTheirWords(t *testing.T) {
 		{"closed", "soft_deleted|softDeletedAt|del_flag|delFlag|is_del|pending|is_pending|awaiting_approval|on_hold|" +
 			"under_review|not_active|invalid|terminated|retired|obsolete|dead|is_broken|discontinued|blacklist|" +
 			"shadow_banned|blocked_by_admin|flagged_as_spam|reported|internal|denied|forbidden|takedown|take_down|" +
-			"isNotActive|taken_down|withdrawn|closed|deletedByUserId", `"1","true"`},
+			"isNotActive|taken_down|withdrawn|closed|deletedByUserId|gesperrt|internal_only", `"1","true"`},
 		{"closed", "active_yn|use_yn|status_active|is_open|open|allowed|alive|safe|verified|working|in_use|show|" +
 			"redirect_enabled|not_deleted", `"0","false","No"`},
 		{"open", "active_yn|use_yn|status_active|is_open|alive|verified|in_use|not_deleted", `"1","true","Yes"`},
@@ -37,7 +37,8 @@ func TestRows_ReadNamesByTheirWords(t *testing.T) {
 			"approval|" +
 			"availability|state|access|link_state", `"disabled","Inactive","pending_review","not active"`},
 		{"open", "status_text|current_status|review_status|moderation|approval", `"Active","approved"`},
-		{"closed", "secret|pw|Passwort|require_pin|unlock_pin|credentials|password_hash", `"1","hunter22"`},
+		{"closed", "secret|pw|Passwort|require_pin|unlock_pin|credentials|password_hash|mot_de_passe|otp", `"1",` +
+			`"hunter22"`},
 		{"closed", "sso_only|one_time_use|burn_after_reading|single_click|geo_blocked|ip_restrictions|requires_login|" +
 			"blocked_countries", `"1","some"`},
 		// starts and ends
@@ -127,19 +128,33 @@ func TestRows_ReadWithinObjects(t *testing.T) {
 			`"auth_config":{"pw":"hunter3"}|"unlock_pin":"hunter4"|"a":{"b":{"c":{"disabled":1}}}|` +
 			`"settings":"{\"disabled\":true,\"password\":\"hunter5\"}"|"rules":[{"password":"hunter6"}]|` +
 			`"extra":"{\"credentials\":\"hunter9\"}"|` +
-			`"expiration":{"date":"2031-01-01"}|` +
+			`"expiration":{"date":"soon"}|"valid":{"until":"soon"}|` +
 			`"a":{"b":{"c":{"d":{"e":{"f":{"g":{"h":{"i":{"j":{"pw":"hunter7"}}}}}}}}}}`,
 			importsource.JSONLines},
-		{"ends", `"validity":{"end":"2031-01-01"}|"rules":{"expiration":"2031-01-01"}|` +
+		{"ends", `"validity":{"end":"2031-01-01"}|"expiration":{"enabled":true,"date":"2031-01-01"}|` +
+			`"window":{"to":"2031-01-01"}|` +
+			`"options":{"expire":{"at":"2031-01-01"}}|"has_expiry":true,"expires_at":"2031-01-01"|` +
+			`"rules":{"expiration":"2031-01-01"}|` +
 			`"meta":{"expires_at":"2031-01-01"}|` +
 			`"schedule":{"end":"2031-01-01"}`, importsource.JSONLines},
+		{"closed", `"has_expiry":true|"is_limited":true|"has_limit":"yes"|"click_limit_enabled":true|"expiresAt":true`,
+			importsource.JSONLines},
+		{"open", `"never_expires":true|"no_expiry":1|"expiration":{"enabled":false,"date":null}|` +
+			`"app":{"enabled":false}|` +
+			`"password":{"enabled":false,"value":null}|"status":["active"]|"mode":"redirect"|"status":"1 - active"`,
+			importsource.JSONLines},
 		{"open", `"owner":{"active":false,"password":"hunter8"}|"flags":["new"]|"labels":["draft"]|` +
+			`"analytics":{"enabled":false,"public":false}|"qr":{"active":false,"disabled":true}|` +
+			`"stats":{"expired":1}|` +
 			`"settings":{"disabled":false}|"extra":[{"name":"password","value":"hunter9"}]|` +
 			`"token":"hunter9"`, importsource.JSONLines},
+		{"closed", `"stats":{"clicks":12},"max_clicks":10|"meta":{"active":false}|"data":{"enabled":0}`,
+			importsource.JSONLines},
 		{"closed", closedCounts(), importsource.JSONLines},
 		{"closed", `"max_clicks":5,"clicks":3,"visits":12|"max_clicks":5,"visits":12,` +
 			`"clicks":3`, importsource.JSONLines},
-		{"limited", `"max_clicks":10,"clicks":3|"max_clicks":10,"views":"3","used":"null"`, importsource.JSONLines},
+		{"limited", `"is_limited":true,"max_clicks":7|"max_clicks":10,"clicks":3|"max_clicks":10,"views":"3",` +
+			`"used":"null"`, importsource.JSONLines},
 		{"closed", `"shortCode":"a","longUrl":"https://a.b/","meta":{"maxVisits":5},` +
 			`"visitsCount":7`, importsource.Shlink},
 		{"closed", `"idString":"a","path":"a","originalURL":"https://a.b/","clicksLimit":5,"clicks":7|` +
@@ -171,7 +186,8 @@ func closedCounts() string {
 	var items []string
 	for name := range strings.SplitSeq("views|view_count|used|uses|use_count|usage_count|usage|total_visits|totalHits|"+
 		"hit_count|hitCount|clicks_count|clicks_total|clicksTotal|current_clicks|num_clicks|number_of_clicks|"+
-		"visits_count|visitsCount|redirect_count|access_count|human_clicks|Clicks (total)", "|") {
+		"visits_count|visitsCount|redirect_count|access_count|human_clicks|Clicks (total)|lifetime_clicks|"+
+		"clicks_used|clicks so far", "|") {
 		items = append(items, `"max_clicks":10,"`+name+`":12`)
 	}
 	for _, count := range []string{`"1,012"`, `"1.012"`, `"1 012"`, `"1’012"`, `"1\u00a0012"`, `"12 clicks"`,
