@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ type property struct {
 	isURL bool
 	// isCode means that a text such as null is one.
 	isCode bool
-	// about is what a usual property is about.
+	// about is the subject of a usual property.
 	about subject
 	// describes are the fields of links that are from the property.
 	describes []Field
@@ -226,10 +227,10 @@ var lists = words("flags flag options settings limits restrictions rules attribu
 	"conditions " +
 	"security")
 
-// counted are words for objects of counts, in which nothing else is about the link.
+// counted are words for objects of counts; the rest of such an object has nothing to do with the link.
 var counted = words("stats stat statistics analytics metrics counters tracking")
 
-// others are words for whom or what an object is about that is not the link.
+// others are words for objects about someone or something else than the link.
 var others = words("user users owner creator author editor workspace team account organization organisation org " +
 	"domain campaign folder group project og utm client tag tags category parent webhook pixel pixels qr qrcode " +
 	"notification " +
@@ -285,13 +286,18 @@ func (m *mapper) usualIn(outer, name string) *property {
 	return p
 }
 
-// membersOf returns texts as names of what is true, and the properties of objects.
+// membersOf returns the properties of a list of texts and objects. A text is a pair, as in pin=1234,
+// or the name of something that is true.
 func membersOf[T any](list []T) map[string]any {
 	all := map[string]any{}
 	for _, one := range list {
 		switch is := any(one).(type) {
 		case string:
-			all[bare(is)] = true
+			if at := strings.IndexAny(is, "=:"); at >= 0 {
+				all[bare(is[:at])] = bare(is[at+1:])
+			} else {
+				all[bare(is)] = true
+			}
 		case map[string]any:
 			maps.Copy(all, is)
 		}
@@ -338,7 +344,7 @@ func (m *mapper) within(v value, prefix string) {
 	}
 }
 
-// secretDepth bounds how far reports look for secrets: what is deeper is not shown.
+// secretDepth bounds the search for secrets. Reports show no value with deeper objects.
 const secretDepth = 20
 
 // hasSecret reports whether a value has a secret within.
@@ -354,11 +360,16 @@ func hasSecretAt(is any, depth int) bool {
 				return true
 			}
 		}
+	case string:
+		return secretPair.MatchString(is)
 	case []any:
 		return depth == secretDepth || slices.ContainsFunc(is, func(one any) bool { return hasSecretAt(one, depth+1) })
 	}
 	return false
 }
+
+// secretPair is a secret with its name in a text.
+var secretPair = regexp.MustCompile(`(?i)(?:passw|pwd|secret|passphrase|passcode|token|\bpin\b|\bpw\b)[\w"' ]*[:=]`)
 
 // nameKeys are where a list of pairs has its names.
 var nameKeys = words("name key field type id property")

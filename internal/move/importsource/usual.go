@@ -109,7 +109,7 @@ type meaning struct {
 	property
 }
 
-// what a usual property is about, if it depends on the object that it is in.
+// subject is that of a usual property whose meaning depends on the object around it.
 type subject string
 
 const (
@@ -126,7 +126,7 @@ func means(letters string, set setter, describes ...Field) meaning {
 	return meaning{regexp.MustCompile("^(?:" + letters + ")$"), to(set).as(describes...)}
 }
 
-// meanings are in the order in which they are tried. T is a word of time, which says nothing by
+// meanings are tried in this order. T is a word of time, which says nothing by
 // itself.
 var meanings = []meaning{
 	means(`[^?]*[wW][^?]*|.*w.*`, protectSecret),
@@ -153,7 +153,7 @@ var meanings = []meaning{
 // Parts of names that keep a name from being about the password of the link itself.
 var besidePassword = words("hint hints reset reminder question changed updated contact length policy attempts")
 
-// abuses are words for what a score may be about.
+// abuses are subjects of scores.
 var abuses = words("spam abuse abusive phishing malware malicious scam fraud unsafe")
 
 // tokens are words of values that no report shows, in addition to those of secrets.

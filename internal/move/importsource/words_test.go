@@ -124,7 +124,8 @@ func TestRows_ReadWithinObjects(t *testing.T) {
 	}{
 		{"closed", `"settings":{"password":"hunter2","disabled":true}|"meta":{"expires_at":"soon"}|` +
 			`"attributes":{"status":"disabled"}|"limits":{"max_clicks":0}|"link":{"is_disabled":true}|` +
-			`"data":{"deleted_at":"2020-01-01"}|"options":{"password":"x"}|"flags":["disabled"]|"flags":"spam, new"|` +
+			`"data":{"deleted_at":"2020-01-01"}|"options":{"password":"x"}|"flags":["disabled"]|` +
+			`"options":"password=hunter2;new"|"flags":["pin: hunter2"]|"flags":"spam, new"|` +
 			`"auth_config":{"pw":"hunter3"}|"unlock_pin":"hunter4"|"a":{"b":{"c":{"disabled":1}}}|` +
 			`"settings":"{\"disabled\":true,\"password\":\"hunter5\"}"|"rules":[{"password":"hunter6"}]|` +
 			`"extra":"{\"credentials\":\"hunter9\"}"|` +
@@ -147,7 +148,7 @@ func TestRows_ReadWithinObjects(t *testing.T) {
 			`"analytics":{"enabled":false,"public":false}|"qr":{"active":false,"disabled":true}|` +
 			`"stats":{"expired":1}|` +
 			`"settings":{"disabled":false}|"extra":[{"name":"password","value":"hunter9"}]|` +
-			`"token":"hunter9"`, importsource.JSONLines},
+			`"token":"hunter9"|"extra":"a=b&password=hunter9"`, importsource.JSONLines},
 		{"closed", `"stats":{"clicks":12},"max_clicks":10|"meta":{"active":false}|"data":{"enabled":0}`,
 			importsource.JSONLines},
 		{"closed", closedCounts(), importsource.JSONLines},
