@@ -284,10 +284,10 @@ func (m *mapper) limitTo(limit **int64, v value) {
 	n, ok := number(v.is)
 	yes, isTruth := truth(v.is)
 	switch {
-	case isUnlimited(v.is) || isNone(v.is) || isLargest(v.is):
+	case isLargest(v.is):
 	case ok && (*limit == nil || n < **limit):
 		*limit, m.limitField = &n, v
-	case ok || isTruth && !yes:
+	case ok || isTruth && !yes || isNone(v.is) || isUnlimited(v.is):
 	case isTruth:
 		setLimited(m, v)
 	default:
@@ -354,12 +354,15 @@ func setSince(m *mapper, v value) {
 // setBlocked closes a link for any value that does not say no. A time to come is when it ends.
 func setBlocked(m *mapper, v value) {
 	at, isTime := instant(v.is)
-	says := said(v.is)
 	switch {
-	case isUnset(v.is) || isZeroDate(v.is) || says == saysOpen || says == saysNever:
+	case isUnset(v.is) || isZeroDate(v.is):
 	case isTime && at.After(m.settings.Now):
 		m.row.Describes = append(m.row.Describes, ExpiresAt)
 		setEnd(m, v)
+	case isTime:
+		m.row.Deleted = true
+		m.lose(v, Unsupported)
+	case said(v.is) == saysOpen || said(v.is) == saysNever:
 	case isLowScore(v):
 		m.lose(v, Unsupported)
 	default:

@@ -192,7 +192,7 @@ func (m *mapper) mapAs(p *property, v value, prefix string) {
 // lost reports a property that nothing here corresponds to. Columns are only ignored, unless their
 // names are about an end, a block or a gate.
 func (m *mapper) lost(v value, prefix string) {
-	if m.format.isTable && !protects(v.name) {
+	if m.format.isTable && !m.named(v.name).protects {
 		m.ignore(v)
 		return
 	}
@@ -200,22 +200,37 @@ func (m *mapper) lost(v value, prefix string) {
 	lose(Unsupported)(m, v)
 }
 
-// usual returns the usual property of a name. It remembers those of a file.
-func (m *mapper) usual(name string) *property {
-	const most = 1000
-	p, isKnown := m.meanings[name]
-	if isKnown {
-		return p
-	}
-	p = usualOf(name)
-	if m.meanings == nil {
-		m.meanings = map[string]*property{}
-	}
-	if len(m.meanings) < most {
-		m.meanings[strings.Clone(name)] = p
-	}
-	return p
+// named is what the words of a name say: a usual property, that it protects, or what an object or a
+// list of the name is about.
+type named struct {
+	usual                      *property
+	protects, isOfLink, isList bool
+	isCounted, isOther         bool
 }
+
+// named reads a name. It remembers those of a file.
+func (m *mapper) named(name string) named {
+	const most = 1000
+	n, isKnown := m.known[name]
+	if isKnown {
+		return n
+	}
+	split := wordsIn(name)
+	hasOf := func(words map[string]bool) bool {
+		return slices.ContainsFunc(split, func(word string) bool { return words[word] })
+	}
+	n = named{usual: usualOf(name), protects: protects(name), isOfLink: hasOf(containers), isList: hasOf(lists),
+		isCounted: hasOf(counted), isOther: hasOf(others)}
+	if m.known == nil {
+		m.known = map[string]named{}
+	}
+	if len(m.known) < most {
+		m.known[strings.Clone(name)] = n
+	}
+	return n
+}
+
+func (m *mapper) usual(name string) *property { return m.named(name).usual }
 
 // containers are names of objects and lists that are about the link itself.
 var containers = words("flags flag options option settings setting limits restrictions restriction rules attributes " +
@@ -247,20 +262,18 @@ func isObject(is any) bool {
 // members returns the properties within a value: those of an object, also as JSON text, and the words
 // of a list in a container, which are true. An object about something else than the link has none.
 func (m *mapper) members(v value) map[string]any {
-	split := wordsIn(v.name)
-	isOther := func(word string) bool { return others[word] }
-	isList := slices.ContainsFunc(split, func(word string) bool { return lists[word] })
+	name := m.named(v.name)
 	switch is := parsed(v.is).(type) {
 	case map[string]any:
-		if !slices.ContainsFunc(split, isOther) {
+		if !name.isOther {
 			return is
 		}
 	case []any:
-		if isList {
+		if name.isList {
 			return membersOf(is)
 		}
 	case string:
-		if isList && m.usual(v.name) == nil {
+		if name.isList && name.usual == nil {
 			texts := strings.FieldsFunc(is, func(r rune) bool { return strings.ContainsRune(",;|", r) })
 			return membersOf(texts)
 		}
@@ -276,11 +289,10 @@ func (m *mapper) usualIn(outer, name string) *property {
 	if p == nil && !strings.HasPrefix(name, "$") {
 		p = m.usual(outer + " " + name)
 	}
-	split := wordsIn(outer)
-	isCounted := slices.ContainsFunc(split, func(word string) bool { return counted[word] })
-	isOfLink := slices.ContainsFunc(split, func(word string) bool { return containers[word] })
+	object := m.named(outer)
 	switch {
-	case p == nil || isCounted && p.about != aboutCounts && !isSecret(name) || !isOfLink && p.about == aboutEnabled:
+	case p == nil || object.isCounted && p.about != aboutCounts && !isSecret(name),
+		!object.isOfLink && p.about == aboutEnabled:
 		return nil
 	}
 	return p

@@ -59,8 +59,8 @@ type reader struct {
 	// codes.
 	folders   map[string]string
 	foldsCase map[string]bool
-	// meanings are the usual properties of names that the file has.
-	meanings map[string]*property
+	// known are names of the file by what their words say.
+	known map[string]named
 }
 
 // errStopped ends reading after the caller has seen enough.

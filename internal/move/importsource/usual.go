@@ -221,7 +221,7 @@ var stems = []string{"expir", "delet", "disab", "block", "banned", "passw", "unt
 func lettersOf(split []string) string {
 	letters := strings.ReplaceAll(rawLetters(split), ".", "")
 	letters = strings.TrimRight(strings.TrimLeft(letters, "<"), ">")
-	return strings.NewReplacer("<", "?", ">", "?").Replace(letters)
+	return innerAffixes.Replace(letters)
 }
 
 // rawLetters returns the class of each word, and ? for one that is not listed.
@@ -240,6 +240,11 @@ func rawLetters(split []string) string {
 // camelHump is where a word in camel case begins.
 var camelHump = regexp.MustCompile(`(\p{Ll}|\p{Nd})(\p{Lu})|(\p{Lu})(\p{Lu}\p{Ll})`)
 
+var apostrophes = strings.NewReplacer("'", "", "’", "")
+
+// innerAffixes replaces affixes that are not at their side of a name.
+var innerAffixes = strings.NewReplacer("<", "?", ">", "?")
+
 // wordsIn returns the words of a name or a state in lower case: what punctuation and camel case
 // separate, words that belong together as one, and the listed words of a word that consists of them,
 // as in expiresat.
@@ -249,7 +254,7 @@ func wordsIn(text string) (split []string) {
 	}
 	text = cut(strings.Map(visible, text), maxName)
 	text = camelHump.ReplaceAllString(text, "$1$3 $2$4")
-	parts := strings.FieldsFunc(strings.ToLower(strings.NewReplacer("'", "", "’", "").Replace(text)),
+	parts := strings.FieldsFunc(strings.ToLower(apostrophes.Replace(text)),
 		func(r rune) bool { return !isNameRune(r) })
 	for at := 0; at < len(parts); {
 		joined, n := joinedAt(parts[at:])
@@ -347,8 +352,10 @@ const (
 
 // said reads a state: words that all say that a link redirects, or one that says that it does not.
 func said(is any) saying {
-	if openStates[word(is)] {
+	if text := word(is); openStates[text] {
 		return saysOpen
+	} else if _, isTruth := truths[text]; isTruth {
+		return saysNothing
 	}
 	says, isDenied, isKnown := saysNothing, false, true
 	for _, w := range wordsIn(bareText(is)) {

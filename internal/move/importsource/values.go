@@ -245,13 +245,13 @@ func (m *mapper) instant(v value) *time.Time {
 // words for that and the zero dates of databases say. Any other value closes the link.
 func (m *mapper) bound(v value, isNever func(is any) bool) *time.Time {
 	switch t, ok := instant(v.is); {
+	case ok:
+		return &t
 	case isUnset(v.is) || isNever(v.is):
 		return nil
 	case isZeroDate(v.is):
 		m.unread(v, timeForm)
 		return nil
-	case ok:
-		return &t
 	}
 	m.closeUnread(v, timeForm)
 	return nil
