@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
@@ -110,10 +113,18 @@ func setTags(m *mapper, v value) {
 	}
 }
 
-// namesIn returns texts, and the names of objects. ok is false if there are others.
+// namesIn returns texts, and the names of objects, also those in lists within. ok is false if there are others.
 func namesIn(list []any) (names []string, ok bool) {
 	ok = true
 	for _, one := range list {
+		if one == nil {
+			continue
+		}
+		if inner, isList := one.([]any); isList {
+			in, areTexts := namesIn(inner)
+			names, ok = append(names, in...), ok && areTexts
+			continue
+		}
 		if properties, isObject := one.(map[string]any); isObject {
 			one = properties["name"]
 		}
@@ -127,10 +138,12 @@ func namesIn(list []any) (names []string, ok bool) {
 // Python write it; else what vertical bars separate, else semicolons, else commas.
 func splitTags(text string) []string {
 	text = bare(text)
-	var list []any
-	if json.Unmarshal([]byte(text), &list) == nil {
-		if names, ok := namesIn(list); ok {
-			return names
+	for _, array := range []string{text, strings.ReplaceAll(text, `\"`, `"`)} {
+		var list []any
+		if json.Unmarshal([]byte(array), &list) == nil {
+			if names, ok := namesIn(list); ok {
+				return names
+			}
 		}
 	}
 	if tags, ok := splitArray(text); ok {
@@ -145,11 +158,18 @@ func splitTags(text string) []string {
 }
 
 // arrayElement is an element of an array with the comma after it. Its text is in one of the groups.
-var arrayElement = regexp.MustCompile(`^\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^"',{}\[\]]*?))\s*(?:,|$)`)
+var arrayElement = regexp.MustCompile(
+	`^\s*(?:u?"((?:[^"\\]|\\.)*)"|u?'((?:[^'\\]|\\.)*)'|([^"',{}\[\]]*?))\s*(?:,|$)`)
 
-// splitArray returns the elements of {a,"b c"} or ['a', 'b']. ok is false for other text, and for a
-// word in brackets.
+// splitArray returns the elements of {a,"b c"}, {{a},{b}}, ['a', u'b'] or "a","b". ok is false for
+// other text, and for a word in brackets.
 func splitArray(text string) (elements []string, ok bool) {
+	if strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
+		text = "{" + text + "}"
+	}
+	if strings.HasPrefix(text, "{{") && strings.HasSuffix(text, "}}") {
+		text = betweenArrays.ReplaceAllString(text[1:len(text)-1], ",")
+	}
 	isList := strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && strings.ContainsAny(text, `"',`)
 	if !isList && !(strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")) {
 		return nil, false
@@ -166,6 +186,9 @@ func splitArray(text string) (elements []string, ok bool) {
 	}
 	return elements, true
 }
+
+// betweenArrays separates the arrays within another one.
+var betweenArrays = regexp.MustCompile(`\}\s*,\s*\{`)
 
 var escapedByte = regexp.MustCompile(`\\(.)`)
 
@@ -212,13 +235,17 @@ func setMetadata(m *mapper, v value) {
 
 // setStart and setEnd set the narrowest period of all properties that describe it.
 func setStart(m *mapper, v value) {
-	if t := m.bound(v, noStart); t != nil && (m.row.StartsAt == nil || t.After(*m.row.StartsAt)) {
+	if t := m.bound(v, isAlways); t != nil && (m.row.StartsAt == nil || t.After(*m.row.StartsAt)) {
 		m.row.StartsAt = t
 	}
 }
 
 func setEnd(m *mapper, v value) {
-	if t := m.bound(v, noEnd); t != nil && (m.row.ExpiresAt == nil || t.Before(*m.row.ExpiresAt)) {
+	if yes, _ := truth(v.is); yes {
+		setEnding(m, v)
+		return
+	}
+	if t := m.bound(v, isUnlimited); t != nil && (m.row.ExpiresAt == nil || t.Before(*m.row.ExpiresAt)) {
 		m.row.ExpiresAt = t
 	}
 }
@@ -239,53 +266,89 @@ func setLimit(m *mapper, v value) { m.limitTo(&m.limit, v) }
 // setRemaining sets how many clicks remain.
 func setRemaining(m *mapper, v value) { m.limitTo(&m.remaining, v) }
 
+// setLimited and setEnding note that there is a limit or an end, in another property.
+func setLimited(m *mapper, v value) {
+	if !isUnset(v.is) {
+		m.limitNoted = append(m.limitNoted, v)
+	}
+}
+
+func setEnding(m *mapper, v value) {
+	if !isUnset(v.is) {
+		m.endNoted = append(m.endNoted, v)
+	}
+}
+
 // limitTo sets the lowest of several limits.
 func (m *mapper) limitTo(limit **int64, v value) {
-	n, ok := integer(v.is)
+	n, ok := number(v.is)
 	yes, isTruth := truth(v.is)
 	switch {
+	case isLargest(v.is):
 	case ok && (*limit == nil || n < **limit):
 		*limit, m.limitField = &n, v
-	case ok || isTruth && !yes || nulls[word(v.is)] || noEnd[word(v.is)]:
+	case ok || isTruth && !yes || isNone(v.is) || isUnlimited(v.is):
+	case isTruth:
+		setLimited(m, v)
 	default:
 		m.closeUnread(v, numberForm)
 	}
 }
 
+// isLargest reports whether a number is the largest of 63 or 64 bits, which stands for no limit.
+func isLargest(is any) bool {
+	n, err := strconv.ParseFloat(word(is), 64)
+	return err == nil && n >= math.MaxInt64
+}
+
+// statusAt is a status of HTTP at the beginning of a text, as in 301 Moved Permanently.
+var statusAt = regexp.MustCompile(`^([1-5]\d\d)\b`)
+
 // setState closes a link in another state than an open one. Statuses of redirects are no states,
 // and times neither.
 func setState(reason LossReason) setter {
 	return func(m *mapper, v value) {
-		if n, ok := integer(v.is); ok && n >= 300 && n <= 399 {
-			m.row.Describes = append(m.row.Describes, RedirectStatus)
-			setStatus(m, v)
-			return
+		status, _ := integer(v.is)
+		if at := statusAt.FindString(bareText(v.is)); at != "" {
+			status, _ = integer(at)
 		}
 		yes, _ := truth(v.is)
 		_, isTime := instant(v.is)
-		if yes || isTime || openStates[word(v.is)] || nulls[word(v.is)] {
-			return
+		switch state := word(v.is); {
+		case status >= 300 && status <= 399:
+			m.row.Describes = append(m.row.Describes, RedirectStatus)
+			setStatus(m, value{v.name, json.Number(strconv.FormatInt(status, 10))})
+		case yes || isTime || status >= 200 && status <= 299 || isNone(v.is) || defaultStates[state] || anywhere[state]:
+		case said(v.is) == saysOpen:
+		default:
+			m.row.Deleted = true
+			m.report(v, Loss{Reason: reason, Form: stateForm})
 		}
-		m.row.Deleted = true
-		m.report(v, Loss{Reason: reason, Form: stateForm})
 	}
 }
 
-// setActive closes a link for which the value is not true. A time is when it becomes so.
+// setActive closes a link for which the value is not true. A time may be when it becomes so or
+// until when it is.
 func setActive(m *mapper, v value) {
 	yes, isTruth := truth(v.is)
-	_, isTime := instant(v.is)
 	switch {
-	case yes || nulls[word(v.is)] || openStates[word(v.is)]:
-	case isTruth:
+	case yes || isNone(v.is) || said(v.is) == saysOpen:
+	case isTruth || said(v.is) == saysClosed:
 		m.row.Deleted = true
 		m.lose(v, Unsupported)
-	case isTime:
-		m.row.Describes = append(m.row.Describes, StartsAt)
-		setStart(m, v)
 	default:
 		m.closeUnread(v, flagForm)
 	}
+}
+
+// setSince does so, and a time is when the link begins to redirect.
+func setSince(m *mapper, v value) {
+	if _, isTime := instant(v.is); !isTime {
+		setActive(m, v)
+		return
+	}
+	m.row.Describes = append(m.row.Describes, StartsAt)
+	setStart(m, v)
 }
 
 // setBlocked closes a link for any value that does not say no. A time to come is when it ends.
@@ -296,9 +359,34 @@ func setBlocked(m *mapper, v value) {
 	case isTime && at.After(m.settings.Now):
 		m.row.Describes = append(m.row.Describes, ExpiresAt)
 		setEnd(m, v)
+	case isTime:
+		m.row.Deleted = true
+		m.lose(v, Unsupported)
+	case said(v.is) == saysOpen || said(v.is) == saysNever:
+	case isLowScore(v):
+		m.lose(v, Unsupported)
 	default:
 		m.row.Deleted = true
 		m.lose(v, Unsupported)
+	}
+}
+
+// isLowScore reports whether a value is a probability of abuse below one half, or -1, which stands
+// for none.
+func isLowScore(v value) bool {
+	score, err := strconv.ParseFloat(word(v.is), 64)
+	isOfAbuse := slices.ContainsFunc(wordsIn(v.name), func(w string) bool { return abuses[w] })
+	return isOfAbuse && err == nil && (score == -1 || score >= 0 && score < 0.5)
+}
+
+// setAudience closes a link that only some visitors may use.
+func setAudience(m *mapper, v value) {
+	list, isList := v.is.([]any)
+	if !isList {
+		list = []any{v.is}
+	}
+	if slices.ContainsFunc(list, func(one any) bool { return !anywhere[word(one)] }) {
+		setBlocked(m, v)
 	}
 }
 
@@ -314,10 +402,24 @@ func setBlockedUntil(m *mapper, v value) {
 
 // protectSecret closes a link that has a secret, which no report shows.
 func protectSecret(m *mapper, v value) {
-	if !isUnset(v.is) {
+	if !areUnset(v.is) {
 		m.row.Deleted = true
 		m.lose(value{v.name, secret{}}, Unsupported)
 	}
+}
+
+// areUnset reports whether a value, or each one in an object, means none.
+func areUnset(is any) bool {
+	object, isObject := is.(map[string]any)
+	if !isObject {
+		return isUnset(is)
+	}
+	for _, one := range object {
+		if !areUnset(one) {
+			return false
+		}
+	}
+	return true
 }
 
 func setStatus(m *mapper, v value) {
@@ -344,12 +446,14 @@ func setCreated(m *mapper, v value) { m.row.Origin.CreatedAt = m.instant(v) }
 
 func setLastClicked(m *mapper, v value) { m.row.Origin.LastClickedAt = m.instant(v) }
 
+// setClicks sets the highest of several counts.
 func setClicks(m *mapper, v value) {
-	n, ok := integer(v.is)
+	n, ok := number(v.is)
 	switch {
 	case ok && n >= 0:
-		m.row.Origin.Clicks = &n
-	case !nulls[word(v.is)]:
+		m.row.Origin.Clicks = new(max(n, optional.Or(m.row.Origin.Clicks, 0)))
+	case !isNone(v.is):
+		m.hasUnreadClicks = true
 		m.unread(v, numberForm)
 	}
 }

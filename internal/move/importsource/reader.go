@@ -25,7 +25,7 @@ type format struct {
 	isKeyed bool
 	// version is the required value of the field "version" of the object.
 	version string
-	// isFolded means that names are compared without case, spaces, _ and -.
+	// isFolded means that names are compared by their letters and digits, without case.
 	isFolded bool
 	// isTable means that items are records of a CSV file, whose unknown columns are only ignored,
 	// and isOwn that the file is of the user, who need not have counted clicks.
@@ -59,6 +59,8 @@ type reader struct {
 	// codes.
 	folders   map[string]string
 	foldsCase map[string]bool
+	// known are names of the file by what their words say.
+	known map[string]named
 }
 
 // errStopped ends reading after the caller has seen enough.

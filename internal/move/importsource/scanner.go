@@ -32,6 +32,10 @@ func newScanner(file io.Reader) *scanner { return &scanner{in: bufio.NewReaderSi
 // byte that is zero.
 func (s *scanner) begin() error {
 	const mark = "\ufeff"
+	wide, _ := s.in.Peek(4)
+	if is32(wide) {
+		return errs.New(errs.InvalidInput, "The file is in UTF-32. Save it as UTF-8.")
+	}
 	start, err := s.in.Peek(len(mark))
 	if len(start) >= 2 && (start[0] == 0 || start[1] == 0 || start[0] >= 0xfe && start[1] >= 0xfe) {
 		return errs.New(errs.InvalidInput, "The file is in UTF-16. Save it as UTF-8.")
@@ -43,6 +47,12 @@ func (s *scanner) begin() error {
 		return nil
 	}
 	return err
+}
+
+// is32 reports whether a file that begins with these bytes is in UTF-32, with or without a mark: of
+// four bytes of a character, two or more at one side are zero.
+func is32(start []byte) bool {
+	return len(start) == 4 && (start[0] == 0 && start[1] == 0 || start[2] == 0 && start[3] == 0)
 }
 
 func (s *scanner) malformed() error {
@@ -212,10 +222,11 @@ func (s *scanner) line(limit int) (line []byte, isLong bool, err error) {
 }
 
 // separatorLine is the first line of a file for Excel, which names the delimiter.
-var separatorLine = regexp.MustCompile(`^(?i:"?sep=)([,;:|\t])"?[,;:|\t]*\r?\n`)
+var separatorLine = regexp.MustCompile(`^(?i: *"? *sep *= *)([,;:|\t])[ "]*[,;:|\t ]*\r?\n`)
 
 // delimiter returns the delimiter that a line sep=; names, and consumes that line; else the most
-// frequent of comma, semicolon and tab in the first line, outside of quotation marks. It returns
+// frequent of comma, semicolon and tab in the first line, outside of quotation marks, or a vertical
+// bar if that line has none of them. It returns
 // InvalidInput for a line that ends with CR alone, because all of the file would be its header
 // line.
 func (s *scanner) delimiter() (rune, error) {
@@ -246,6 +257,9 @@ func (s *scanner) delimiter() (rune, error) {
 		}
 	}
 	best := byte(',')
+	if counts[',']+counts[';']+counts['\t'] == 0 && counts['|'] > 0 {
+		return '|', nil
+	}
 	for _, c := range []byte{';', '\t'} {
 		if counts[c] > counts[best] {
 			best = c

@@ -320,7 +320,7 @@ func (m *mapper) host() string {
 var yourls = format{
 	list: []string{"links"}, isKeyed: true, status: 301,
 	properties: []property{
-		to(setCode, "keyword"), to(setYOURLSAddress, "shorturl"),
+		codeOf("keyword"), to(setYOURLSAddress, "shorturl"),
 		urlOf("url"),
 		to(func(m *mapper, v value) {
 			text, ok := m.text(v)
@@ -357,13 +357,13 @@ func setYOURLSAddress(m *mapper, v value) {
 	m.row.SourceURL, m.row.Host, m.row.Code = withScheme(text), host, cmp.Or(m.row.Code, path)
 }
 
-// own is a file of one's own.
+// own is a file of one's own. Its limits, states and counts are usual properties.
 var own = format{
 	isFolded: true, isOwn: true,
-	properties: slices.Concat([]property{
+	properties: []property{
 		to(setID, "id", "linkid"),
 		urlOf("url", "longurl", "destination", "destinationurl", "originalurl", "target"),
-		to(setCode, "code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address", "alias"),
+		codeOf("code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address", "alias"),
 		to(setHost, "domain", "host"),
 		to(setAddress, "shorturl", "shortlink", "bitlink", "tinyurl", "link"),
 		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
@@ -371,8 +371,7 @@ var own = format{
 		to(setStatus, "redirectstatus", "redirecttype", "redirectcode", "statuscode", "httpstatus").as(RedirectStatus),
 		to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
-		to(setClicks, "clicks", "visits", "totalclicks", "visitcount", "clickcount", "hits"),
-	}, usual),
+	},
 }
 
 // baseURL returns the address of a self-hosted source without a slash at its end.

@@ -136,12 +136,12 @@ func TestRows_KnowUsualNames(t *testing.T) {
 			`"never","NULL","\\N",0,"0",""," \u00a0",null,"unlimited","infinity",false,"0000-00-00"`},
 		{"starts",
 			"starts startsAt start_date startTime valid_from validSince activeFrom publish_at published_at goLiveAt " +
-				"scheduled_at activation_date begin not_before activates_at available_from launch_date is_active",
+				"scheduled_at activation_date begin not_before activates_at available_from launch_date enabled_at",
 			`"2031-02-03","2031-02-03T00:00",1927843200`},
 		{"closed", "starts start_date valid_from publish_at published_at scheduled_at", `"03.02.2031","soon"`},
 		{"limited", "maxClicks max_visits clicksLimit click_limit visit_limit max_hits usage_limit maxUses limit " +
 			"clicks_left remaining_clicks max_views", `7,"7","7.0"," 7 "`},
-		{"closed", "max_clicks click_limit usage_limit", `"many","1e3",-1,"1,000"`},
+		{"closed", "max_clicks click_limit usage_limit", `"many","1e3",-1,"1.000"`},
 		{"open", "max_clicks click_limit usage_limit", `"unlimited","NULL",null,"",false,"∞"`},
 		{"archived", "archived is_archived archivedAt archived_at", `true,1,"t","2024-01-01"`},
 		{"open", "approved_by status_changed_at expired_url ending publish_reason launchpad_ids pinned stateless " +
@@ -237,11 +237,29 @@ func TestRows_ReadTables(t *testing.T) {
 		"Python":          {csv, "url,tags\nhttps://a.b/," + `"['a', 'b']"`, "/ [a b]"},
 		"no tags":         {csv, "url,tags\nhttps://a.b/,{}", "/ []"},
 		"brackets":        {csv, "url,tags\nhttps://a.b/,[wip]", "/ [[wip]]"},
-		"nested":          {csv, "url,tags\nhttps://a.b/," + `"{a,{b}}"`, "/ [{a {b}}]"},
+		"JSON in a row":   {csv, "url,tags\nhttps://a.b/," + `"""a"",""b"""`, "/ [a b]"},
+		"Python 2":        {csv, "url,tags\nhttps://a.b/," + `"[u'a', u'b']"`, "/ [a b]"},
+		"escaped JSON":    {csv, "url,tags\nhttps://a.b/," + `"[\""a\"",\""b\""]"`, "/ [a b]"},
+		"arrays in one":   {csv, "url,tags\nhttps://a.b/," + `"{{a,b}, {c,d}}"`, "/ [a b c d]"},
+		"sep=; and blank": {csv, "sep=; \nurl;tags\nhttps://a.b/;\"a,b\"", "/ [a b]"},
+		"Sep = ;":         {csv, "Sep = ;\r\nurl;tags\r\nhttps://a.b/;a", "/ [a]"},
+		"pipes":           {csv, "url|code|tags\nhttps://a.b/|a|b,c", "/a [b c]"},
+		"pipe in a name":  {csv, "url,tags|a|b,tags\nhttps://a.b/,,x", "/ [x]"},
+		"blank and slash": {csv, "url,code\nhttps://a.b/,x /", "/x []"},
+		"slash in a URL":  {csv, "url,short url\nhttps://a.b/,c.d/x%20/", "c.d/x []"},
+		"null":            {csv, "url,folder,external_id,title,tags\nhttps://a.b/,null,null,null,null", "/ []"},
+		"null as code":    {csv, "url,code\nhttps://a.b/,null", "/null []"},
+		"NULL in JSON": {importsource.JSONLines, `{"url":"https://a.b/","title":"NULL","note":"\\N","tags":"NULL",` +
+			`"domain":"NULL","folder":"NULL"}`, "/ []"},
+		"null in JSON tags": {importsource.JSONLines, `{"url":"https://a.b/","tags":["a",null,["b"]]}`, "/ [a b]"},
+		"nested":            {csv, "url,tags\nhttps://a.b/," + `"{a,{b}}"`, "/ [{a {b}}]"},
 	} {
 		rows := read(t, &importsource.Settings{Source: c.source, Now: now}, []byte(c.file))
 		if len(rows) != 1 || stateOf(rows[0]) != "open" || rows[0].Title != nil || len(rows[0].Losses) > 0 {
 			t.Fatalf("%s: %+v", name, rows)
+		}
+		if rows[0].Folder != nil || rows[0].ExternalID != nil || rows[0].Note != nil {
+			t.Errorf("%s: %+v", name, rows[0])
 		}
 		if got := fmt.Sprint(rows[0].Host, "/", rows[0].Code, " ", rows[0].Tags); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -296,6 +314,10 @@ func TestRows_RefuseOtherEncodings(t *testing.T) {
 			"The file is in UTF-16."},
 		"JSON, no mark": {importsource.Sink, encode("["+item+"]", binary.BigEndian),
 			"The file is in UTF-16."},
+		"UTF-32": {importsource.CSV, []byte("\xff\xfe\x00\x00u\x00\x00\x00"), "The file is in UTF-32."},
+		"UTF-32, big end first": {importsource.JSONLines, []byte("\x00\x00\xfe\xff\x00\x00\x00{"),
+			"The file is in UTF-32."},
+		"UTF-32, no mark": {importsource.CSV, []byte("u\x00\x00\x00r\x00\x00\x00"), "The file is in UTF-32."},
 		"header in Latin-1": {importsource.CSV, []byte("url,Gr\xf6\xdfe\n"),
 			"The file must begin with a header line in UTF-8."},
 		"folders in Latin-1": {importsource.Dub, []byte(`{"folders":[{"id":"f","name":"Gr\xf6\xdfe"}],"links":[` +

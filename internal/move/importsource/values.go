@@ -112,14 +112,14 @@ func truth(is any) (yes, ok bool) {
 	if n, ok := integer(is); ok {
 		return n == 1, n == 0 || n == 1
 	}
-	yes, ok = truths[word(is)]
+	yes, ok = truths[strings.TrimSuffix(word(is), "\ufe0f")]
 	return yes, ok
 }
 
 // isUnset reports whether a value means none: null, false, 0, or a word for that.
 func isUnset(is any) bool {
 	yes, isTruth := truth(is)
-	return isEmpty(is) || isZero(is) || nulls[word(is)] || isTruth && !yes
+	return isEmpty(is) || isZero(is) || isNone(is) || isTruth && !yes
 }
 
 // isAbsent reports whether a value is null or a text of blanks.
@@ -170,6 +170,31 @@ func integer(is any) (n int64, ok bool) {
 	return int64(f), true
 }
 
+// number returns an integer that may be in quotation marks and have its digits in groups, as in
+// 1,000. The text 1.000 may mean one.
+func number(is any) (n int64, ok bool) {
+	text, isText := is.(string)
+	if !isText {
+		return integer(is)
+	}
+	text = strings.Trim(bare(text), `"'`)
+	at := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if at < 0 {
+		return integer(text)
+	}
+	separator, size := utf8.DecodeRuneInString(text[at:])
+	groups := strings.Split(text, text[at:at+size])
+	isGroup := func(g string) bool { return len(g) == 3 && strings.Trim(g, "0123456789") == "" }
+	areGroups := at > 0 && at <= 3 && !slices.ContainsFunc(groups[1:], func(g string) bool { return !isGroup(g) })
+	switch {
+	case !areGroups || !unicode.Is(unicode.Zs, separator) && !strings.ContainsRune(",.'’_", separator):
+		return integer(text)
+	case len(groups) == 2 && separator == '.' && groups[1] == "000":
+		return 0, false
+	}
+	return integer(strings.Join(groups, ""))
+}
+
 // line returns a text as one line, with a loss if that changes it.
 func (m *mapper) line(v value, most int) *string {
 	return m.plain(v, most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) })
@@ -218,12 +243,12 @@ func (m *mapper) instant(v value) *time.Time {
 
 // bound returns the time from which or until which a link redirects; nil if it has none, as the
 // words for that and the zero dates of databases say. Any other value closes the link.
-func (m *mapper) bound(v value, none map[string]bool) *time.Time {
+func (m *mapper) bound(v value, isNever func(is any) bool) *time.Time {
 	switch t, ok := instant(v.is); {
-	case isUnset(v.is) || none[word(v.is)]:
-		return nil
 	case ok:
 		return &t
+	case isUnset(v.is) || isNever(v.is):
+		return nil
 	case isZeroDate(v.is):
 		m.unread(v, timeForm)
 		return nil
@@ -237,7 +262,8 @@ var (
 	dates = regexp.MustCompile(`^(\d{4})([-/.])(\d\d?)([-/.])(\d\d?)` +
 		`(?:(?:T| +)(\d\d?:\d\d)(?::(\d\d(?:[.,]\d+)?))?)?` +
 		`(?: ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?(?: UTC)?$`)
-	zeroDates = regexp.MustCompile(`^(?:0000-00-00|0001-01-01)(?:[T ][0:.]+)?(?: ?(?:Z|UTC|[+-]00(?::?00)?))?$`)
+	zeroDates = regexp.MustCompile(`^(?:0000-00-00|0001-01-01|1970-01-01)` +
+		`(?:[T ][0:.]+)?(?: ?(?:Z|UTC|[+-]00(?::?00)?))?$`)
 	// compactDates have years of this and the next century: longer numbers are Unix milliseconds.
 	compactDates   = regexp.MustCompile(`^(?:19[7-9]|2[01]\d)\d{5}(?:T?\d{6}Z?|\d{4})?$`)
 	compactLayouts = []string{"20060102", "200601021504", "20060102150405", "20060102T150405"}
@@ -330,7 +356,7 @@ func cutShortURL(text string) (host, code string, ok bool) {
 	if code, err := url.PathUnescape(path); err == nil && utf8.ValidString(code) {
 		path = code
 	}
-	return host, strings.TrimSuffix(bare(path), "/"), true
+	return host, bare(strings.TrimSuffix(bare(path), "/")), true
 }
 
 // hostOf returns the canonical form of a host.
@@ -405,7 +431,7 @@ func newRecord(header, record []string, isFolded bool) object {
 		if i < len(record) {
 			cell = bare(record[i])
 		}
-		if cell == "NULL" || cell == `\N` {
+		if isNullText(cell) {
 			cell = ""
 		}
 		if len(cell) > 1 && cell[0] == '\'' && strings.IndexByte("=+-@", cell[1]) >= 0 {
@@ -416,17 +442,27 @@ func newRecord(header, record []string, isFolded bool) object {
 	return o
 }
 
-// add adds a property. Of names that are equal when folded the first is known, the others are not.
+// add adds a property. Of names that are equal when folded the first with a value is known, the
+// others are not.
 func (o object) add(name string, is any, isFolded bool) {
 	key := nameOf(name, isFolded)
-	if _, isTaken := o[key]; isTaken {
+	switch first, isTaken := o[key]; {
+	case isTaken && isAbsent(first.is):
+		o[first.name+"\x00"] = first
+	case isTaken:
 		key = name + "\x00"
 	}
 	if isFolded {
 		is = unwrapped(is)
 	}
+	if text := bareText(is); isFolded && isNullText(text) {
+		is = nil
+	}
 	o[key] = value{name, is}
 }
+
+// isNullText reports whether a text is no value as MySQL and PostgreSQL write it.
+func isNullText(text string) bool { return text == "NULL" || text == `\N` }
 
 // unwrapped returns the value in an object that only names its type, as exports of MongoDB have it.
 func unwrapped(is any) any {
@@ -442,13 +478,17 @@ func unwrapped(is any) any {
 	return is
 }
 
-// nameOf returns the name of a property in the table of its format.
+// nameOf returns the name of a property in the table of its format. Folded names have letters and
+// digits alone.
 func nameOf(name string, isFolded bool) string {
 	if !isFolded {
 		return name
 	}
+	if decoded, err := url.PathUnescape(name); err == nil {
+		name = decoded
+	}
 	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || unicode.Is(unicode.Zs, r) || validate.Invisible(r) {
+		if !isNameRune(r) || validate.Invisible(r) {
 			return -1
 		}
 		return unicode.ToLower(r)
