@@ -141,7 +141,7 @@ func (b *step) decide(ctx context.Context) error {
 			it.from.Losses = append(it.from.Losses,
 				importsource.Loss{Field: "code", Reason: importsource.Unsupported, Value: encode(it.code)})
 		}
-		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
+		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.outcome == Created {
 			it.row.Outcome = Renamed
 		}
 		if it.decision.act == leaves && it.decision.code != "" {

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -157,6 +158,17 @@ func (k *known) undoneFor(it *item) (l *link.Link, again *Row) {
 		return nil, nil
 	}
 	return l, k.changedBy[l.ID]
+}
+
+// undoneBy returns the link of an import that was undone which has the code of a candidate for the
+// code of an item, and its destination; nil if there is none. Others with the code are those of
+// other rows, whose repetition finds them.
+func (k *known) undoneBy(candidate *item) *link.Link {
+	l, again := k.undoneFor(candidate)
+	if l == nil || again != nil || !bytes.Equal(l.CanonicalHash, candidate.row.CanonicalHash) {
+		return nil
+	}
+	return l
 }
 
 // withoutUndone removes the links of imports that were undone: to an archive, they are other links.

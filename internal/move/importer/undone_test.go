@@ -115,6 +115,53 @@ func TestImport_IsRepeatedAfterUndo(t *testing.T) {
 	}
 }
 
+// TestImport_UndoneRenamesAreRepeated: rows whose codes are taken get those codes back that they had
+// before the import was undone, in any order, whatever its label and how often it was undone.
+func TestImport_UndoneRenamesAreRepeated(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Make(t, creationtest.Custom("https://example.com/mine", "x"))
+		rows := []string{"x,https://example.com/a,A", "x,https://example.com/b,B", "x,https://example.com/b,C",
+			"twin,https://example.com/c,D", "twin,https://example.com/d,E"}
+		ids := map[string]string{}
+		for round, c := range []struct {
+			label string
+			order []int
+			live  string
+		}{
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"other", []int{1, 2, 3, 0, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"", []int{2, 3, 4}, "twin=D twin-2=E x= x-3=C"},
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+		} {
+			text, want := "id,code,url,title\n", []string(nil)
+			for _, i := range c.order {
+				text += fmt.Sprint(i, ",", rows[i], "\n")
+				outcome := "RENAMED"
+				if i == 3 {
+					outcome = "CREATED"
+				}
+				want = append(want, outcome)
+			}
+			in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Rename, Label: c.label}
+			got := b.dryAndReal(t, in, text)
+			if diff := cmp.Diff(want, outcomes(got)); diff != "" {
+				t.Errorf("round %d: outcomes (-want +got):\n%s", round, diff)
+			}
+			for _, row := range got {
+				if id := ids[*row.Code]; id != "" && id != *row.LinkID {
+					t.Errorf("round %d: another link has %s", round, *row.Code)
+				}
+				ids[*row.Code] = *row.LinkID
+			}
+			if live := b.live(t); live != c.live {
+				t.Errorf("round %d: %s, want %s", round, live, c.live)
+			}
+			b.undo(t, b.newest(t))
+		}
+	})
+}
+
 // newest returns the import that was created last.
 func (b *bundle) newest(t *testing.T) *task.Task {
 	t.Helper()
