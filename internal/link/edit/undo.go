@@ -2,6 +2,7 @@ package edit
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -337,16 +338,11 @@ type undoneState struct {
 	at time.Time
 }
 
-// stateOf returns what the operation did to a link. A link that an earlier, undone import had left
-// is created again.
+// stateOf returns what the operation did to a link.
 func (o *operation) stateOf(l *link.Link) undoneState {
 	last, _ := o.last(l)
-	first, before := o.before(l)
-	return undoneState{
-		isImported: last.Cause == link.CauseImported,
-		isCreated:  first == 1 || before != nil && before.Deleted && before.Cause == link.CauseReverted,
-		at:         last.From,
-	}
+	first, _ := o.before(l)
+	return undoneState{isImported: last.Cause == link.CauseImported, isCreated: first == 1, at: last.From}
 }
 
 // forget removes what imports remember of the links that are undone, so that the import can be
@@ -404,7 +400,8 @@ func forgetRows(
 	_, err := tx.NewDelete().Table("link_origins").Where("workspace_id = ?", m.ID()).Where("previous_hash IS NULL").
 		ApplyQueryBuilder(condition).Exec(ctx)
 	if err == nil {
-		_, err = tx.NewUpdate().Table("link_origins").Set("hash = previous_hash").Set("previous_hash = NULL").
+		_, err = tx.NewUpdate().Table("link_origins").Set("hash = substr(previous_hash, 1, ?)", sha256.Size).
+			Set("previous_hash = CASE WHEN length(previous_hash) > ?0 THEN substr(previous_hash, ?0 + 1) END", sha256.Size).
 			Set("operation_id = NULL").Where("workspace_id = ?", m.ID()).ApplyQueryBuilder(condition).Exec(ctx)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +227,55 @@ func TestImport_UndoneUpdatesAreRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestImport_UndoesAChain backwards: after each undo, the files before it change nothing, and that after
+// it changes the link again.
+func TestImport_UndoesAChain(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		const header = "id,code,url,title,disabled\n"
+		files := []string{"1,a,https://example.com/a,one,\n2,b,https://example.com/b,one,yes\n",
+			"1,a,https://example.com/a,two,\n2,b,https://example.com/b,two,yes\n",
+			"1,a,https://example.com/a,three,yes\n2,b,https://example.com/b,three,yes\n",
+			"1,a,https://example.com/four,four,yes\n2,b,https://example.com/b,three,yes\n"}
+		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip}
+		var lives []string
+		var imports []*task.Task
+		var did [][]string
+		importNext := func(i int) {
+			b.Tick()
+			ended := b.importFile(t, in, []byte(header+files[i]))
+			imports, did = append(imports[:i], ended), append(did, outcomes(b.rows(t, ended)))
+		}
+		for i := range files {
+			importNext(i)
+			lives = append(lives, b.live(t))
+		}
+		for i := len(files) - 1; i > 0; i-- {
+			for range 2 {
+				b.undo(t, imports[i])
+				if live := b.live(t); live != lives[i-1] {
+					t.Errorf("without file %d: %s, want %s", i, live, lives[i-1])
+				}
+				if got := outcomes(b.dryAndReal(t, in, header+files[i-1])); !slices.Equal(got, []string{"UNCHANGED", "UNCHANGED"}) {
+					t.Errorf("file %d again: %v", i-1, got)
+				}
+				importNext(i)
+				if got := did[len(did)-1]; !slices.Equal(got, did[i]) {
+					t.Errorf("file %d: %v, first %v", i, got, did[i])
+				}
+			}
+			b.undo(t, imports[i])
+		}
+		b.undo(t, imports[0])
+		if live := b.live(t); live != "" {
+			t.Errorf("without any: %s", live)
+		}
+		importNext(0)
+		if got := did[len(did)-1]; !slices.Equal(got, did[0]) {
+			t.Errorf("the first file: %v, first %v", got, did[0])
+		}
+	})
 }
 
 // TestImport_UndoesLateRows: the id of an import is created long before its last rows if it waits for
