@@ -28,12 +28,13 @@ type Undo struct {
 }
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not
-// changed since, or whose later changes were all undone: it deletes created, restored and revived links, restores deleted ones, and reverts
-// the others and the fields of revived links to the version before. Links that were undone before
-// are left alone, without an error. The results' errors are Conflict for a link that changed since,
-// and those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or
-// Forbidden. Callers repeat the call until Remaining is 0, which it also is after a call that could
-// undo no link. An import that was undone is forgotten in the same transaction, see forget.
+// changed since, or whose later changes were all undone: it deletes created, restored and revived
+// links, restores deleted ones, and reverts the others and the fields of revived links to the version
+// before. Links that were undone before are left alone, without an error. The results' errors are
+// Conflict for a link that changed since, and those of Revert, DeleteMany and Restore. An error means
+// that nothing was changed: NotFound or Forbidden. Callers repeat the call until Remaining is 0, which
+// it also is after a call that could undo no link. An import that was undone is forgotten in the same
+// transaction, see forget.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -121,7 +122,8 @@ const (
 		"AND cause <> ?) AND " +
 		"(SELECT count(*) = link.version - e.version - 1 AND " +
 		"COALESCE(sum(CASE WHEN v.cause = ? AND v.operation_id IS NOT NULL THEN -1 " +
-		"WHEN v.cause = ? AND v.operation_id = before.operation_id AND before.cause = v.cause THEN 0 ELSE 1 END), 0) = 1 " +
+		"WHEN v.cause = ? AND v.operation_id = before.operation_id AND before.cause = v.cause THEN 0 " +
+		"ELSE 1 END), 0) = 1 " +
 		"FROM link_versions AS v LEFT JOIN link_versions AS before " +
 		"ON before.link_id = v.link_id AND before.number = v.number - 1 " +
 		"WHERE v.link_id = link.id AND v.number > e.version)"
@@ -151,7 +153,8 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		Join("LEFT JOIN links AS link ON link.id = e.target_id AND "+
 			"NOT (link.deleted_at IS NOT NULL AND "+causeOf+" = ? AND "+ // closed, and forgotten already
 			"NOT EXISTS (SELECT 1 FROM link_origins WHERE link_id = link.id)) AND "+
-			"(link.version = e.version AND link.version_operation = ? AND link.version_cause <> ? OR "+isUndoneSince+")",
+			"(link.version = e.version AND link.version_operation = ? AND link.version_cause <> ? OR "+
+			isUndoneSince+")",
 			link.CauseImported, o.id, link.CauseReverted, link.CauseReverted, o.id, link.CauseReverted,
 			link.CauseReverted, link.CauseImported).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
@@ -401,7 +404,8 @@ func forgetRows(
 		ApplyQueryBuilder(condition).Exec(ctx)
 	if err == nil {
 		_, err = tx.NewUpdate().Table("link_origins").Set("hash = substr(previous_hash, 1, ?)", sha256.Size).
-			Set("previous_hash = CASE WHEN length(previous_hash) > ?0 THEN substr(previous_hash, ?0 + 1) END", sha256.Size).
+			Set("previous_hash = CASE WHEN length(previous_hash) > ?0 THEN substr(previous_hash, ?0 + 1) END",
+				sha256.Size).
 			Set("operation_id = NULL").Where("workspace_id = ?", m.ID()).ApplyQueryBuilder(condition).Exec(ctx)
 	}
 	if err != nil {

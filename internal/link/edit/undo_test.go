@@ -250,7 +250,9 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 					link.Change{ID: other.ID, Title: to(new("one"))}))
 			},
 			func() { did(b.Remove(t, l.ID)) },
-			func() { did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL, Title: new("two")})) },
+			func() {
+				did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL, Title: new("two")}))
+			},
 			func() { did(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("three"))})) },
 		} {
 			change()
