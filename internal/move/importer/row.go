@@ -62,8 +62,9 @@ type Row struct {
 
 	// In is the membership through which the row was loaded.
 	In workspace.Membership `bun:"-"`
-	// isNew means that the step has inserted the link.
-	isNew bool
+	// isNew means that the step has inserted the link, hasEnded that the link that it has created or
+	// changed has an end that has passed.
+	isNew, hasEnded bool
 }
 
 // newRow returns the row of an import for a row of its source.
@@ -260,7 +261,8 @@ func saveOrigins(ctx context.Context, tx bun.Tx, kind db.Kind, rows []*Origin) e
 	if kind == db.SQLite { // where this is text
 		hashes = "CAST(" + hashes + " AS BLOB)"
 	}
-	return db.InsertRows(ctx, tx, db.Insert{Rest: fmt.Sprintf(`ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
+	return db.InsertRows(ctx, tx, db.Insert{Rest: fmt.Sprintf(`
+		ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		operation_id = CASE WHEN link_origins.link_id = excluded.link_id AND link_origins.hash = excluded.hash
 			THEN link_origins.operation_id ELSE excluded.operation_id END,
 		previous_hash = CASE WHEN link_origins.link_id <> excluded.link_id THEN NULL

@@ -288,6 +288,8 @@ func (b *step) finishCreations(results []link.Result) error {
 // do not last.
 func (b *step) describe(it *item, isNew bool) {
 	row := it.written
+	row.hasEnded = row.Outcome != Unchanged && !it.from.Deleted && it.link.ExpiresAt != nil &&
+		!it.link.ExpiresAt.After(b.Store.now())
 	if it.code != "" || !b.in.DryRun || !isNew {
 		row.Code = new(it.link.ShownCode())
 	}

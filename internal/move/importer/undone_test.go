@@ -257,7 +257,8 @@ func TestImport_UndoesAChain(t *testing.T) {
 				if live := b.live(t); live != lives[i-1] {
 					t.Errorf("without file %d: %s, want %s", i, live, lives[i-1])
 				}
-				if got := outcomes(b.dryAndReal(t, in, header+files[i-1])); !slices.Equal(got, []string{"UNCHANGED", "UNCHANGED"}) {
+				got := outcomes(b.dryAndReal(t, in, header+files[i-1]))
+				if !slices.Equal(got, []string{"UNCHANGED", "UNCHANGED"}) {
 					t.Errorf("file %d again: %v", i-1, got)
 				}
 				importNext(i)
